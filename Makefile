@@ -1,0 +1,51 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export HF_HUB_OFFLINE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(READY) ## make the virtual environment with everything in it
+
+$(READY): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Outfox needs Python 3.11 or newer: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the packages, Label Studio and PyTorch among them (2 to 5 minutes, about 3 GB)"
+	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
+	@touch $(READY)
+
+demo: setup ## Label Studio, the sentiment task and its model, running
+	$(BIN)/outfox --home .outfox/demo demo
+
+test: check ## everything that continuous integration runs
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup ## the fast tests only
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/unit
+
+docs: setup ## write the generated pages of docs/ again
+	$(BIN)/python -m plugin.reference docs
+
+bench-train: setup ## our training loop against a bare PyTorch loop
+	$(BIN)/python tests/bench/train.py
+
+bench-packs: setup ## every pack's base model from its own seed data
+	$(BIN)/python tests/bench/packs.py
+
+bench-gap: setup ## the adversarial gap on DynaSent's two rounds
+	$(BIN)/python tests/bench/dynasent.py
+
+clean: ## remove what the other targets made, the virtual environment too
+	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
