@@ -1,0 +1,171 @@
+"""Reading a pack's JSONL files: every row checked, every error with its line."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from templates.errors import PackError, Problem
+from templates.spec import TaskSpec
+
+MAX_LINE_BYTES = 1_000_000
+TOO_MANY_PROBLEMS = 20
+
+Split = Literal["train", "held_out"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a worker is shown."""
+
+    id: str
+    fields: Mapping[str, str]
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """One example with a known answer: a label, or for QA an answer and where it starts in the passage."""
+
+    id: str
+    split: Split
+    fields: Mapping[str, str]
+    label: str | None
+    answer: str | None
+    answer_start: int | None
+    extra: Mapping[str, Any]
+
+
+def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
+    """Every context of the file; all of it or a PackError."""
+    names = [field.name for field in spec.with_role("context")]
+    lines = _Lines(path)
+    contexts = []
+    for number, row in lines.objects():
+        fields = lines.texts(number, row, names)
+        if fields is not None:
+            extra = {key: value for key, value in row.items() if key not in fields and key != "id"}
+            contexts.append(Context(lines.row_id(number, row), fields, extra))
+    lines.finish()
+    return tuple(contexts)
+
+
+def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
+    """Every seed row of the file; all of it or a PackError."""
+    lines = _Lines(path)
+    rows = []
+    for number, row in lines.objects():
+        fields = lines.texts(number, row, list(spec.model_input))
+        if fields is None:
+            continue
+        split = row.get("split", "train")
+        if split not in ("train", "held_out"):
+            lines.complain(number, f"split is {split!r}; write train or held_out")
+            continue
+        seed = _with_answer(lines, number, row, fields, split, spec)
+        if seed is not None:
+            rows.append(seed)
+    lines.finish()
+    _check_labels_are_used(path.name, rows, spec)
+    return tuple(rows)
+
+
+def _with_answer(
+    lines: "_Lines", number: int, row: dict[str, Any], fields: Mapping[str, str], split: Split, spec: TaskSpec
+) -> SeedRow | None:
+    used = {"id", "split", "label", "answer", "answer_start", *fields}
+    extra = {key: value for key, value in row.items() if key not in used}
+    row_id = lines.row_id(number, row)
+    if spec.kind == "classification":
+        label = row.get("label")
+        if label not in spec.label_names:
+            lines.complain(number, f"label is {label!r}; write one of {', '.join(spec.label_names)}")
+            return None
+        return SeedRow(row_id, split, fields, str(label), None, None, extra)
+    passage = fields[spec.model_input[1]]
+    answer = row.get("answer")
+    if not isinstance(answer, str) or not answer.strip():
+        lines.complain(number, "has no answer; add the text that answers the question")
+        return None
+    start = row.get("answer_start", passage.find(answer))
+    if not isinstance(start, int) or start < 0 or passage[start : start + len(answer)] != answer:
+        lines.complain(number, f"the passage does not have {answer!r} at answer_start; copy the answer from it")
+        return None
+    return SeedRow(row_id, split, fields, None, answer, start, extra)
+
+
+def _check_labels_are_used(file: str, rows: list[SeedRow], spec: TaskSpec) -> None:
+    for split, what in (("train", "to train on"), ("held_out", "to measure on")):
+        seen = Counter(row.label for row in rows if row.split == split)
+        if not seen:
+            cure = f'add rows with "split": "{split}"'
+            raise PackError([Problem(file, None, f"has no rows {what}; {cure}")])
+        unused = [name for name in spec.label_names if name not in seen]
+        if unused:
+            text = f'label `{unused[0]}` has no row with "split": "{split}"; add some, or remove it from task.yaml'
+            raise PackError([Problem(file, None, text)])
+
+
+class _Lines:
+    """One JSONL file being read, and what was wrong with it so far."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._problems: list[Problem] = []
+        self._ids: dict[str, int] = {}
+        self._count = 0
+
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        with self._path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                if len(raw) > MAX_LINE_BYTES:
+                    self.complain(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+                    continue
+                row = self._parse(number, raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
+                if row is not None:
+                    self._count += 1
+                    yield number, row
+
+    def _parse(self, number: int, raw: bytes) -> dict[str, Any] | None:
+        if not raw.strip():
+            return None
+        try:
+            row = json.loads(raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            self.complain(number, "is not UTF-8; save the file as UTF-8")
+        except (ValueError, RecursionError):
+            self.complain(number, "is not JSON; write one object per line, in double quotes, without a comma after it")
+        else:
+            if isinstance(row, dict):
+                return row
+            self.complain(number, "is not a JSON object; put the row in braces")
+        return None
+
+    def texts(self, number: int, row: dict[str, Any], names: list[str]) -> dict[str, str] | None:
+        for name in names:
+            value = row.get(name)
+            if not isinstance(value, str) or not value.strip():
+                self.complain(number, f"has no text in `{name}`; add it")
+                return None
+        return {name: row[name] for name in names}
+
+    def row_id(self, number: int, row: dict[str, Any]) -> str:
+        row_id = str(row.get("id", f"{self._path.stem}-{number}"))
+        first = self._ids.setdefault(row_id, number)
+        if first != number:
+            self.complain(number, f"id {row_id!r} is also on line {first}; give each row its own")
+        return row_id
+
+    def complain(self, number: int, text: str) -> None:
+        self._problems.append(Problem(self._path.name, number, text))
+        if len(self._problems) >= TOO_MANY_PROBLEMS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Raise everything that was found, or that nothing was there."""
+        if self._problems:
+            raise PackError(self._problems)
+        if not self._count:
+            raise PackError([Problem(self._path.name, None, "is empty; add rows, one JSON object per line")])

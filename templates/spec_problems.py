@@ -1,0 +1,60 @@
+"""What a task.yaml that does not fit says to its author: the line, what is wrong there, and what to write."""
+
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from templates.errors import Problem
+from templates.spec import TaskSpec
+from templates.yaml_lines import LinedYaml, Where
+
+
+def problems_of(error: ValidationError, document: LinedYaml) -> list[Problem]:
+    """One Problem for each thing that is wrong, in the order of the file."""
+    found = []
+    for detail in error.errors(include_url=False):
+        where: Where = detail["loc"]
+        line = document.line_of(where)
+        found.append(Problem("task.yaml", line, _sentence(detail["type"], where, str(detail["msg"]))))
+    return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _sentence(kind: str, where: Where, message: str) -> str:
+    name = ".".join(str(step) for step in where) or "the file"
+    if kind == "value_error":
+        return f"{name}: {message.removeprefix('Value error, ')}"
+    if kind == "extra_forbidden":
+        known = ", ".join(sorted(_fields_at(where[:-1]))) or "nothing else"
+        return f"{name}: is not a known setting; known here: {known}"
+    cure = _description(where)
+    if kind == "missing":
+        return f"{name}: is missing; write {cure}"
+    return f"{name}: {message[0].lower()}{message[1:]}; write {cure}"
+
+
+def _description(where: Where) -> str:
+    for length in range(len(where), 0, -1):
+        last = where[length - 1]
+        field = _fields_at(where[: length - 1]).get(str(last))
+        if field is not None and field.description:
+            return field.description
+    return "a section with the settings of another pack's task.yaml"
+
+
+def _fields_at(where: Where) -> dict[str, FieldInfo]:
+    """The settings that are allowed at a place of the file."""
+    here: type[BaseModel] | None = TaskSpec
+    for step in where:
+        if isinstance(step, int):
+            continue
+        field = here.model_fields.get(step) if here else None
+        here = _section(field.annotation) if field else None
+    return dict(here.model_fields) if here else {}
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
