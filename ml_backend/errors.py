@@ -1,0 +1,25 @@
+"""What can go wrong with models.
+
+    BackendError
+    └── ModelError         a model's files are missing, unsafe, broken or of another kind
+    └── TrainingCancelled  somebody asked training to stop; nothing was written
+    └── VerdictError       a verdict cannot be made, or its signature does not hold
+"""
+
+
+class BackendError(Exception):
+    """Something that ml_backend cannot do; the message says what to do about it."""
+
+    retry = False
+
+
+class ModelError(BackendError):
+    """A model that must not, or cannot, be used."""
+
+
+class TrainingCancelled(BackendError):
+    """Training was stopped before its end; no model was written."""
+
+
+class VerdictError(BackendError):
+    """A verdict that cannot be made or believed."""
