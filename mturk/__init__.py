@@ -1,0 +1,1 @@
+"""mturk pays and recruits: what crowd work costs on a marketplace that speaks MTurk's protocol."""

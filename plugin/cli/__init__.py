@@ -1,0 +1,78 @@
+"""The `outfox` command.
+
+Exit codes: 0 done; 1 something is missing or did not hold (`doctor`, `db check`); 2 a mistake that the message tells
+how to mend; 3 something outside did not answer, so that trying again may help; 130 stopped by Ctrl-C.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ml_backend.errors import BackendError
+from plugin import __version__
+from plugin.cli.lazy import LazyGroup
+from plugin.errors import PluginError
+from plugin.logs import configure_logs
+from plugin.settings import load_settings
+from round_manager.errors import RoundManagerError
+from templates.errors import PackError, TemplateError
+
+OUR_ERRORS = (TemplateError, BackendError, RoundManagerError, PluginError)
+
+COMMANDS = {
+    "completion": "plugin.cli.completion:completion",
+    "config": "plugin.cli.config:config",
+    "db": "plugin.cli.db:db",
+    "demo": "plugin.cli.demo:demo",
+    "doctor": "plugin.cli.doctor:doctor",
+    "model": "plugin.cli.model:model",
+    "templates": "plugin.cli.templates:templates",
+}
+
+
+@click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", metavar="FOLDER", help="Folder for everything that Outfox keeps.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
+@click.version_option(__version__, prog_name="outfox")
+@click.pass_context
+def cli(context: click.Context, home: str | None, config: Path | None) -> None:
+    """Collect examples that fool your model, check them, pay for them, and train the next model on them."""
+    settings = load_settings(os.environ, config=config, home=home)
+    configure_logs(settings.log_level, settings.log_format)
+    context.obj = settings
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code; no error of ours ends in a traceback."""
+    try:
+        outcome = cli.main(args=list(arguments), prog_name="outfox", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except OUR_ERRORS as error:
+        _tell(error, as_json="--json" in arguments)
+        return 3 if error.retry else 2
+
+
+def _tell(error: Exception, *, as_json: bool) -> None:
+    lines = [str(one) for one in error.problems] if isinstance(error, PackError) else [str(error)]
+    if as_json:
+        click.echo(json.dumps({"error": lines[0], "problems": lines}, ensure_ascii=False), err=True)
+    else:
+        for line in lines:
+            click.echo(f"outfox: {line}", err=True)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,22 @@
+"""`outfox config`: the settings in force."""
+
+from dataclasses import fields
+
+import click
+
+from plugin.cli.output import json_option, show, table
+from plugin.settings import PREFIX, Settings
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def config(settings: Settings) -> None:
+    """Show every setting: its value, the variable that sets it, and what it is."""
+    rows = []
+    for one in fields(Settings):
+        value = getattr(settings, one.name)
+        shown = "(set)" if one.metadata["secret"] and value else value
+        rows.append((one.name, shown, PREFIX + one.name.upper(), one.metadata["doc"]))
+    data = [dict(zip(("setting", "value", "environment", "doc"), row, strict=True)) for row in rows]
+    show(data, table(("setting", "value", "environment", "what it is"), rows))

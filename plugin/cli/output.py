@@ -1,0 +1,60 @@
+"""What a command prints: a table or text for people, or with --json one JSON document for programs."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+WIDTH_WITHOUT_TERMINAL = 160
+_JSON = "outfox.json"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """Adds --json to a command; what it then shows is JSON."""
+
+    def remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        context.find_root().meta[_JSON] = value
+
+    text = "Print one JSON document instead of text."
+    return click.option("--json", is_flag=True, expose_value=False, callback=remember, help=text)(command)
+
+
+def wants_json() -> bool:
+    """Whether the running command was called with --json."""
+    return bool(click.get_current_context().find_root().meta.get(_JSON))
+
+
+def show(data: Any, text: RenderableType) -> None:
+    """Prints the data as JSON, or the text, whichever the caller asked for."""
+    if wants_json():
+        click.echo(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+    else:
+        console().print(text)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console as wide as the terminal; wide enough for our tables where there is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=False)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A plain table; numbers stand to the right."""
+    built = Table(box=None, pad_edge=False, header_style="bold")
+    for place, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[place], int | float) for row in rows)
+        built.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        built.add_row(*[_cell(value) for value in row])
+    return built
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,32 @@
+"""Arguments that several commands take, with completion for the tab key."""
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from plugin.settings import Settings
+from templates import Pack, find_pack, pack_folders
+
+
+class PackType(click.ParamType):
+    """A task pack by name or folder."""
+
+    name = "pack"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pack:
+        """The pack, whose task.yaml is right."""
+        if isinstance(value, Pack):
+            return value
+        settings = ctx.find_object(Settings) if ctx else None
+        return find_pack(str(value), settings.templates_path if settings else None)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Packs that begin so, then folders."""
+        settings = ctx.find_object(Settings)
+        folders = pack_folders(settings.templates_path if settings else None)
+        names = [CompletionItem(folder.name) for folder in folders if folder.name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="dir")]
+
+
+PACK = PackType()

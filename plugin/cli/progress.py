@@ -1,0 +1,73 @@
+"""Progress that people see: a bar with the time left in a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from plugin.cli.output import console
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class ProgressBar:
+    """One job's progress on standard error; it starts again for each of the job's stages."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._total = 0
+        self._done = 0
+        self._what = ""
+        self._started = 0.0
+        self._said = 0.0
+        self._stage: TaskID | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+        )
+
+    def __enter__(self) -> Self:
+        if self._terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def start(self, total_steps: int, what: str) -> None:
+        """A stage of so many steps begins."""
+        self._total, self._done, self._what = max(1, total_steps), 0, what
+        self._started = self._said = time.monotonic()
+        if self._terminal:
+            self._stage = self._bar.add_task(what, total=self._total, note="")
+        else:
+            print(f"{what} …", file=sys.stderr, flush=True)
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """So many more steps of the stage are done."""
+        self._done += steps
+        if self._terminal and self._stage is not None:
+            self._bar.update(self._stage, advance=steps, note=note)
+            return
+        now = time.monotonic()
+        if now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            left = (now - self._started) / self._done * (self._total - self._done)
+            share = self._done / self._total
+            print(f"{self._what}: {share:.0%}, about {left:.0f} s left {note}".rstrip(), file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        """The stage is over, whatever its steps were."""
+        if self._terminal and self._stage is not None:
+            self._bar.update(self._stage, completed=self._total)
+        else:
+            seconds = time.monotonic() - self._started
+            print(f"{self._what}: done in {seconds:.0f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,128 @@
+"""`outfox templates`: task packs for the people who write them."""
+
+from pathlib import Path
+
+import click
+from rich.console import Group
+
+from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import PACK
+from plugin.settings import Settings
+from templates import Pack, PackError, find_pack, load_pack, pack_folders
+
+TEMPLATE = click.option(
+    "--template", type=click.Choice(["create", "validate"]), default="create", help="Which of the two templates."
+)
+
+
+@click.group()
+def templates() -> None:
+    """Find, check, copy and look at task packs."""
+
+
+@templates.command("list")
+@json_option
+@click.pass_obj
+def list_packs(settings: Settings) -> None:
+    """List the task packs, yours first."""
+    rows = []
+    for folder in pack_folders(settings.templates_path):
+        try:
+            spec = load_pack(folder).spec
+        except PackError as error:
+            rows.append((folder.name, "cannot be read", str(error.problems[0]), "", str(folder)))
+        else:
+            rows.append((spec.name, spec.kind, spec.title, ", ".join(spec.languages), str(folder)))
+    columns = ("name", "kind", "title", "languages", "folder")
+    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows))
+
+
+@templates.command("show")
+@click.argument("pack", type=PACK)
+@json_option
+def show_pack(pack: Pack) -> None:
+    """Show what a pack asks for, what it pays and what it costs."""
+    from plugin.pack_costs import costs_of
+
+    spec, costs = pack.spec, costs_of(pack.spec)
+    held_out = sum(row.split == "held_out" for row in pack.seed)
+    facts = [
+        ("title", spec.title),
+        ("what workers do", spec.description),
+        ("labels", ", ".join(spec.label_names) or "none: the answer is a span"),
+        ("fields", ", ".join(f"{field.name} ({field.role})" for field in spec.fields)),
+        ("model reads", ", ".join(spec.model_input)),
+        ("target set by", spec.target.set_by),
+        ("fooled when", f"{spec.fooled.rule}, {spec.fooled.ensemble} model"),
+        ("validated by", f"{spec.validation.policy}: {spec.validation.first_votes} to {spec.validation.max_votes} votes"),
+        ("contexts", len(pack.contexts)),
+        ("seed rows", f"{len(pack.seed)}, {held_out} of them held out"),
+        ("one example costs", f"{costs.example_least} to {costs.example_most} cents, fees included"),
+        ("one round pays for", f"{costs.round_examples} validated fooling examples"),
+        ("base model", spec.model.base),
+        ("folder", pack.folder),
+    ]
+    data = {**spec.model_dump(mode="json"), "folder": str(pack.folder), "costs": vars(costs)}
+    show(data, table(("", spec.name), facts))
+
+
+@templates.command()
+@click.argument("names", nargs=-1, metavar="[PACK]...")
+@json_option
+@click.pass_obj
+def check(settings: Settings, names: tuple[str, ...]) -> None:
+    """Check packs, all of them if none is named: data, numbers, and both templates against Label Studio's own rules."""
+    from plugin.pack_check import check_pack
+
+    folders = pack_folders(settings.templates_path)
+    packs = [find_pack(name, settings.templates_path) for name in names] or [load_pack(folder) for folder in folders]
+    for pack in packs:
+        problems = check_pack(pack)
+        if problems:
+            raise PackError(problems)
+    data = [{"name": pack.spec.name, "contexts": len(pack.contexts), "seed": len(pack.seed)} for pack in packs]
+    lines = [f"{one['name']}: fine, {one['contexts']} contexts, {one['seed']} seed rows" for one in data]
+    show(data, "\n".join(lines))
+
+
+@templates.command()
+@click.option("--from", "source", type=PACK, required=True, help="The pack to copy.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def new(source: Pack, folder: Path) -> None:
+    """Make a working copy of a pack; FOLDER's last part is the new task's name."""
+    from templates.copying import copy_pack
+
+    made = copy_pack(source, folder)
+    steps = (
+        f"made {made.folder}",
+        "change task.yaml, create.xml, validate.xml, instructions.md and the two .jsonl files, then:",
+        f"  outfox templates check {folder}",
+        f"  outfox templates preview {folder}",
+        f"  outfox model train {folder}",
+    )
+    show({"name": made.spec.name, "folder": str(made.folder)}, "\n".join(steps))
+
+
+@templates.command()
+@click.argument("pack", type=PACK)
+@TEMPLATE
+@json_option
+def render(pack: Pack, template: str) -> None:
+    """Print a template as text, filled in with a sample."""
+    from plugin.labelstudio.interface import render as rendered
+
+    text = rendered(pack, template)
+    show({"name": pack.spec.name, "template": template, "text": text}, Group(text))
+
+
+@templates.command()
+@click.argument("pack", type=PACK)
+@click.option("--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 finds a free one.")
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
+def preview(pack: Pack, port: int, browser: bool) -> None:
+    """Show both templates in the real Label Studio editor, in a browser, until Ctrl-C."""
+    from plugin.labelstudio.editor import preview_app
+    from plugin.serving import serve_locally
+
+    serve_locally(preview_app(pack), port, open_browser=browser)

@@ -1,0 +1,16 @@
+"""What can go wrong around the packages that plugin wires.
+
+    PluginError
+    ├── SettingsError       a setting is missing or cannot be read
+    └── LabelStudioError    Label Studio does not answer, or answers no (plugin.labelstudio)
+"""
+
+
+class PluginError(Exception):
+    """Something that the command cannot do; the message says what to do about it."""
+
+    retry = False
+
+
+class SettingsError(PluginError):
+    """A setting that is missing, unknown or unreadable."""

@@ -1,0 +1,58 @@
+"""Everything that can be known to be wrong with a pack before it meets people."""
+
+from collections.abc import Iterator
+
+from ml_backend.errors import BackendError
+from ml_backend.fooled_rules import find_rule
+from plugin.labelstudio.interface import check_templates
+from plugin.pack_costs import costs_of
+from templates import Pack, PackError, Problem
+
+# What each named validation policy needs: fewest first votes, fewest votes at most.
+POLICIES = {"adaptive": (2, 3), "anli": (2, 3), "dynasent": (5, 5)}
+
+
+def check_pack(pack: Pack) -> list[Problem]:
+    """Every problem of a pack's data, numbers and templates; none means that the task works."""
+    problems = [*_numbers(pack)]
+    readable = True
+    for name in ("contexts", "seed"):
+        try:
+            getattr(pack, name)
+        except PackError as error:
+            problems += error.problems
+            readable = False
+    # The samples that the templates are tried with are made from the data.
+    if readable:
+        problems += check_templates(pack)
+    return problems
+
+
+def _numbers(pack: Pack) -> Iterator[Problem]:
+    spec = pack.spec
+    policy = spec.validation.policy
+    if policy not in POLICIES:
+        yield pack.problem("validation.policy", f"there is no policy `{policy}`; write one of {', '.join(POLICIES)}")
+    else:
+        first, most = POLICIES[policy]
+        if spec.validation.first_votes < first or spec.validation.max_votes < most:
+            cure = f"policy {policy} needs first_votes of at least {first} and max_votes of at least {most}"
+            yield pack.problem("validation", cure)
+    try:
+        find_rule(spec.fooled.rule)
+    except BackendError as error:
+        yield pack.problem("fooled.rule", str(error))
+    costs = costs_of(spec)
+    if costs.round_examples < spec.rounds.target_fooling:
+        yield pack.problem(
+            "budget.round_cents",
+            f"{spec.budget.round_cents} pays for {costs.round_examples} validated examples at {costs.example_most} "
+            f"cents each, fees included, but rounds.target_fooling is {spec.rounds.target_fooling}; raise the one or "
+            "lower the other",
+        )
+    if spec.pay.create_cents * 60 < spec.pay.minimum_hourly_cents:
+        yield pack.problem(
+            "pay.create_cents",
+            f"{spec.pay.create_cents} cents would have to be earned in under a minute to reach minimum_hourly_cents "
+            f"{spec.pay.minimum_hourly_cents}; raise create_cents",
+        )

@@ -1,0 +1,149 @@
+"""Configuration: one frozen dataclass, read once from a file and the environment.
+
+The environment wins over the file, the file over the defaults. docs/configuration.md is made from the fields here.
+"""
+
+import os
+import secrets
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from plugin.errors import SettingsError
+
+PREFIX = "OUTFOX_"
+CONFIG_FILE = "outfox.toml"
+SECRET_BYTES = 32
+
+
+def _setting(default: str, doc: str, *, choices: tuple[str, ...] = (), secret: bool = False) -> Any:
+    return field(default=default, metadata={"doc": doc, "choices": choices, "secret": secret})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be configured; an empty text means that the default beside `home` is used."""
+
+    home: str = _setting("~/.outfox", "folder for everything that Outfox keeps")
+    environment: str = _setting(
+        "development",
+        "`production` refuses a secret that was made by itself",
+        choices=("development", "production"),
+    )
+    database_url: str = _setting("", "SQLAlchemy URL of the database; default: SQLite in `home`")
+    models_dir: str = _setting("", "folder of trained models; default: `models` in `home`")
+    templates_dir: str = _setting("", "folder of your own task packs; default: `templates` in `home`")
+    cache_dir: str = _setting("", "folder for what can be computed again; default: `cache` in `home`")
+    secret: str = _setting(
+        "",
+        "signs verdicts and links, at least 32 characters; several, separated by spaces, while one replaces another "
+        "(the last signs); default: made once and kept in `home`",
+        secret=True,
+    )
+    label_studio_url: str = _setting("http://127.0.0.1:8080", "address of Label Studio")
+    label_studio_token: str = _setting("", "access token of the Label Studio user that owns the projects", secret=True)
+    log_level: str = _setting("info", "least severe message that is logged", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting("text", "`text` for people, `json` for machines", choices=("text", "json"))
+
+    @property
+    def home_path(self) -> Path:
+        """The home folder, absolute."""
+        return Path(self.home).expanduser().resolve()
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.home_path / 'outfox.db'}"
+
+    @property
+    def models_path(self) -> Path:
+        """Where trained models are."""
+        return self._beside_home(self.models_dir, "models")
+
+    @property
+    def templates_path(self) -> Path:
+        """Where the owner's task packs are."""
+        return self._beside_home(self.templates_dir, "templates")
+
+    @property
+    def cache_path(self) -> Path:
+        """Where things are that can be computed again."""
+        return self._beside_home(self.cache_dir, "cache")
+
+    def signing_secrets(self) -> tuple[str, ...]:
+        """The secrets that sign; made and stored on first use, but never in production."""
+        if self.secret:
+            return tuple(self.secret.split())
+        if self.environment == "production":
+            raise SettingsError(f"production needs {PREFIX}SECRET; make one with `openssl rand -hex 32`")
+        return (_stored_secret(self.home_path / "secret"),)
+
+    def _beside_home(self, chosen: str, default: str) -> Path:
+        return Path(chosen).expanduser().resolve() if chosen else self.home_path / default
+
+
+def load_settings(environ: Mapping[str, str], *, config: Path | None = None, home: str | None = None) -> Settings:
+    """The settings in force, or a SettingsError that names the setting and the cure."""
+    given_config = config or (Path(environ[f"{PREFIX}CONFIG"]) if f"{PREFIX}CONFIG" in environ else None)
+    from_file = _read_file(given_config) if given_config else {}
+    if given_config is None:
+        base = home or environ.get(f"{PREFIX}HOME") or Settings().home
+        default_file = Path(base).expanduser() / CONFIG_FILE
+        from_file = _read_file(default_file) if default_file.is_file() else {}
+    names = {one.name for one in fields(Settings)}
+    from_environment = {
+        key.removeprefix(PREFIX).lower(): value
+        for key, value in environ.items()
+        if key.startswith(PREFIX) and key not in (f"{PREFIX}CONFIG", f"{PREFIX}COMPLETE")
+    }
+    values = {**from_file, **from_environment, **({"home": home} if home else {})}
+    unknown = sorted(set(values) - names)
+    if unknown:
+        raise SettingsError(f"there is no setting `{unknown[0]}`; `outfox config` lists them")
+    for one in fields(Settings):
+        choices = one.metadata["choices"]
+        if choices and values.get(one.name, one.default) not in choices:
+            raise SettingsError(f"setting `{one.name}` is {values[one.name]!r}; write one of {', '.join(choices)}")
+    return Settings(**values)
+
+
+def settings_table() -> str:
+    """Every setting, as the Markdown table of docs/configuration.md."""
+    lines = ["| setting | environment | default | what it is |", "|---|---|---|---|"]
+    for one in fields(Settings):
+        default = f"`{one.default}`" if one.default else ""
+        lines.append(f"| `{one.name}` | `{PREFIX}{one.name.upper()}` | {default} | {one.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}; check {PREFIX}CONFIG") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise SettingsError(f"{path}: setting `{name}` must be a text in quotes")
+    return values
+
+
+def _stored_secret(path: Path) -> str:
+    """The secret in the file, made by whoever comes first, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        if not path.is_file():
+            draft.touch(mode=0o600)
+            draft.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+            os.link(draft, path)  # Unlike a rename, a link never replaces what another process made first.
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise SettingsError(f"cannot keep a secret in {path.parent}: {error.strerror}; set {PREFIX}HOME") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return path.read_text(encoding="ascii").strip()
