@@ -1,8 +1,8 @@
 """What can go wrong around the packages that plugin wires.
 
-    PluginError
-    ├── SettingsError       a setting is missing or cannot be read
-    └── LabelStudioError    Label Studio does not answer, or answers no (plugin.labelstudio)
+PluginError
+├── SettingsError       a setting is missing or cannot be read
+└── LabelStudioError    Label Studio does not answer, or answers no (plugin.labelstudio)
 """
 
 

@@ -44,7 +44,9 @@ class Settings:
     )
     label_studio_url: str = _setting("http://127.0.0.1:8080", "address of Label Studio")
     label_studio_token: str = _setting("", "access token of the Label Studio user that owns the projects", secret=True)
-    log_level: str = _setting("info", "least severe message that is logged", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting(
+        "info", "least severe message that is logged", choices=("debug", "info", "warning", "error")
+    )
     log_format: str = _setting("text", "`text` for people, `json` for machines", choices=("text", "json"))
 
     @property

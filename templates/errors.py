@@ -1,7 +1,7 @@
 """What can be wrong with a task pack.
 
-    TemplateError
-    └── PackError      a pack has one or more Problems
+TemplateError
+└── PackError      a pack has one or more Problems
 """
 
 from collections.abc import Iterable

@@ -18,10 +18,11 @@ Split = Literal["train", "held_out"]
 
 @dataclass(frozen=True)
 class Context:
-    """What a worker is shown."""
+    """What a worker is shown, and the labels that may be asked for with it."""
 
     id: str
     fields: Mapping[str, str]
+    targets: tuple[str, ...]
     extra: Mapping[str, Any]
 
 
@@ -45,9 +46,14 @@ def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
     contexts = []
     for number, row in lines.objects():
         fields = lines.texts(number, row, names)
-        if fields is not None:
-            extra = {key: value for key, value in row.items() if key not in fields and key != "id"}
-            contexts.append(Context(lines.row_id(number, row), fields, extra))
+        targets = row.get("targets", list(spec.label_names))
+        if not isinstance(targets, list) or not set(targets) <= set(spec.label_names) or (spec.labels and not targets):
+            lines.complain(
+                number, f"targets is {targets!r}; list some of {', '.join(spec.label_names)}, or leave it out"
+            )
+        elif fields is not None:
+            extra = {key: value for key, value in row.items() if key not in fields and key not in ("id", "targets")}
+            contexts.append(Context(lines.row_id(number, row), fields, tuple(targets), extra))
     lines.finish()
     return tuple(contexts)
 

@@ -45,6 +45,7 @@ def show_pack(pack: Pack) -> None:
     from plugin.pack_costs import costs_of
 
     spec, costs = pack.spec, costs_of(pack.spec)
+    votes = spec.validation
     held_out = sum(row.split == "held_out" for row in pack.seed)
     facts = [
         ("title", spec.title),
@@ -54,7 +55,7 @@ def show_pack(pack: Pack) -> None:
         ("model reads", ", ".join(spec.model_input)),
         ("target set by", spec.target.set_by),
         ("fooled when", f"{spec.fooled.rule}, {spec.fooled.ensemble} model"),
-        ("validated by", f"{spec.validation.policy}: {spec.validation.first_votes} to {spec.validation.max_votes} votes"),
+        ("validated by", f"{votes.policy}: {votes.first_votes} to {votes.max_votes} votes"),
         ("contexts", len(pack.contexts)),
         ("seed rows", f"{len(pack.seed)}, {held_out} of them held out"),
         ("one example costs", f"{costs.example_least} to {costs.example_most} cents, fees included"),
@@ -118,7 +119,9 @@ def render(pack: Pack, template: str) -> None:
 
 @templates.command()
 @click.argument("pack", type=PACK)
-@click.option("--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 finds a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 finds a free one."
+)
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def preview(pack: Pack, port: int, browser: bool) -> None:
     """Show both templates in the real Label Studio editor, in a browser, until Ctrl-C."""

@@ -1,0 +1,22 @@
+"""`outfox doctor`: what is missing, and what to do about it."""
+
+import click
+
+from plugin.cli.output import json_option, show, table
+from plugin.settings import Settings
+
+MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def doctor(settings: Settings) -> None:
+    """Tell what this machine lacks and what to do about it; exit code 1 if something needed is missing."""
+    from plugin.doctor import examine
+
+    findings = examine(settings)
+    rows = [(MARKS[one.state], one.what, one.detail, one.advice) for one in findings]
+    show([vars(one) for one in findings], table(("", "what", "found", "what to do"), rows))
+    if any(one.state == "missing" for one in findings):
+        raise click.exceptions.Exit(1)

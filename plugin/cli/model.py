@@ -1,0 +1,172 @@
+"""`outfox model`: train a task's model, ask it, measure it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import PACK
+from plugin.cli.progress import ProgressBar
+from plugin.errors import PluginError
+from plugin.settings import Settings
+from templates import Pack, TaskSpec
+from templates.rows import read_seed
+
+VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
+
+
+@click.group()
+def model() -> None:
+    """Train, ask and measure the models in the loop."""
+
+
+@model.command()
+@click.argument("pack", type=PACK)
+@click.option("--mode", type=click.Choice(["full", "head"]), help="full: fine-tune; head: seconds. Default: pack's.")
+@click.option("--rows", type=click.Path(path_type=Path), help="Train on this JSONL file instead of the pack's seed.")
+@click.option("--parent", metavar="VERSION", help="Start from this version instead of the base model.")
+@click.option("--epochs", type=click.IntRange(1, 100), help="Most passes over the data. Default: the pack's.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed. Default: the pack's.")
+@json_option
+@click.pass_obj
+def train(
+    settings: Settings,
+    pack: Pack,
+    mode: str | None,
+    rows: Path | None,
+    parent: str | None,
+    epochs: int | None,
+    seed: int | None,
+) -> None:
+    """Train a model version of a task; Ctrl-C stops it and leaves nothing behind."""
+    from ml_backend.artefact import version_folder
+
+    from ml_backend.training import train as train_model
+
+    changed = {name: value for name, value in (("epochs", epochs), ("seed", seed)) if value is not None}
+    with ProgressBar() as progress:
+        trained = train_model(
+            pack,
+            settings.models_path,
+            mode=mode,
+            rows=_rows(rows, pack.spec) if rows else None,
+            parent=version_folder(settings.models_path, pack.spec.name, parent) if parent else None,
+            settings=pack.spec.training.model_copy(update=changed),
+            cache=settings.cache_path / "embeddings",
+            progress=progress,
+        )
+    data = {"version": trained.manifest.version, "folder": str(trained.directory), "metrics": trained.metrics}
+    text = f"{trained.manifest.version} in {trained.seconds:.0f} s: {_figures(trained.metrics)}\n{trained.directory}"
+    show({**data, "seconds": round(trained.seconds, 1)}, text)
+
+
+@model.command()
+@click.argument("pack", type=PACK)
+@click.argument("fields", nargs=-1, metavar="[FIELD=TEXT]...")
+@click.option(
+    "--rows", type=click.File("r", encoding="utf-8"), help="Read rows from a JSONL file; - for standard input."
+)
+@click.option("--target", help="The right answer; the verdict is then told too.")
+@VERSION
+@json_option
+@click.pass_obj
+def predict(
+    settings: Settings, pack: Pack, fields: tuple[str, ...], rows: Any, target: str | None, version: str | None
+) -> None:
+    """Ask a model, for example: outfox model predict sentiment text="What a day." --target negative."""
+    from datetime import UTC, datetime
+
+    from ml_backend.artefact import version_folder
+    from ml_backend.predictor import load_predictor
+
+    from ml_backend.verdict import judge
+
+    asked = _asked(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
+    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version))
+    answers = predictor.predict(asked)
+    now = datetime.now(UTC)
+    found: list[dict[str, Any]] = []
+    for row, answer in zip(asked, answers, strict=True):
+        verdict = judge(pack.spec, row, [(predictor.version, answer)], target, now=now)
+        said = verdict.shown
+        found.append({**row, "prediction": said.prediction, "confidence": round(said.confidence, 4), **_more(verdict)})
+    columns = ("prediction", "confidence", "fooled", *pack.spec.model_input)
+    show(found, table(columns, [[one.get(column, "") for column in columns] for one in found]))
+
+
+@model.command()
+@click.argument("pack", type=PACK)
+@click.option("--rows", type=click.Path(path_type=Path), help="Measure on this JSONL file; default: the held-out seed.")
+@VERSION
+@json_option
+@click.pass_obj
+def evaluate(settings: Settings, pack: Pack, rows: Path | None, version: str | None) -> None:
+    """Measure a model version on rows with known answers."""
+    from ml_backend.artefact import version_folder
+    from ml_backend.evaluation import evaluate as measure
+    from ml_backend.predictor import load_predictor
+
+    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version))
+    measured = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
+    metrics = measure(predictor, measured, pack.spec)
+    show({"version": predictor.version, "rows": len(measured), **metrics}, f"{predictor.version}: {_figures(metrics)}")
+
+
+@model.command("list")
+@click.argument("task", required=False)
+@json_option
+@click.pass_obj
+def list_models(settings: Settings, task: str | None) -> None:
+    """List the trained model versions, newest first."""
+    from ml_backend.artefact import list_versions
+
+    found = list_versions(settings.models_path, task)
+    columns = ("task", "version", "mode", "parent", "trained", "figures")
+    rows = [
+        (one.task, one.version, one.mode, one.parent or "", one.created_at[:19], _figures(one.metrics)) for one in found
+    ]
+    text = table(columns, rows) if rows else "no model yet; `outfox model train sentiment` makes one"
+    show([dict(zip(columns, row, strict=True)) for row in rows], text)
+
+
+def _rows(path: Path, spec: TaskSpec) -> Any:
+    if not path.is_file():
+        raise PluginError(f"there is no file {path}")
+    return read_seed(path, spec)
+
+
+def _from_arguments(arguments: tuple[str, ...], spec: TaskSpec) -> dict[str, str]:
+    given = dict(argument.partition("=")[::2] for argument in arguments)
+    return _complete(given, spec, "")
+
+
+def _asked(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
+    asked = []
+    for number, line in enumerate(file, 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise PluginError(f"line {number} is not JSON; write one object per line") from error
+        asked.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
+    return asked
+
+
+def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str, str]:
+    for name in spec.model_input:
+        if not isinstance(row.get(name), str):
+            wanted = " ".join(f'{field}="…"' for field in spec.model_input)
+            raise PluginError(f"{where}the model reads {', '.join(spec.model_input)}; give them as {wanted}")
+    return {name: str(row[name]) for name in spec.model_input}
+
+
+def _more(verdict: Any) -> dict[str, Any]:
+    more = {"probabilities": dict(verdict.shown.probabilities)} if verdict.shown.probabilities else {}
+    return more if verdict.fooled is None else {**more, "fooled": verdict.fooled}
+
+
+def _figures(metrics: Mapping[str, Any]) -> str:
+    names = ("accuracy", "macro_f1", "exact_match", "f1")
+    return ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.1f}" for name in names if name in metrics)

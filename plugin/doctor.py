@@ -1,0 +1,153 @@
+"""What this machine has and lacks to run Outfox, with what to do about each lack."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+import requests
+from round_manager.store import open_store
+
+from ml_backend.embedded import embedded_encoder
+from ml_backend.errors import BackendError
+from plugin.errors import PluginError
+from plugin.labelstudio.editor import editor_files
+from plugin.settings import Settings
+from round_manager.errors import RoundManagerError
+
+NEEDED_DISK = 2 * 1024**3
+SECONDS_TO_ANSWER = 3
+
+State = Literal["ok", "warning", "missing"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `missing` means that something asked for will not work."""
+
+    what: str
+    state: State
+    detail: str
+    advice: str = ""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Everything that was looked at, in the order in which a new user needs it."""
+    return [finding for look in _LOOKS for finding in look(settings)]
+
+
+def _python(settings: Settings) -> Iterator[Finding]:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    good = sys.version_info >= (3, 11)
+    yield Finding("Python", "ok" if good else "missing", found, "" if good else "install Python 3.11 or newer")
+
+
+def _packages(settings: Settings) -> Iterator[Finding]:
+    wanted = {
+        "torch": "make setup",
+        "transformers": "make setup",
+        "label-studio": "pip install 'outfox[label-studio]'",
+        "label-studio-sdk": "pip install 'outfox[label-studio]'",
+    }
+    for name, cure in wanted.items():
+        try:
+            yield Finding(name, "ok", version(name))
+        except PackageNotFoundError:
+            yield Finding(name, "missing", "is not installed", cure)
+
+
+def _home(settings: Settings) -> Iterator[Finding]:
+    home = settings.home_path
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        probe = home / ".doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        yield Finding("home", "missing", f"{home}: {error.strerror}", "set OUTFOX_HOME to a folder you may write to")
+        return
+    yield Finding("home", "ok", str(home))
+    free = shutil.disk_usage(home).free
+    state: State = "ok" if free >= NEEDED_DISK else "warning"
+    cure = "" if state == "ok" else "models and rounds need room; free some"
+    yield Finding("disk", state, f"{free / 1024**3:.0f} GiB free", cure)
+
+
+def _secret(settings: Settings) -> Iterator[Finding]:
+    try:
+        secrets = settings.signing_secrets()
+    except PluginError as error:
+        yield Finding("secret", "missing", "is not set", str(error))
+        return
+    file = settings.home_path / "secret"
+    if any(len(secret) < 32 for secret in secrets):
+        yield Finding("secret", "missing", "is too short", "use at least 32 characters: `openssl rand -hex 32`")
+    elif not settings.secret and file.stat().st_mode & 0o077:
+        yield Finding("secret", "warning", f"others can read {file}", f"chmod 600 {file}")
+    else:
+        yield Finding("secret", "ok", "set" if settings.secret else f"kept in {file}")
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    try:
+        with open_store(settings.database) as store:
+            state = store.check()
+    except RoundManagerError as error:
+        yield Finding("database", "missing", "cannot be opened", str(error))
+        return
+    if state.current:
+        yield Finding("database", "ok", f"revision {state.revision}")
+    else:
+        yield Finding("database", "warning", "its schema is not up to date", "outfox db upgrade")
+
+
+def _encoder(settings: Settings) -> Iterator[Finding]:
+    try:
+        yield Finding("embedded encoder", "ok", str(embedded_encoder()))
+    except BackendError as error:
+        yield Finding("embedded encoder", "missing", "cannot be used", str(error))
+
+
+def _editor(settings: Settings) -> Iterator[Finding]:
+    try:
+        yield Finding("labelling editor", "ok", str(editor_files()))
+    except PluginError as error:
+        yield Finding("labelling editor", "missing", "its files are not there", str(error))
+
+
+def _label_studio(settings: Settings) -> Iterator[Finding]:
+    address = settings.label_studio_url.rstrip("/")
+    try:
+        answer = requests.get(f"{address}/health", timeout=SECONDS_TO_ANSWER)
+        answer.raise_for_status()
+    except requests.RequestException:
+        cure = "start it, or set OUTFOX_LABEL_STUDIO_URL; `outfox demo` brings its own"
+        yield Finding("Label Studio", "warning", f"{address} does not answer", cure)
+        return
+    yield Finding("Label Studio", "ok", address)
+    if not settings.label_studio_token:
+        cure = "set OUTFOX_LABEL_STUDIO_TOKEN (Label Studio: Account & Settings)"
+        yield Finding("Label Studio token", "warning", "is not set", cure)
+
+
+def _browser(settings: Settings) -> Iterator[Finding]:
+    found = next((shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")), None)
+    if found:
+        yield Finding("Chromium", "ok", found)
+    else:
+        yield Finding("Chromium", "warning", "only tests need it", "`make test` gets it by itself")
+
+
+_LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+    _python,
+    _packages,
+    _home,
+    _secret,
+    _database,
+    _encoder,
+    _editor,
+    _label_studio,
+    _browser,
+)

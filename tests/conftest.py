@@ -1,0 +1,60 @@
+"""What every test may ask for: a pack to change, and the command to run on it."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from plugin.cli import run
+from templates import BUILT_IN
+
+PACKS = ("nli", "qa", "sentiment", "hate_speech")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the command: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Outfox = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Outfox:
+    """Runs the outfox command in a home of its own."""
+    monkeypatch.setenv("OUTFOX_HOME", str(tmp_path / "home"))
+
+    def outfox(*arguments: object) -> Ran:
+        capfd.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return Ran(code, *capfd.readouterr())
+
+    return outfox
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[str], Path]:
+    """Copies a built-in pack to a folder that a test may spoil."""
+
+    def copy_of(name: str) -> Path:
+        return Path(shutil.copytree(BUILT_IN / name, tmp_path / "packs" / name))
+
+    return copy_of
+
+
+def replace_in(file: Path, old: str, new: str) -> None:
+    """Changes a file that must hold the old text."""
+    text = file.read_text(encoding="utf-8")
+    assert old in text, f"{file.name} has no {old!r}"
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")

@@ -1,0 +1,10 @@
+from plugin.pack_costs import costs_of
+from templates import find_pack
+
+
+def test_an_example_costs_its_creation_its_bonus_and_its_votes_with_fees() -> None:
+    costs = costs_of(find_pack("sentiment").spec)
+    assert (costs.create_hit, costs.bonus, costs.validate_hit) == (45 + 9, 60 + 12, 50 + 10)
+    assert costs.example_least == 54 + 72 + 2 * 60 // 5
+    assert costs.example_most == 54 + 72 + 5 * 60 // 5
+    assert costs.round_examples == 60000 // 186

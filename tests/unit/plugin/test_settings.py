@@ -1,0 +1,81 @@
+import multiprocessing
+import stat
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from plugin.errors import SettingsError
+from plugin.settings import Settings, load_settings, settings_table
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "o.toml"
+    file.write_text('log_level = "error"\nlog_format = "json"\n')
+    settings = load_settings({"OUTFOX_CONFIG": str(file), "OUTFOX_LOG_LEVEL": "debug"})
+    assert (settings.log_level, settings.log_format, settings.environment) == ("debug", "json", "development")
+
+
+def test_the_file_in_the_home_folder_is_found_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "outfox.toml").write_text('log_level = "error"\n')
+    assert load_settings({}, home=str(tmp_path)).log_level == "error"
+
+
+def test_everything_is_kept_in_the_home_folder_unless_told_otherwise(tmp_path: Path) -> None:
+    settings = load_settings({"OUTFOX_HOME": str(tmp_path), "OUTFOX_MODELS_DIR": "/elsewhere/models"})
+    assert settings.database == f"sqlite:///{tmp_path.resolve()}/outfox.db"
+    assert settings.models_path == Path("/elsewhere/models")
+    assert settings.templates_path == tmp_path.resolve() / "templates"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"OUTFOX_LOG_LEVEL": "loud"}, "write one of debug, info, warning, error"),
+        ({"OUTFOX_SECRETE": "x"}, "no setting `secrete`"),
+        ({"OUTFOX_CONFIG": "/no/such/file.toml"}, "cannot read"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_cure(environ: dict[str, str], expected: str) -> None:
+    with pytest.raises(SettingsError, match=expected):
+        load_settings(environ)
+
+
+@pytest.mark.parametrize("text", ["log_level = loud", "log_level = 3"])
+def test_a_broken_file_is_told(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "o.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=r"o\.toml"):
+        load_settings({}, config=file)
+
+
+def test_a_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    settings = load_settings({}, home=str(tmp_path / "new"))
+    (secret,) = settings.signing_secrets()
+    assert len(secret) >= 32
+    assert settings.signing_secrets() == (secret,)
+    assert stat.S_IMODE((tmp_path / "new" / "secret").stat().st_mode) == 0o600
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["secret"]
+
+
+def _secret_of(home: str) -> str:
+    return load_settings({}, home=home).signing_secrets()[0]
+
+
+def test_processes_that_start_together_agree_on_one_secret(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        assert len(set(pool.map(_secret_of, [str(tmp_path)] * 16))) == 1
+
+
+def test_production_refuses_a_secret_that_nobody_set(tmp_path: Path) -> None:
+    settings = load_settings({"OUTFOX_ENVIRONMENT": "production"}, home=str(tmp_path))
+    with pytest.raises(SettingsError, match="openssl rand"):
+        settings.signing_secrets()
+    assert not (tmp_path / "secret").exists()
+
+
+def test_every_setting_is_in_the_table() -> None:
+    table = settings_table()
+    for one in fields(Settings):
+        assert f"| `{one.name}` | `OUTFOX_{one.name.upper()}` |" in table
+        assert one.metadata["doc"]

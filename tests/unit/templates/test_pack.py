@@ -1,0 +1,218 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from templates import PackError, SeedRow, TemplateError, find_pack, load_pack
+from tests.conftest import PACKS, replace_in
+
+CopyOf = Callable[[str], Path]
+
+
+def load_whole(folder: Path) -> None:
+    pack = load_pack(folder)
+    assert pack.contexts
+    assert pack.seed
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(PackError) as caught:
+        load_whole(folder)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_every_built_in_pack_loads(name: str) -> None:
+    pack = find_pack(name)
+    assert pack.spec.name == name
+    assert pack.instructions
+    assert len(pack.contexts) >= 60
+
+
+@pytest.mark.parametrize("name", [name for name in PACKS if name != "qa"])
+def test_classification_seeds_are_large_balanced_and_partly_held_out(name: str) -> None:
+    pack = find_pack(name)
+    assert len(pack.seed) >= 800
+    for split in ("train", "held_out"):
+        counts = [
+            sum(row.label == label and row.split == split for row in pack.seed) for label in pack.spec.label_names
+        ]
+        assert min(counts) > 0.85 * max(counts)
+    held_out = sum(row.split == "held_out" for row in pack.seed)
+    assert 0.15 < held_out / len(pack.seed) < 0.25
+
+
+def test_the_qa_seed_is_large_and_no_passage_is_in_both_parts() -> None:
+    seed = find_pack("qa").seed
+    assert len(seed) >= 250
+    parts = {split: {row.fields["passage"] for row in seed if row.split == split} for split in ("train", "held_out")}
+    assert len(parts["train"] | parts["held_out"]) >= 60
+    assert not parts["train"] & parts["held_out"]
+
+
+def test_no_nli_premise_is_in_both_parts() -> None:
+    seed = find_pack("nli").seed
+    parts = {split: {row.fields["premise"] for row in seed if row.split == split} for split in ("train", "held_out")}
+    assert not parts["train"] & parts["held_out"]
+
+
+def _shingles(row: SeedRow) -> frozenset[str]:
+    text = "".join(character for character in row.fields[_own_field(row)].lower() if character.isalnum())
+    return frozenset(text[start : start + 5] for start in range(len(text) - 4))
+
+
+def _own_field(row: SeedRow) -> str:
+    return next(name for name in ("hypothesis", "question", "text") if name in row.fields)
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_no_two_seed_rows_are_near_duplicates(name: str) -> None:
+    rows = find_pack(name).seed
+    shingles = [_shingles(row) for row in rows]
+    for place, row in enumerate(rows):
+        for other in range(place):
+            # Rows about one premise or passage share its words; they are compared by the rest of the test suite's eyes.
+            if name in ("nli", "qa") and rows[other].fields[_shared(name)] == row.fields[_shared(name)]:
+                continue
+            ours, theirs = shingles[place], shingles[other]
+            shared = len(ours & theirs)
+            assert shared < 0.6 * (len(ours) + len(theirs) - shared), f"{row.id} is much like {rows[other].id}"
+
+
+def _shared(name: str) -> str:
+    return {"nli": "premise", "qa": "passage"}[name]
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    spec = find_pack("nli").spec
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.title = "other"
+
+
+def test_a_missing_setting_is_told_with_what_to_write(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "kind: classification\n", "")
+    assert problems(folder) == ["task.yaml:2: kind: is missing; write `classification` (one or two texts) or `qa`"]
+
+
+def test_a_bad_value_is_told_with_its_line(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "create_cents: 45", "create_cents: 45.5")
+    (problem,) = problems(folder)
+    line = next(
+        number
+        for number, text in enumerate((folder / "task.yaml").read_text().splitlines(), 1)
+        if "create_cents" in text
+    )
+    assert problem.startswith(f"task.yaml:{line}: pay.create_cents: ")
+    assert "whole cents" in problem
+
+
+def test_an_unknown_setting_is_told_with_the_known_ones(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "  max_votes: 5", "  max_vote: 5")
+    (problem,) = problems(folder)
+    assert "validation.max_vote: is not a known setting" in problem
+    assert "max_votes" in problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("name: negative\n", "name: positive\n", "label `positive` is listed twice"),
+        ("{name: text,", "{name: prompt,", "field `prompt` is listed twice"),
+        ("model_input: [text]", "model_input: [txt]", "model_input names `txt`"),
+        ("model_input: [text]", "model_input: [prompt]", "workers could not change"),
+        ("rule: label_differs", "rule: squad_f1", "squad_f1 is for kind qa"),
+        ("max_votes: 5", "max_votes: 1", "below first_votes"),
+        ("tries_before_skip: 3", "tries_before_skip: 30", "above tries"),
+        ("task_cents: 240000", "task_cents: 1", "below round_cents"),
+        ("answer: 1\n", "answer: 7\n", "there are 3 choices"),
+        ("{prediction}", "{predction}", "bad placeholder"),
+        ("{prediction}", "{prediction.__class__}", "bad placeholder"),
+        ("name: sentiment", "name: feelings", "the folder is called `sentiment`"),
+        ("{name: why_right,", "{name: feedback,", "used by the program"),
+        ("kind: classification", "kind: classification\nkind: qa", "written twice"),
+        ("kind: classification", "kind: [", "not valid YAML"),
+        ("languages: [en]", "languages: [english language]", "language codes"),
+    ],
+)
+def test_parts_that_do_not_fit_are_told(copy_of: CopyOf, old: str, new: str, expected: str) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", old, new)
+    assert any(expected in problem for problem in problems(folder))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{not json", "seed.jsonl:3: is not JSON"),
+        ("[1, 2]", "seed.jsonl:3: is not a JSON object"),
+        ('{"text": "Fine.", "label": "fine"}', "label is 'fine'; write one of positive, negative, neutral"),
+        ('{"text": " ", "label": "neutral"}', "seed.jsonl:3: has no text in `text`"),
+        ('{"text": "Fine.", "label": "neutral", "split": "test"}', "write train or held_out"),
+        ('{"text": "\udcff"}'.encode("utf-8", "surrogateescape").decode("latin-1"), "seed.jsonl:3:"),
+    ],
+)
+def test_an_unreadable_seed_line_is_told_with_its_number(copy_of: CopyOf, line: str, expected: str) -> None:
+    folder = copy_of("sentiment")
+    lines = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
+    (folder / "seed.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]), encoding="utf-8")
+    assert any(expected in problem for problem in problems(folder))
+
+
+def test_an_empty_seed_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    (folder / "seed.jsonl").write_text("\n\n")
+    assert problems(folder) == ["seed.jsonl: is empty; add rows, one JSON object per line"]
+
+
+def test_a_label_that_no_row_has_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
+    (folder / "seed.jsonl").write_text("\n".join(row for row in rows if '"neutral"' not in row), encoding="utf-8")
+    (problem,) = problems(folder)
+    assert "label `neutral` has no row" in problem
+
+
+def test_a_row_id_that_is_used_twice_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
+    (folder / "seed.jsonl").write_text("\n".join([*rows, rows[0]]), encoding="utf-8")
+    (problem,) = problems(folder)
+    assert "is also on line 1" in problem
+
+
+def test_an_answer_that_is_not_in_the_passage_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("qa")
+    first = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    replace_in(folder / "seed.jsonl", first, first.replace('"answer": "', '"answer": "never said: '))
+    (problem,) = problems(folder)
+    assert problem.startswith("seed.jsonl:1: the passage does not have")
+
+
+def test_a_missing_file_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("nli")
+    (folder / "instructions.md").unlink()
+    (problem,) = problems(folder)
+    assert problem.startswith("instructions.md: is missing in ")
+
+
+def test_a_byte_order_mark_does_no_harm(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    for name in ("task.yaml", "seed.jsonl", "contexts.jsonl"):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    pack = load_pack(folder)
+    assert pack.seed
+    assert pack.contexts
+
+
+def test_a_pack_that_does_not_exist_is_told_with_where_to_look() -> None:
+    with pytest.raises(TemplateError, match="outfox templates list"):
+        find_pack("nothing_like_it")
+
+
+def test_the_owners_pack_wins_over_a_built_in_one(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    assert find_pack("sentiment", folder.parent).folder == folder.resolve()
