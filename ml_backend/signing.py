@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from itsdangerous import BadData, URLSafeSerializer
 
@@ -26,9 +27,11 @@ class VerdictSigner:
 
     def sign(self, verdict: Verdict, holder: str) -> str:
         """The verdict as a token that a browser may carry."""
-        said = [[one.version, one.prediction, one.confidence, dict(one.probabilities), one.fooled] for one in verdict.said]
-        when = verdict.judged_at.isoformat()
-        body = [holder, verdict.task, verdict.inputs_hash, verdict.target, said, verdict.fooled, when]
+        said = [
+            [one.version, one.prediction, one.confidence, dict(one.probabilities), one.fooled] for one in verdict.said
+        ]
+        about = [str(verdict.id), verdict.task, verdict.inputs_hash, verdict.target]
+        body = [holder, *about, said, verdict.fooled, verdict.judged_at.isoformat()]
         return str(self._serializer.dumps(body))
 
     def read(self, token: str, holder: str, *, now: datetime, max_age: timedelta) -> Verdict:
@@ -37,11 +40,11 @@ class VerdictSigner:
             body: list[Any] = self._serializer.loads(token)
         except BadData as error:
             raise VerdictError("this verdict was not signed here, or was changed on the way") from error
-        signed_for, task, inputs, target, said, fooled, when = body
+        signed_for, own_id, task, inputs, target, said, fooled, when = body
         if signed_for != holder:
             raise VerdictError("this verdict was given to somebody else")
         judged_at = datetime.fromisoformat(when)
         if not timedelta(0) <= now - judged_at <= max_age:
             raise VerdictError("this verdict is too old; ask the model again")
         models = tuple(ModelSaid(*one) for one in said)
-        return Verdict(task, inputs, target, models, fooled, judged_at)
+        return Verdict(UUID(own_id), task, inputs, target, models, fooled, judged_at)

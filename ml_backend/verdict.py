@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID, uuid4
 
 from ml_backend.answers import Answer, LabelAnswer
 from ml_backend.errors import VerdictError
@@ -25,8 +26,9 @@ class ModelSaid:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the models said to exactly these inputs and this target, and when."""
+    """What the models said to exactly these inputs and this target, and when; its id is its own for ever."""
 
+    id: UUID
     task: str
     inputs_hash: str
     target: str | None
@@ -81,7 +83,8 @@ def judge(
         for version, answer in answers
     )
     together = ensemble_fooled(spec.fooled.ensemble, [bool(one.fooled) for one in said])
-    return Verdict(spec.name, inputs_hash(spec, fields), target, said, None if target is None else together, now)
+    fooled = None if target is None else together
+    return Verdict(uuid4(), spec.name, inputs_hash(spec, fields), target, said, fooled, now)
 
 
 def inputs_hash(spec: TaskSpec, fields: Mapping[str, str]) -> str:

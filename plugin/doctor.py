@@ -8,14 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 import requests
-from round_manager.store import open_store
 
 from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import editor_files
 from plugin.settings import Settings
-from round_manager.errors import RoundManagerError
+from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
+from round_manager.store import open_store
 
 NEEDED_DISK = 2 * 1024**3
 SECONDS_TO_ANSWER = 3
@@ -93,14 +93,13 @@ def _secret(settings: Settings) -> Iterator[Finding]:
 def _database(settings: Settings) -> Iterator[Finding]:
     try:
         with open_store(settings.database) as store:
-            state = store.check()
+            yield Finding("database", "ok", f"revision {store.check().found}")
+    except SchemaError as error:
+        yield Finding("database", "warning", "its tables do not fit", str(error))
+    except StoreUnavailableError as error:
+        yield Finding("database", "warning", "cannot be reached", str(error))
     except RoundManagerError as error:
         yield Finding("database", "missing", "cannot be opened", str(error))
-        return
-    if state.current:
-        yield Finding("database", "ok", f"revision {state.revision}")
-    else:
-        yield Finding("database", "warning", "its schema is not up to date", "outfox db upgrade")
 
 
 def _encoder(settings: Settings) -> Iterator[Finding]:

@@ -74,13 +74,21 @@ class Settings:
         """Where things are that can be computed again."""
         return self._beside_home(self.cache_dir, "cache")
 
+    def make_home(self) -> Path:
+        """The home folder, made if it is not there; nobody else may look into it."""
+        try:
+            self.home_path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise SettingsError(f"cannot make {self.home_path}: {error.strerror}; set {PREFIX}HOME") from error
+        return self.home_path
+
     def signing_secrets(self) -> tuple[str, ...]:
         """The secrets that sign; made and stored on first use, but never in production."""
         if self.secret:
             return tuple(self.secret.split())
         if self.environment == "production":
             raise SettingsError(f"production needs {PREFIX}SECRET; make one with `openssl rand -hex 32`")
-        return (_stored_secret(self.home_path / "secret"),)
+        return (stored_secret(self.make_home() / "secret"),)
 
     def _beside_home(self, chosen: str, default: str) -> Path:
         return Path(chosen).expanduser().resolve() if chosen else self.home_path / default
@@ -98,7 +106,7 @@ def load_settings(environ: Mapping[str, str], *, config: Path | None = None, hom
     from_environment = {
         key.removeprefix(PREFIX).lower(): value
         for key, value in environ.items()
-        if key.startswith(PREFIX) and key not in (f"{PREFIX}CONFIG", f"{PREFIX}COMPLETE")
+        if key.startswith(PREFIX) and key != f"{PREFIX}CONFIG"
     }
     values = {**from_file, **from_environment, **({"home": home} if home else {})}
     unknown = sorted(set(values) - names)
@@ -133,14 +141,13 @@ def _read_file(path: Path) -> dict[str, str]:
     return values
 
 
-def _stored_secret(path: Path) -> str:
-    """The secret in the file, made by whoever comes first, readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def stored_secret(path: Path, length: int = SECRET_BYTES) -> str:
+    """The secret in the file, in hexadecimal; made by whoever comes first, readable by its owner only."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         if not path.is_file():
             draft.touch(mode=0o600)
-            draft.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+            draft.write_text(secrets.token_hex(length), encoding="ascii")
             os.link(draft, path)  # Unlike a rename, a link never replaces what another process made first.
     except FileExistsError:
         pass

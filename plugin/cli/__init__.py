@@ -1,6 +1,6 @@
 """The `outfox` command.
 
-Exit codes: 0 done; 1 something is missing or did not hold (`doctor`, `db check`); 2 a mistake that the message tells
+Exit codes: 0 done; 1 something needed is missing (`doctor`); 2 a mistake that the message tells
 how to mend; 3 something outside did not answer, so that trying again may help; 130 stopped by Ctrl-C.
 """
 

@@ -15,24 +15,22 @@ def db() -> None:
 @json_option
 @click.pass_obj
 def upgrade(settings: Settings) -> None:
-    """Bring the database's schema up to date; safe to run again."""
+    """Make the database or bring its tables up to date; safe to run again."""
     from round_manager.store import open_store
 
-    with open_store(settings.database) as store:
-        revision = store.upgrade()
-    show({"revision": revision}, f"the database is at revision {revision}")
+    settings.make_home()
+    with open_store(settings.database, upgrade=True) as store:
+        found = store.check().found
+    show({"revision": found}, f"the database is up to date, at revision {found}")
 
 
 @db.command()
 @json_option
 @click.pass_obj
 def check(settings: Settings) -> None:
-    """Tell whether the schema is up to date; exit code 1 if it is not."""
+    """Tell whether the database is there and up to date; if not, what to do."""
     from round_manager.store import open_store
 
     with open_store(settings.database) as store:
-        state = store.check()
-    text = "up to date" if state.current else f"at {state.revision or 'nothing'}, needs `outfox db upgrade`"
-    show({"current": state.current, "revision": state.revision}, f"the database is {text}")
-    if not state.current:
-        raise click.exceptions.Exit(1)
+        found = store.check().found
+    show({"revision": found}, f"the database is up to date, at revision {found}")

@@ -45,11 +45,11 @@ class ProgressBar:
         self._bar.stop()
 
     def start(self, total_steps: int, what: str) -> None:
-        """A stage of so many steps begins."""
-        self._total, self._done, self._what = max(1, total_steps), 0, what
+        """A stage of so many steps begins; 0 means that nobody knows how many."""
+        self._total, self._done, self._what = total_steps, 0, what
         self._started = self._said = time.monotonic()
         if self._terminal:
-            self._stage = self._bar.add_task(what, total=self._total, note="")
+            self._stage = self._bar.add_task(what, total=total_steps or None, note="")
         else:
             print(f"{what} …", file=sys.stderr, flush=True)
 
@@ -62,14 +62,19 @@ class ProgressBar:
         now = time.monotonic()
         if now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
-            left = (now - self._started) / self._done * (self._total - self._done)
-            share = self._done / self._total
-            print(f"{self._what}: {share:.0%}, about {left:.0f} s left {note}".rstrip(), file=sys.stderr, flush=True)
+            print(f"{self._what}: {self._how_far(now)} {note}".rstrip(), file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """The stage is over, whatever its steps were."""
         if self._terminal and self._stage is not None:
-            self._bar.update(self._stage, completed=self._total)
+            self._bar.update(self._stage, total=self._total or 1, completed=self._total or 1)
         else:
             seconds = time.monotonic() - self._started
             print(f"{self._what}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
+
+    def _how_far(self, now: float) -> str:
+        seconds = now - self._started
+        if not self._total or not self._done:
+            return f"{seconds:.0f} s so far"
+        left = seconds / self._done * (self._total - self._done)
+        return f"{self._done / self._total:.0%}, about {left:.0f} s left"

@@ -1,0 +1,103 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plugin import __version__
+from tests.conftest import Outfox
+
+
+def test_help_names_every_command_without_loading_the_models(tmp_path: Path) -> None:
+    program = (
+        "import sys; from plugin.cli import run; code = run(['--help']); sys.exit(code or ('torch' in sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    for name in ("completion", "config", "db", "demo", "doctor", "model", "templates"):
+        assert name in ran.stdout
+
+
+def test_the_version_is_told(outfox: Outfox) -> None:
+    assert __version__ in outfox("--version").out
+
+
+def test_a_wrong_option_is_told_with_exit_code_2(outfox: Outfox) -> None:
+    ran = outfox("templates", "list", "--nothing")
+    assert ran.code == 2
+    assert "--nothing" in ran.err
+
+
+def test_a_wrong_setting_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_LOG_LEVEL", "loud")
+    ran = outfox("templates", "list")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_secrets_are_not_shown(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_SECRET", "do-not-show-" * 4)
+    for arguments in (("config",), ("config", "--json"), ("doctor",), ("doctor", "--json")):
+        ran = outfox(*arguments)
+        assert "do-not-show" not in ran.out + ran.err
+
+
+def test_the_database_is_made_and_found_up_to_date(outfox: Outfox) -> None:
+    before = outfox("db", "check")
+    assert before.code in (2, 3)
+    assert "outfox db upgrade" in before.err
+    assert outfox("db", "upgrade").code == 0
+    assert json.loads(outfox("db", "check", "--json").out)["revision"]
+    assert outfox("db", "upgrade").code == 0
+
+
+def test_a_database_that_cannot_be_opened_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", "sqlite:////no/such/folder/outfox.db")
+    ran = outfox("db", "upgrade")
+    assert ran.code in (2, 3)
+    assert ran.err.count("\n") == 1
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", "nonsense")
+    ran = outfox("db", "upgrade")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_the_doctor_finds_what_the_tests_need_and_says_what_to_do(
+    outfox: Outfox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", "http://127.0.0.1:9")
+    ran = outfox("doctor", "--json")
+    findings = {one["what"]: one for one in json.loads(ran.out)}
+    assert ran.code == 0
+    for what in ("Python", "torch", "label-studio", "embedded encoder", "labelling editor", "home", "secret"):
+        assert findings[what]["state"] == "ok", findings[what]
+    assert "outfox db upgrade" in findings["database"]["advice"]
+    assert findings["Label Studio"]["state"] == "warning"
+    assert findings["Label Studio"]["advice"]
+
+
+def test_the_doctor_fails_where_something_needed_is_missing(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_ENVIRONMENT", "production")
+    ran = outfox("doctor")
+    assert ran.code == 1
+    assert "OUTFOX_SECRET" in ran.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed(outfox: Outfox, shell: str) -> None:
+    ran = outfox("completion", shell)
+    assert ran.code == 0
+    assert "_OUTFOX_COMPLETE" in ran.out
+
+
+def test_the_tab_key_completes_packs(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "_OUTFOX_COMPLETE": "bash_complete",
+        "COMP_WORDS": "outfox templates show se",
+        "COMP_CWORD": "3",
+    }
+    ran = subprocess.run(
+        [str(Path(sys.executable).parent / "outfox")], env=environ, capture_output=True, text=True, check=False
+    )
+    assert "plain,sentiment" in ran.stdout

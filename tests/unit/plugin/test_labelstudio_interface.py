@@ -1,0 +1,91 @@
+"""Templates under Label Studio's own rules, and as text."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.interface import check_templates, render
+from plugin.labelstudio.projects import LabelStudio, instructions_html
+from templates import find_pack, load_pack
+from templates.samples import TEMPLATES
+from tests.conftest import PACKS, replace_in
+
+CopyOf = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_label_studio_accepts_templates_tasks_annotations_and_predictions(name: str) -> None:
+    assert check_templates(find_pack(name)) == []
+
+
+def test_our_own_findings_come_first_because_they_name_the_line(copy_of: CopyOf) -> None:
+    folder = copy_of("nli")
+    replace_in(folder / "create.xml", 'toName="premise"', 'toName="nobody"')
+    (problem,) = check_templates(load_pack(folder))
+    assert problem.line is not None
+
+
+def test_what_only_label_studio_finds_is_reported_too(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plugin.labelstudio.interface.check_markup", lambda _pack: [])
+    folder = copy_of("nli")
+    replace_in(folder / "validate.xml", 'name="flag"', 'name="label"')
+    replace_in(folder / "create.xml", 'name="feedback"', 'name="verdict"')
+    said = [str(problem) for problem in check_templates(load_pack(folder))]
+    assert any(text.startswith("validate.xml: Label Studio refuses the template") for text in said), said
+
+
+def test_a_choice_that_the_template_lacks_is_refused_by_label_studio(
+    copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugin.labelstudio.interface.check_markup", lambda _pack: [])
+    folder = copy_of("nli")
+    replace_in(folder / "validate.xml", 'alias="entailment"', 'alias="implied"')
+    said = [str(problem) for problem in check_templates(load_pack(folder))]
+    assert any("refuses a sample annotation" in text and "entailment" in text for text in said), said
+    assert any("refuses a sample prediction" in text for text in said), said
+
+
+def test_without_the_sdk_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("label_studio_sdk._legacy", "label_studio_sdk.label_interface.interface"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(LabelStudioError, match=r"pip install 'outfox\[label-studio\]'"):
+        check_templates(find_pack("nli"))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("name", PACKS)
+def test_a_rendered_template_shows_the_task_and_leaves_no_markup(name: str, template: str) -> None:
+    pack = find_pack(name)
+    text = render(pack, "create" if template == "create" else "validate")
+    assert not any(mark in text for mark in ("$", "<", "**", "&"))
+    assert max(map(len, text.splitlines())) < 120
+    if template == "validate":
+        assert all(reason in text for reason in pack.spec.validation.flag_reasons)
+
+
+def test_a_rendered_template_says_what_is_required_and_what_asks_the_model() -> None:
+    text = render(find_pack("sentiment"), "create")
+    assert "Write a sentence that reads as: Positive" in text
+    assert "(text, required, asks the model)" in text
+    assert "(label, required, unless flag is chosen)" in render(find_pack("sentiment"), "validate")
+
+
+def test_instructions_become_html_and_nothing_in_them_runs() -> None:
+    html = instructions_html("# Hello\n\n<script>alert(1)</script>\n\n| a | b |\n|---|---|\n| **c** | d |\n")
+    assert "<h1>Hello</h1>" in html
+    assert "<strong>c</strong>" in html
+    assert "<script>" not in html
+
+
+def test_without_a_token_nothing_is_asked() -> None:
+    with pytest.raises(LabelStudioError, match="no token"):
+        LabelStudio("http://127.0.0.1:1", "")
+
+
+def test_a_label_studio_that_does_not_answer_is_worth_another_try() -> None:
+    with pytest.raises(LabelStudioError, match="does not answer") as caught:
+        LabelStudio("http://127.0.0.1:1", "0" * 40).find_project("anything")
+    assert caught.value.retry
