@@ -68,8 +68,7 @@ class _Reader:
             self._parser.Parse(xml, True)
         except expat.ExpatError as error:
             what = expat.ErrorString(error.code)
-            cure = "close every tag, quote every value, write &amp;lt; for < and &amp;amp; for &"
-            cure = cure.replace("&amp;lt;", "&lt;").replace("&amp;amp;", "&amp;")
+            cure = "close every tag, quote every value, write &lt; for < and &amp; for &"
             raise PackError([Problem(self._file, error.lineno, f"is not valid XML: {what}; {cure}")]) from error
         except UnicodeEncodeError as error:
             raise self._refuse("has half of a character; save the file as UTF-8") from error
@@ -94,8 +93,8 @@ class _Reader:
         raise self._refuse(f"has a processing instruction <?{target} …?>; remove it")
 
     def _declaration(self, *_: Any) -> None:
-        # Label Studio reads templates as text and refuses a declared encoding.
-        raise self._refuse("begins with <?xml …?>, which Label Studio refuses; remove that line")
+        # Label Studio reads templates as text, where a declared encoding is an error.
+        raise self._refuse("begins with <?xml …?>; remove that line")
 
     def _refuse(self, text: str) -> PackError:
         return PackError([Problem(self._file, self._parser.CurrentLineNumber, text)])

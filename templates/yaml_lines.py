@@ -52,7 +52,7 @@ class LinedYaml:
                 built[key] = self._build(child, (*where, key))
             return built
         # Scalars only: SafeLoader builds no object of ours or anybody's.
-        return yaml.SafeLoader("").construct_object(node)  # type: ignore[no-untyped-call]
+        return yaml.SafeLoader("").construct_object(node)
 
     def _error(self, line: int | None, text: str) -> PackError:
         return PackError([Problem(self._file, line, text)])

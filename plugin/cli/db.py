@@ -7,8 +7,10 @@ from plugin.settings import Settings
 
 
 @click.group()
-def db() -> None:
+@click.pass_obj
+def db(settings: Settings) -> None:
     """Make or update the database."""
+    settings.make_home()
 
 
 @db.command()
@@ -18,7 +20,6 @@ def upgrade(settings: Settings) -> None:
     """Make the database or bring its tables up to date; safe to run again."""
     from round_manager.store import open_store
 
-    settings.make_home()
     with open_store(settings.database, upgrade=True) as store:
         found = store.check().found
     show({"revision": found}, f"the database is up to date, at revision {found}")

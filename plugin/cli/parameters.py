@@ -9,7 +9,7 @@ from plugin.settings import Settings
 from templates import Pack, find_pack, pack_folders
 
 
-class PackType(click.ParamType):
+class PackType(click.ParamType[Pack]):
     """A task pack by name or folder."""
 
     name = "pack"

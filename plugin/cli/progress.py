@@ -42,7 +42,8 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._terminal:
+            self._bar.stop()
 
     def start(self, total_steps: int, what: str) -> None:
         """A stage of so many steps begins; 0 means that nobody knows how many."""

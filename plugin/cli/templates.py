@@ -9,8 +9,9 @@ from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.settings import Settings
 from templates import Pack, PackError, find_pack, load_pack, pack_folders
+from templates.samples import Template
 
-TEMPLATE = click.option(
+WHICH = click.option(
     "--template", type=click.Choice(["create", "validate"]), default="create", help="Which of the two templates."
 )
 
@@ -107,9 +108,9 @@ def new(source: Pack, folder: Path) -> None:
 
 @templates.command()
 @click.argument("pack", type=PACK)
-@TEMPLATE
+@WHICH
 @json_option
-def render(pack: Pack, template: str) -> None:
+def render(pack: Pack, template: Template) -> None:
     """Print a template as text, filled in with a sample."""
     from plugin.labelstudio.interface import render as rendered
 

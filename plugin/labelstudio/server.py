@@ -1,0 +1,173 @@
+"""A real Label Studio as a child process: started without a question, silent to the outside, ended for certain."""
+
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import requests
+
+from plugin.labelstudio.errors import INSTALL, LabelStudioError
+
+HOST = "127.0.0.1"
+# The first start migrates the database; the second is ready in ten seconds or so.
+SECONDS_TO_START = 240.0
+SECONDS_TO_STOP = 10.0
+SECONDS_BETWEEN_LOOKS = 0.25
+LAST_LINES = 12
+
+# What it is doing, and for how many seconds it has been starting.
+Progress = Callable[[str, float], None]
+
+# Nothing is reported or looked up outside; an ML backend on this machine may be called.
+_ENVIRONMENT = {
+    "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
+    "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
+    "COLLECT_ANALYTICS": "false",
+    "LATEST_VERSION_CHECK": "false",
+    "SENTRY_DSN": "",
+    "FRONTEND_SENTRY_DSN": "",
+    "FEATURE_FLAGS_OFFLINE": "true",
+    "ML_BLOCK_LOCAL_IP": "false",
+    "SSRF_PROTECTION_ENABLED": "false",
+}
+
+
+@dataclass
+class LabelStudioServer:
+    """One Label Studio on this machine; its data directory is its own, its log goes to a file in it."""
+
+    data_dir: Path
+    port: int
+    email: str
+    password: str = field(repr=False)
+    token: str = field(repr=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where people and programs find it."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def log_file(self) -> Path:
+        """Where it writes what it does."""
+        return self.data_dir / "label-studio.log"
+
+    def start(self, progress: Progress = lambda _what, _seconds: None) -> None:
+        """Starts it and waits until it answers; whatever prevents that is a LabelStudioError with advice."""
+        self._check()
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place],
+                cwd=self.data_dir,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # A process group of its own: ended whole, and not by the Ctrl-C that our own process gets.
+                start_new_session=True,
+            )
+        try:
+            self._wait(progress)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends it and everything that it started; does nothing when it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, how)
+                process.wait(SECONDS_TO_STOP)
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _check(self) -> None:
+        if self._process is not None:
+            raise LabelStudioError("this Label Studio runs already; stop it first")
+        if importlib.util.find_spec("label_studio") is None:
+            raise LabelStudioError(f"Label Studio is not installed; run: {INSTALL}")
+        if "@" not in self.email:
+            raise LabelStudioError(f"`{self.email}` is not an e-mail address; Label Studio wants one to log in with")
+        if not re.fullmatch(r"[0-9a-f]{40}", self.token):
+            raise LabelStudioError(
+                "Label Studio's token has to be 40 hexadecimal digits; make one with secrets.token_hex(20)"
+            )
+        # Label Studio would silently take the next free port.
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, self.port))
+            except OSError as error:
+                raise LabelStudioError(f"port {self.port} is taken; choose another for Label Studio") from error
+
+    def _environment(self) -> dict[str, str]:
+        # Settings of another Django or Label Studio around us must not leak in.
+        inherited = {name: value for name, value in os.environ.items() if not re.match("DJANGO|LABEL_STUDIO", name)}
+        return {
+            **inherited,
+            **_ENVIRONMENT,
+            "LABEL_STUDIO_BASE_DATA_DIR": str(self.data_dir),
+            "LABEL_STUDIO_USERNAME": self.email,
+            "LABEL_STUDIO_PASSWORD": self.password,
+            "LABEL_STUDIO_USER_TOKEN": self.token,
+        }
+
+    def _wait(self, progress: Progress) -> None:
+        began = time.monotonic()
+        while not self._answers():
+            seconds = time.monotonic() - began
+            if self._process is None or self._process.poll() is not None:
+                raise LabelStudioError(
+                    f"Label Studio ended while it started; the end of {self.log_file}:\n{self._tail()}"
+                )
+            if seconds > SECONDS_TO_START:
+                text = f"Label Studio did not answer within {SECONDS_TO_START:.0f} s; the end of {self.log_file}"
+                raise LabelStudioError(f"{text}:\n{self._tail()}", retry=True)
+            progress(self._stage(), seconds)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _answers(self) -> bool:
+        with requests.Session() as session:
+            session.trust_env = False  # a proxy knows nothing of this machine's ports
+            return self._is_up(session)
+
+    def _is_up(self, session: requests.Session) -> bool:
+        try:
+            return session.get(f"{self.url}/health", timeout=2).ok
+        except requests.RequestException:
+            return False
+
+    def _stage(self) -> str:
+        log = self.log_file.read_text(encoding="utf-8", errors="replace")
+        return "Label Studio prepares its database" if "Initializing database" in log else "Label Studio starts"
+
+    def _tail(self) -> str:
+        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(f"  {line}" for line in lines[-LAST_LINES:])

@@ -1,0 +1,192 @@
+"""What the spec needs of the two templates; the rules are written down in `templates/markup.py`."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from templates.spec import TaskField, TaskSpec
+from templates.tags import OBJECT_TAGS, TAGS
+from templates.xml_lines import Element
+
+Found = Iterator[tuple[int, str]]
+
+ANSWER_LABEL = "Answer"
+TARGET_KEYS = ("target", "target_title")
+# The editor's own pattern: a dot or bracket right after a name is taken as a part of it.
+_VARIABLE = re.compile(r"\$([\w[\].{}]+)")
+
+
+def judged_fields(spec: TaskSpec) -> list[str]:
+    """The fields that people judge when they check an example: what the model reads and what the author wrote."""
+    return [field.name for field in spec.fields if field.role == "input" or field.name in spec.model_input]
+
+
+def contract_problems(spec: TaskSpec, file: str, elements: list[Element]) -> Found:
+    """What is missing, of the wrong kind, or must not be there, with the line to mend."""
+    template = _Template(spec, elements)
+    return template.create() if file == "create.xml" else template.validate()
+
+
+class _Template:
+    def __init__(self, spec: TaskSpec, elements: list[Element]) -> None:
+        self._spec = spec
+        self._elements = elements
+        self._last = elements[-1].line
+        self._named = {element.name: element for element in elements if element.name}
+
+    def create(self) -> Found:
+        by_task = self._spec.target.set_by == "task"
+        contexts = [field.name for field in self._spec.with_role("context")]
+        yield from self._variables([*contexts, *(TARGET_KEYS if by_task else ())])
+        for field in self._spec.fields:
+            yield from self._field(field)
+        yield from self._control("feedback", "TextArea", required=False)
+        feedback = self._named.get("feedback")
+        if feedback is not None and feedback.attributes.get("smartOnly") == "true":
+            yield feedback.line, "`feedback` would ask the model about its own answer; remove smartOnly"
+        own = {"feedback"}
+        if self._spec.kind == "classification":
+            if not by_task:
+                own.add("label")
+                yield from self._control("label", "Choices", required=True)
+                yield from self._choices("label", self._spec.label_names, "labels")
+            elif "$target_title" not in " ".join(self._values()):
+                cure = 'add <Header value="… $target_title"/>'
+                yield self._elements[0].line, f"the label to write for is not shown; {cure}"
+        yield from self._strangers({*own, *(field.name for field in self._spec.fields)})
+
+    def validate(self) -> Found:
+        judged = judged_fields(self._spec)
+        yield from self._variables(judged)
+        for name in judged:
+            yield from self._object(name)
+        known = {"flag", "comment"}
+        if self._spec.kind == "classification":
+            known.add("label")
+            yield from self._control("label", "Choices", required=True)
+            yield from self._choices("label", self._spec.label_names, "labels")
+            yield from self._label_gives_way()
+        for field in self._spec.with_role("span"):
+            known.add(field.name)
+            yield from self._span(field)
+        yield from self._control("flag", "Choices", required=False)
+        yield from self._choices("flag", self._spec.validation.flag_reasons, "flag_reasons")
+        flag = self._named.get("flag")
+        if flag is not None and flag.attributes.get("choice", "single") != "single":
+            yield flag.line, '`flag` could not be taken back; write choice="single"'
+        yield from self._control("comment", "TextArea", required=False)
+        yield from self._strangers(known)
+
+    def _field(self, field: TaskField) -> Found:
+        if field.role == "context":
+            yield from self._object(field.name)
+            return
+        if field.role == "span":
+            yield from self._span(field)
+        elif field.choices:
+            yield from self._control(field.name, "Choices", required=field.required)
+            yield from self._choices(field.name, field.choices, f"choices of `{field.name}`")
+        else:
+            yield from self._control(field.name, "TextArea", required=field.required)
+        if field.role in ("input", "span"):
+            yield from self._attribute(field.name, "smartOnly", "true", "the model is not asked without it")
+        if field.role == "input":
+            yield from self._attribute(field.name, "maxSubmissions", "1", "one text is judged at a time")
+
+    def _object(self, name: str) -> Found:
+        element = self._named.get(name)
+        want = f'<Text name="{name}" value="${name}"/>'
+        if element is None:
+            yield self._last, f"field `{name}` is not shown; add {want}"
+        elif element.tag not in OBJECT_TAGS:
+            yield element.line, f"field `{name}` is shown here, not filled in; write {want}"
+        elif element.attributes.get("value") != f"${name}":
+            yield element.line, f'field `{name}` is not what is shown here; write value="${name}"'
+
+    def _control(self, name: str, tag: str, *, required: bool) -> Found:
+        element = self._named.get(name)
+        if element is None:
+            objects = [other.name for other in self._elements if other.tag in OBJECT_TAGS]
+            where = objects[0] if objects else "…"
+            yield self._last, f'`{name}` is missing; add <{tag} name="{name}" toName="{where}" …>'
+        elif element.tag != tag:
+            yield element.line, f"`{name}` is a <{element.tag}>; make it a <{tag}>"
+        elif "required" in TAGS[tag]:
+            yield from _required(element, name, required=required)
+
+    def _span(self, field: TaskField) -> Found:
+        yield from self._control(field.name, "Labels", required=False)
+        element = self._named.get(field.name)
+        if element is None or element.tag != "Labels":
+            return
+        passage = self._spec.model_input[1]
+        if element.attributes.get("toName") != passage:
+            yield element.line, f'the answer is selected in `{passage}`; write toName="{passage}"'
+        labels = [child for child in self._elements if child.tag == "Label" and child.inside("Labels") is element]
+        stored = [label.stored_value for label in labels]
+        if stored != [ANSWER_LABEL]:
+            yield element.line, f'`{field.name}` needs one label; write <Label value="{ANSWER_LABEL}"/>'
+
+    def _choices(self, name: str, wanted: Iterable[str], source: str) -> Found:
+        element = self._named.get(name)
+        if element is None or element.tag != "Choices":
+            return
+        choices = [child for child in self._elements if child.tag == "Choice" and child.inside("Choices") is element]
+        stored = [choice.stored_value for choice in choices]
+        expected = list(wanted)
+        for choice in choices:
+            if choice.stored_value not in expected:
+                text = f"choice `{choice.stored_value}` of `{name}` is not among the {source} of task.yaml"
+                yield choice.line, f"{text}: {', '.join(expected)}"
+            elif stored.count(choice.stored_value) > 1:
+                yield choice.line, f"choice `{choice.stored_value}` of `{name}` is there twice; remove one"
+        for value in expected:
+            if value not in stored:
+                yield element.line, f'`{name}` lacks `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
+
+    def _label_gives_way(self) -> Found:
+        label = self._named.get("label")
+        around = label
+        while around is not None:
+            hides, by = around.attributes.get("visibleWhen"), around.attributes.get("whenTagName")
+            if (hides, by) == ("choice-unselected", "flag"):
+                return
+            around = around.parent
+        if label is not None:
+            cure = 'add visibleWhen="choice-unselected" whenTagName="flag"'
+            yield label.line, f"nobody can flag while `label` is required; {cure}"
+
+    def _attribute(self, name: str, attribute: str, value: str, why: str) -> Found:
+        element = self._named.get(name)
+        if element is not None and element.attributes.get(attribute) != value:
+            yield element.line, f'`{name}` needs {attribute}="{value}": {why}'
+
+    def _variables(self, known: list[str]) -> Found:
+        for element in self._elements:
+            for name in _VARIABLE.findall(element.attributes.get("value", "")):
+                if name in known:
+                    continue
+                if name.rstrip(".") in known:
+                    cure = f"put a space after ${name.rstrip('.')}, or end the sentence otherwise"
+                    yield element.line, f"`${name}` is read with its dot and shows nothing; {cure}"
+                else:
+                    shown = ", ".join(f"${other}" for other in known)
+                    yield element.line, f"`${name}` must not or cannot be shown here; known: {shown}"
+
+    def _strangers(self, known: set[str]) -> Found:
+        for element in self._elements:
+            if element.name and "toName" in TAGS[element.tag] and element.tag != "Filter" and element.name not in known:
+                cure = "add it to the fields of task.yaml, or remove it"
+                yield element.line, f"`{element.name}` would be filled in and never read; {cure}"
+
+    def _values(self) -> list[str]:
+        return [element.attributes.get("value", "") for element in self._elements]
+
+
+def _required(element: Element, name: str, *, required: bool) -> Found:
+    is_required = element.attributes.get("required") == "true"
+    if required and not is_required:
+        yield element.line, f'`{name}` has to be filled in; add required="true" requiredMessage="…"'
+    elif required and not element.attributes.get("requiredMessage"):
+        yield element.line, f"`{name}` has no requiredMessage; add one that says what to do"
+    elif is_required and not required:
+        yield element.line, f'`{name}` need not be filled in; remove required="true"'

@@ -1,0 +1,64 @@
+"""Tasks, annotations and predictions as Label Studio exchanges them, built from a spec and a template."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from templates.contract import ANSWER_LABEL, judged_fields
+from templates.rows import Context
+from templates.spec import TaskSpec
+from templates.xml_lines import Element
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a passage: passage[start:start + len(text)] is text."""
+
+    start: int
+    text: str
+
+
+def creation_task(spec: TaskSpec, context: Context, target: str | None) -> Json:
+    """A task for somebody who writes; `target` is the label to write for, None when the annotator chooses."""
+    data = dict(context.fields)
+    if target is not None:
+        data |= {"target": target, "target_title": spec.label_title(target)}
+    return {"data": data, "meta": {"context": context.id}}
+
+
+def creation_tasks(spec: TaskSpec, contexts: Sequence[Context]) -> list[Json]:
+    """One task per context; of the labels that a context allows, the one asked for least so far is taken."""
+    if spec.target.set_by == "annotator":
+        return [creation_task(spec, context, None) for context in contexts]
+    asked = dict.fromkeys(spec.label_names, 0)
+    tasks = []
+    for context in contexts:
+        target = min(context.targets or spec.label_names, key=asked.__getitem__)
+        asked[target] += 1
+        tasks.append(creation_task(spec, context, target))
+    return tasks
+
+
+def validation_task(spec: TaskSpec, fields: Mapping[str, str]) -> Json:
+    """A task for somebody who checks: what the model read, and nothing that tells what the author was asked for."""
+    return {"data": {name: fields[name] for name in judged_fields(spec)}}
+
+
+def results(elements: list[Element], values: Mapping[str, str | Span]) -> list[Json]:
+    """One result for each control of the template that has a value, in the template's order."""
+    found = []
+    for element in elements:
+        name, to_name = element.name, element.attributes.get("toName")
+        if name is not None and name in values and to_name is not None:
+            value = _value(element.tag, values[name])
+            found.append({"from_name": name, "to_name": to_name, "type": element.tag.lower(), "value": value})
+    return found
+
+
+def _value(tag: str, value: str | Span) -> Json:
+    if isinstance(value, Span):
+        end = value.start + len(value.text)
+        return {"start": value.start, "end": end, "text": value.text, "labels": [ANSWER_LABEL]}
+    return {"choices": [value]} if tag == "Choices" else {"text": [value]}
