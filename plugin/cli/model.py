@@ -43,7 +43,6 @@ def train(
 ) -> None:
     """Train a model version of a task; Ctrl-C stops it and leaves nothing behind."""
     from ml_backend.artefact import version_folder
-
     from ml_backend.training import train as train_model
 
     changed = {name: value for name, value in (("epochs", epochs), ("seed", seed)) if value is not None}
@@ -81,7 +80,6 @@ def predict(
 
     from ml_backend.artefact import version_folder
     from ml_backend.predictor import load_predictor
-
     from ml_backend.verdict import judge
 
     asked = _asked(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]

@@ -43,8 +43,7 @@ class LabelStudio:
         self._url = url.rstrip("/")
         if not token:
             raise LabelStudioError("no token for Label Studio; copy one from its page Account & Settings")
-        with _translated(self._url):
-            self._sdk = _client(self._url, token)
+        self._sdk = _client(self._url, token)
 
     def ensure_project(self, pack: Pack, template: Template, known_id: int | None = None) -> Project:
         """The project for one of the pack's templates: made if there is none, brought up to date if there is."""
@@ -124,9 +123,10 @@ def _client(url: str, token: str) -> Any:
         from label_studio_sdk import client
     except ImportError as error:
         raise LabelStudioError(f"the Label Studio SDK is not installed; run: {INSTALL}") from error
-    # No retries inside: a repeated import would make every task twice. Who calls us decides, by `retry`.
     make: Any = client.LabelStudio
-    return make(base_url=url, api_key=token, timeout=SECONDS_TO_ANSWER, max_retries=0)
+    with _translated(url):
+        # No retries inside: a repeated import would make every task twice. Who calls us decides, by `retry`.
+        return make(base_url=url, api_key=token, timeout=SECONDS_TO_ANSWER, max_retries=0)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class LabelStudioServer:
     def start(self, progress: Progress = lambda _what, _seconds: None) -> None:
         """Starts it and waits until it answers; whatever prevents that is a LabelStudioError with advice."""
         self._check()
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(

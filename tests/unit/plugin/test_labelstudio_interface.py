@@ -85,6 +85,12 @@ def test_without_a_token_nothing_is_asked() -> None:
         LabelStudio("http://127.0.0.1:1", "")
 
 
+def test_without_the_sdk_no_project_is_made_and_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "label_studio_sdk", None)
+    with pytest.raises(LabelStudioError, match="pip install"):
+        LabelStudio("http://127.0.0.1:1", "0" * 40)
+
+
 def test_a_label_studio_that_does_not_answer_is_worth_another_try() -> None:
     with pytest.raises(LabelStudioError, match="does not answer") as caught:
         LabelStudio("http://127.0.0.1:1", "0" * 40).find_project("anything")
