@@ -1,9 +1,9 @@
 """What can go wrong with models.
 
-    BackendError
-    └── ModelError         a model's files are missing, unsafe, broken or of another kind
-    └── TrainingCancelled  somebody asked training to stop; nothing was written
-    └── VerdictError       a verdict cannot be made, or its signature does not hold
+BackendError
+└── ModelError         a model's files are missing, unsafe, broken or of another kind
+└── TrainingCancelled  somebody asked training to stop; nothing was written
+└── VerdictError       a verdict cannot be made, or its signature does not hold
 """
 
 

@@ -1,0 +1,99 @@
+"""The model card: what a person should know about a model version before using it."""
+
+from collections.abc import Iterable, Sequence
+
+from ml_backend.manifest import DataRecord, Manifest
+
+_HOW = {
+    "full": "all layers fine-tuned, the word embeddings left as they were",
+    "head": "the encoder left as it was, a linear head fitted on what it says",
+}
+
+_PURPOSE = "People try to fool it; it is not meant for decisions about anybody."
+_CAUTION = (
+    "Measured on the held-out rows, which also chose the epoch (or the strength of the head) that was kept: "
+    "expect a little less on new text, and much less on text that was written to fool it."
+)
+_ELSEWHERE = (
+    "any program that reads transformers models: put the text through `ml_backend.text.normalise` first, "
+    "as training did (emoji become words)."
+)
+_FIGURES = ("accuracy", "macro_f1", "exact_match", "f1")
+
+
+def card_of(manifest: Manifest) -> str:
+    """The README.md of a model version."""
+    parts = [
+        f"# {manifest.task} {manifest.version}",
+        f"A {_what(manifest)} model in the loop for the task `{manifest.task}`. {_PURPOSE}",
+        "## Figures",
+        *_figures(manifest),
+        _CAUTION,
+        "## How it was made",
+        _table(("", ""), _facts(manifest)),
+        "## Data",
+        _table(
+            ("part", "rows", "SHA-256 of the rows"),
+            [(part, record.rows, f"`{record.sha256}`") for part, record in _data(manifest)],
+        ),
+        "## Use",
+        f"`outfox model predict {manifest.task} --version {manifest.version}`, or {_ELSEWHERE}",
+        "`model.json` holds all of this for programs, with the SHA-256 of every file.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _what(manifest: Manifest) -> str:
+    if manifest.kind == "qa":
+        return "extractive question answering"
+    texts = "one text" if len(manifest.model_input) == 1 else "two texts"
+    return f"{len(manifest.labels)}-label classification ({texts})"
+
+
+def _figures(manifest: Manifest) -> Iterable[str]:
+    metrics = manifest.metrics
+    named = [(name.replace("_", " "), f"{metrics[name]:.1f}") for name in _FIGURES if name in metrics]
+    yield _table(("held out", "points of 100"), named)
+    if isinstance(metrics.get("labels"), dict):
+        columns = ("precision", "recall", "f1")
+        rows = [
+            (label, *(f"{one[column]:.1f}" for column in columns), one["support"])
+            for label, one in metrics["labels"].items()
+        ]
+        yield _table(("label", *columns, "rows"), rows)
+    if isinstance(metrics.get("confusion"), dict):
+        rows = [(right, *said.values()) for right, said in metrics["confusion"].items()]
+        yield _table(("right label ↓, model's →", *metrics["confusion"]), rows)
+
+
+def _facts(manifest: Manifest) -> Iterable[tuple[str, str]]:
+    training = manifest.training
+    yield "mode", f"{manifest.mode}: {_HOW[manifest.mode]}"
+    yield "base", f"{manifest.base}, weights `{manifest.base_sha256}`"
+    yield "parent", manifest.parent or "none"
+    yield "reads", f"{' and '.join(manifest.model_input)}, at most {manifest.max_length} tokens at a time"
+    if manifest.mode == "full":
+        yield (
+            "training",
+            (
+                f"at most {training.epochs} epochs, batches of {training.batch_size}, learning rate "
+                f"{training.learning_rate:g}, patience {training.patience}"
+            ),
+        )
+    yield "class weights", "yes" if training.class_weights and manifest.kind == "classification" else "no"
+    yield "seed", str(training.seed)
+    yield "made", f"{manifest.created_at} by Outfox {manifest.code_version}"
+
+
+def _data(manifest: Manifest) -> Iterable[tuple[str, DataRecord]]:
+    yield "train", manifest.train
+    yield "held out", manifest.held_out
+
+
+def _table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|")

@@ -1,0 +1,152 @@
+"""Rows as a network learns them, and what its answers cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from ml_backend.encoding import TextEncoder, Tokens, Window, Windows
+from ml_backend.errors import BackendError
+from ml_backend.text import Aligned, align, normalise
+from ml_backend.training.data import TrainingData
+from templates.rows import SeedRow
+from templates.spec import TaskSpec
+
+
+class Examples(Protocol):
+    """The rows to train on, as numbers."""
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each example has."""
+        ...
+
+    def weight(self, places: Sequence[int]) -> float:
+        """What these examples weigh together."""
+        ...
+
+    def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
+        """What the network's answers to these examples cost, weighted and added up."""
+        ...
+
+
+@dataclass(frozen=True)
+class LabelExamples:
+    """Examples of a classification task."""
+
+    encoder: TextEncoder
+    tokens: Sequence[Tokens]
+    labels: torch.Tensor
+    weights: torch.Tensor
+
+    @classmethod
+    def of(cls, data: TrainingData, encoder: TextEncoder, *, class_weights: bool) -> "LabelExamples":
+        """The rows to train on."""
+        names = data.spec.label_names
+        labels = torch.tensor([names.index(str(row.label)) for row in data.train])
+        weights = [data.class_weights()[name] if class_weights else 1.0 for name in names]
+        return cls(encoder, texts_of(data.train, data.spec, encoder), labels, torch.tensor(weights))
+
+    @cached_property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each example has."""
+        return [len(one) for one in self.tokens]
+
+    def weight(self, places: Sequence[int]) -> float:
+        """What these examples weigh together."""
+        return float(self.weights[self.labels[list(places)]].sum())
+
+    def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
+        """The cross entropy of the labels."""
+        logits = network(**self.encoder.tensors([self.tokens[place] for place in places])).logits
+        return functional.cross_entropy(logits, self.labels[list(places)], weight=self.weights, reduction="sum")
+
+
+@dataclass(frozen=True)
+class SpanExample:
+    """A window that holds an answer, and the answer's first and last place among the window's tokens."""
+
+    window: Window
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class SpanExamples:
+    """Examples of a QA task."""
+
+    encoder: TextEncoder
+    spans: Sequence[SpanExample]
+
+    @classmethod
+    def of(cls, data: TrainingData, encoder: TextEncoder, doc_stride: int) -> "SpanExamples":
+        """The rows to train on, each with the one window that shows most around its answer."""
+        found = spans_of(data, encoder, doc_stride, held_out=False)
+        if not found:
+            raise BackendError("no answer fits into a window; raise model.max_length or mark shorter answers")
+        return cls(encoder, found)
+
+    @cached_property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each example has."""
+        return [len(one.window.tokens) for one in self.spans]
+
+    def weight(self, places: Sequence[int]) -> float:
+        """Every example weighs the same."""
+        return float(len(places))
+
+    def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
+        """The mean cross entropy of start and end among the passage's tokens, where the predictor looks."""
+        batch = [self.spans[place] for place in places]
+        output = network(**self.encoder.tensors([one.window.tokens for one in batch]))
+        outside = torch.ones(output.start_logits.shape, dtype=torch.bool)
+        for row, one in enumerate(batch):
+            outside[row, one.window.place : one.window.place + one.window.size] = False
+        starts = output.start_logits.masked_fill(outside, -1e4)
+        ends = output.end_logits.masked_fill(outside, -1e4)
+        first = functional.cross_entropy(starts, torch.tensor([one.first for one in batch]), reduction="sum")
+        last = functional.cross_entropy(ends, torch.tensor([one.last for one in batch]), reduction="sum")
+        return (first + last) / 2
+
+
+def texts_of(rows: Sequence[SeedRow], spec: TaskSpec, encoder: TextEncoder) -> list[Tokens]:
+    """The tokens of what the model reads of each row."""
+    return encoder.texts([tuple(normalise(row.fields[name]) for name in spec.model_input) for row in rows])
+
+
+def spans_of(data: TrainingData, encoder: TextEncoder, doc_stride: int, *, held_out: bool) -> list[SpanExample]:
+    """The rows of one part whose answer fits into a window, as examples."""
+    asked, read = data.spec.model_input
+    found = []
+    for row in data.held_out if held_out else data.train:
+        passage = align(row.fields[read])
+        windows = encoder.windows(normalise(row.fields[asked]), passage.text, doc_stride)
+        begin = row.answer_start or 0
+        tokens = _tokens_of(passage, windows, begin, begin + len(row.answer or ""))
+        example = _most_central(windows, *tokens) if tokens else None
+        if example:
+            found.append(example)
+    return found
+
+
+def _tokens_of(passage: Aligned, windows: Windows, begin: int, end: int) -> tuple[int, int] | None:
+    """The first and last token that have a character of original[begin:end]."""
+    inside = [
+        place
+        for place, (start, stop) in enumerate(windows.offsets)
+        if start < stop and passage.ends[stop - 1] > begin and passage.starts[start] < end
+    ]
+    return (inside[0], inside[-1]) if inside else None
+
+
+def _most_central(windows: Windows, first: int, last: int) -> SpanExample | None:
+    holding = [one for one in windows.windows if one.first <= first and last < one.first + one.size]
+    if not holding:
+        return None
+    best = max(holding, key=lambda one: min(first - one.first, one.first + one.size - 1 - last))
+    shift = best.place - best.first
+    return SpanExample(best, first + shift, last + shift)

@@ -1,0 +1,88 @@
+"""Head mode for classification: logistic regression on what the frozen network says, put in as its output layer."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.linear_model import LogisticRegression
+from transformers import PreTrainedModel
+
+from ml_backend.answers import LabelAnswer
+from ml_backend.encoding import TextEncoder
+from ml_backend.evaluation import headline, label_metrics
+from ml_backend.label_predictor import softmax
+from ml_backend.spans import Scores
+from ml_backend.training.data import TrainingData
+from ml_backend.training.examples import texts_of
+from ml_backend.training.feature_cache import FeatureCache, Features
+from ml_backend.training.features import FrozenNetwork
+from ml_backend.training.progress import Watch
+from ml_backend.training.start import output_layer
+from templates.spec import TrainingSettings
+
+# From a head that dares little to one that believes every row; the held-out part chooses.
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+MOST_ITERATIONS = 2_000
+
+
+def fit_label_head(
+    network: PreTrainedModel,
+    encoder: TextEncoder,
+    data: TrainingData,
+    settings: TrainingSettings,
+    cache: Path,
+    watch: Watch,
+) -> None:
+    """Give the network the output layer that does best on the held-out part."""
+    names = data.spec.label_names
+    store = FeatureCache(cache, output_layer(network).in_features)
+    frozen = FrozenNetwork(network, encoder, store)
+    keys = frozen.read(texts_of((*data.train, *data.held_out), data.spec, encoder), watch)
+    features = np.concatenate(store.get(keys))
+    store.trim(keys)
+    seen, unseen = features[: len(data.train)], features[len(data.train) :]
+    labels = np.array([names.index(str(row.label)) for row in data.train])
+    best: tuple[float, LogisticRegression] | None = None
+    watch.start(len(STRENGTHS), "fitting the head")
+    for strength in STRENGTHS:
+        head = fit_logistic(seen, labels, strength, class_weights=settings.class_weights)
+        points = _points(data, *weights_of(head), unseen)
+        if best is None or points > best[0]:
+            best = (points, head)
+        watch.step(1, f"held out {best[0]:.1f}")
+    watch.finish()
+    if best:
+        put_into(network, *weights_of(best[1]))
+
+
+def fit_logistic(
+    features: Features, labels: npt.NDArray[np.int64], strength: float, *, class_weights: bool
+) -> LogisticRegression:
+    """Logistic regression, in double precision, from the same start each time."""
+    weights = "balanced" if class_weights else None
+    head = LogisticRegression(C=strength, class_weight=weights, max_iter=MOST_ITERATIONS)
+    return head.fit(features.astype(np.float64), labels)
+
+
+def weights_of(head: LogisticRegression) -> tuple[Scores, Scores]:
+    """One row and one bias for each label; with two labels, the fitted row is split between them."""
+    weights, biases = np.asarray(head.coef_, dtype=np.float64), np.asarray(head.intercept_, dtype=np.float64)
+    if len(weights) == 1:
+        return np.concatenate([-weights, weights]) / 2, np.concatenate([-biases, biases]) / 2
+    return weights, biases
+
+
+def put_into(network: PreTrainedModel, weights: Scores, biases: Scores) -> None:
+    """Make fitted weights the network's output layer."""
+    layer = output_layer(network)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(weights))
+        layer.bias.copy_(torch.from_numpy(biases))
+
+
+def _points(data: TrainingData, weights: Scores, biases: Scores, features: Features) -> float:
+    names = data.spec.label_names
+    shares = softmax(features @ weights.T + biases)
+    answers = [LabelAnswer(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in shares]
+    return headline(label_metrics(data.held_out, answers, names))[1]

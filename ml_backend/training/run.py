@@ -1,0 +1,151 @@
+"""Training a model version, from a pack's rows to files on disk."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ml_backend.artefact import write_version
+from ml_backend.checkpoint import EMBEDDED
+from ml_backend.encoding import TextEncoder
+from ml_backend.evaluation import Metrics, evaluate
+from ml_backend.label_predictor import LabelPredictor
+from ml_backend.manifest import Manifest
+from ml_backend.network import save_network
+from ml_backend.predictor import Predictor
+from ml_backend.span_predictor import LONGEST_ANSWER, SpanPredictor
+from ml_backend.training.data import TrainingData
+from ml_backend.training.examples import LabelExamples, SpanExamples, texts_of
+from ml_backend.training.full import fine_tune
+from ml_backend.training.head import fit_label_head
+from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling, can_pool
+from ml_backend.training.progress import Progress, Watch
+from ml_backend.training.reproducible import reproducible
+from ml_backend.training.span_head import fit_span_head
+from ml_backend.training.start import Start, start_from
+from templates import Pack, SeedRow
+from templates.spec import TaskSpec, TrainingSettings
+
+# In the models' folder, where listings do not look.
+CACHE = ".cache"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished training: the version's folder, its manifest, its held-out figures, and how long it took."""
+
+    directory: Path
+    manifest: Manifest
+    metrics: Metrics
+    seconds: float
+
+
+def now_utc() -> datetime:
+    """The time, as manifests write it."""
+    return datetime.now(UTC)
+
+
+def train(
+    pack: Pack,
+    models_root: Path,
+    *,
+    mode: str | None = None,
+    rows: Sequence[SeedRow] | None = None,
+    parent: Path | None = None,
+    settings: TrainingSettings | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+    cancel: Callable[[], bool] | None = None,
+    clock: Callable[[], datetime] = now_utc,
+) -> Trained:
+    """Train a version of the pack's model and store it; the same rows, settings and start give the same version.
+
+    `rows` is the pack's seed if not given, `settings` the pack's, `mode` the settings' own; `parent` is the folder
+    of a version to start from. Whenever `cancel` answers True, TrainingCancelled is raised and nothing is written.
+    """
+    started = time.perf_counter()
+    chosen = settings or pack.spec.training
+    chosen = TrainingSettings.model_validate({**chosen.model_dump(), "mode": mode or chosen.mode})
+    data = TrainingData.of(pack.seed if rows is None else rows, pack.spec)
+    watch = Watch(progress, cancel)
+    watch.check()
+    with reproducible(chosen.seed):
+        start = start_from(pack, parent)
+        metrics = _fit(start, data, chosen, cache or models_root / CACHE, watch)
+    watch.check()
+    content = _content(start, data, chosen, metrics, clock())
+    directory, manifest = write_version(
+        models_root, content, lambda folder: save_network(folder, start.network, start.tokenizer)
+    )
+    return Trained(directory, manifest, manifest.metrics, time.perf_counter() - started)
+
+
+def _fit(start: Start, data: TrainingData, settings: TrainingSettings, cache: Path, watch: Watch) -> Metrics:
+    spec, network = data.spec, start.network
+    encoder = TextEncoder(start.tokenizer, network, spec.model.max_length)
+    if start.untrained and spec.kind == "classification" and can_pool(network):
+        _pool(start, data, settings, encoder)
+
+    predictor = _predictor(network, encoder, spec)
+
+    def measure() -> Metrics:
+        return evaluate(predictor, data.held_out, spec)
+
+    if settings.mode == "full":
+        examples = (
+            SpanExamples.of(data, encoder, spec.model.doc_stride)
+            if spec.kind == "qa"
+            else LabelExamples.of(data, encoder, class_weights=settings.class_weights)
+        )
+        return fine_tune(network, examples, settings, measure, watch)
+    if spec.kind == "qa":
+        fit_span_head(network, encoder, data, spec.model.doc_stride, cache, watch)
+    else:
+        fit_label_head(network, encoder, data, settings, cache, watch)
+    return measure()
+
+
+def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder: TextEncoder) -> None:
+    if len(data.spec.model_input) == 1:
+        # A network that is trained whole learns by itself to put the text's meaning into the first token.
+        if settings.mode == "head":
+            add_mean_pooling(start.network)
+    elif settings.mode == "head" or start.base == EMBEDDED:
+        # The embedded encoder knows single sentences only; larger models that know pairs are better left alone.
+        add_pair_pooling(start.network, encoder, texts_of(data.train, data.spec, encoder))
+
+
+def _predictor(network: PreTrainedModel, encoder: TextEncoder, spec: TaskSpec) -> Predictor:
+    if spec.kind == "qa":
+        return SpanPredictor("in training", network, encoder, spec.model_input, spec.model.doc_stride)
+    return LabelPredictor("in training", network, encoder, spec.label_names, spec.model_input)
+
+
+def _content(
+    start: Start, data: TrainingData, settings: TrainingSettings, metrics: Metrics, now: datetime
+) -> dict[str, Any]:
+    spec = data.spec
+    return {
+        "format": 1,
+        "task": spec.name,
+        "kind": spec.kind,
+        "labels": list(spec.label_names),
+        "model_input": list(spec.model_input),
+        "max_length": spec.model.max_length,
+        "doc_stride": spec.model.doc_stride,
+        "longest_answer": LONGEST_ANSWER,
+        "mode": settings.mode,
+        "parent": start.parent,
+        "base": start.base,
+        "base_sha256": start.base_sha256,
+        "training": settings.model_dump(mode="json"),
+        **{part: record.model_dump() for part, record in data.records().items()},
+        "metrics": dict(metrics),
+        "code_version": installed_version("outfox"),
+        "created_at": now.astimezone(UTC).isoformat(),
+    }

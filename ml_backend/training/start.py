@@ -1,0 +1,88 @@
+"""What training starts from: a base model with a new output layer, or a parent version with its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ml_backend.artefact import verify
+from ml_backend.checkpoint import open_checkpoint
+from ml_backend.errors import ModelError
+from ml_backend.model_files import read_json_object
+from ml_backend.network import open_network, open_tokenizer
+from templates import Pack
+from templates.spec import TaskSpec
+
+
+@dataclass(frozen=True)
+class Start:
+    """An opened network, where it came from, and whether its output layer is still random."""
+
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    base: str
+    base_sha256: str
+    parent: str | None
+    untrained: bool
+
+
+def start_from(pack: Pack, parent: Path | None) -> Start:
+    """The start of a training of this pack's model."""
+    return _from_parent(parent, pack.spec) if parent else _from_base(pack)
+
+
+def output_layer(network: PreTrainedModel) -> nn.Linear:
+    """The last linear layer: the one that gives the answers."""
+    outputs = network.config.num_labels
+    layers = [one for one in network.modules() if isinstance(one, nn.Linear) and one.out_features == outputs]
+    if not layers:
+        raise ModelError(f"{type(network).__name__} has no linear output layer; use another model as model.base")
+    return layers[-1]
+
+
+def _from_base(pack: Pack) -> Start:
+    spec = pack.spec
+    checkpoint = open_checkpoint(pack.model_base())
+    opened = open_network(checkpoint.directory, spec.kind, spec.label_names or None)
+    untrained = bool(opened.fresh)
+    if not untrained and spec.kind == "classification" and not _same_labels(checkpoint.directory, spec.label_names):
+        # An output layer of another task, or in another order, would start with answers that are wrong for sure.
+        layer = output_layer(opened.network)
+        nn.init.normal_(layer.weight, std=0.02)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+        untrained = True
+    tokenizer = open_tokenizer(checkpoint.directory)
+    return Start(opened.network, tokenizer, checkpoint.name, checkpoint.sha256, None, untrained)
+
+
+def _from_parent(directory: Path, spec: TaskSpec) -> Start:
+    manifest = verify(directory)
+    if manifest.kind != spec.kind or len(manifest.model_input) != len(spec.model_input):
+        raise ModelError(f"parent {manifest.version} is of another kind than task {spec.name}; train without a parent")
+    if manifest.labels != spec.label_names:
+        theirs, ours = ", ".join(manifest.labels), ", ".join(spec.label_names)
+        raise ModelError(f"parent {manifest.version} has labels {theirs}, the task {ours}; train without a parent")
+    opened = open_network(directory, spec.kind, spec.label_names or None)
+    if opened.fresh:
+        raise ModelError(f"parent {manifest.version} lacks the weights {min(opened.fresh)}; train without a parent")
+    tokenizer = open_tokenizer(directory)
+    return Start(opened.network, tokenizer, manifest.base, manifest.base_sha256, manifest.version, untrained=False)
+
+
+def _same_labels(directory: Path, labels: Sequence[str]) -> bool:
+    named = read_json_object(directory / "config.json").get("id2label")
+    if not isinstance(named, dict):
+        return False
+    return [str(named.get(str(place))).casefold() for place in range(len(named))] == [
+        name.casefold() for name in labels
+    ]
+
+
+def fingerprint_parts(network: PreTrainedModel) -> list[torch.Tensor]:
+    """Every weight but the output layer's: what decides which features the output layer sees."""
+    own = {id(parameter) for parameter in output_layer(network).parameters()}
+    return [parameter.detach() for parameter in network.parameters() if id(parameter) not in own]

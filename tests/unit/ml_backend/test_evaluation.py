@@ -1,0 +1,64 @@
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
+from ml_backend.errors import BackendError
+from ml_backend.evaluation import evaluate, headline
+from templates import SeedRow, find_pack
+from tests.unit.ml_backend.conftest import label_row
+
+
+class Fixed:
+    """A Predictor that always says what it was told to."""
+
+    version = "fixed"
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self._answers = list(answers)
+
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+        return self._answers[: len(rows)]
+
+
+def said(label: str) -> LabelAnswer:
+    return LabelAnswer(label, {label: 1.0})
+
+
+def test_a_classifier_is_measured_by_label_and_as_a_whole() -> None:
+    spec = find_pack("sentiment").spec
+    right = ["positive", "positive", "positive", "negative", "neutral", "neutral"]
+    answered = ["positive", "positive", "negative", "negative", "neutral", "positive"]
+    rows = [label_row(number, label, text="x") for number, label in enumerate(right)]
+    metrics = evaluate(Fixed([said(label) for label in answered]), rows, spec)
+    assert metrics["accuracy"] == pytest.approx(100 * 4 / 6, abs=1e-3)
+    assert metrics["labels"]["negative"] == {"precision": 50.0, "recall": 100.0, "f1": 66.6667, "support": 1}
+    assert metrics["macro_f1"] == pytest.approx(66.6667, abs=1e-3)
+    assert metrics["confusion"]["neutral"] == {"positive": 1, "negative": 0, "neutral": 1}
+    assert headline(metrics) == ("macro_f1", metrics["macro_f1"])
+
+
+def test_a_label_that_is_never_right_counts_as_nothing_not_as_an_error() -> None:
+    rows = [label_row(0, "positive", text="x")]
+    metrics = evaluate(Fixed([said("negative")]), rows, find_pack("sentiment").spec)
+    assert (metrics["accuracy"], metrics["macro_f1"]) == (0, 0)
+
+
+def test_answers_are_measured_as_squad_does() -> None:
+    rows = [
+        SeedRow(str(number), "held_out", {"question": "?", "passage": "p"}, None, "the green boat", 0, {})
+        for number in range(2)
+    ]
+    answers = [SpanAnswer("Green boat", 0, 10, 0.5), SpanAnswer("boat house", 0, 10, 0.5)]
+    metrics = evaluate(Fixed(answers), rows, find_pack("qa").spec)
+    assert (metrics["rows"], metrics["exact_match"], metrics["f1"]) == (2, 50.0, 75.0)
+
+
+def test_nothing_to_measure_on_is_an_error() -> None:
+    with pytest.raises(BackendError, match="no rows"):
+        evaluate(Fixed([]), [], find_pack("qa").spec)
+
+
+def test_an_answer_of_another_kind_is_an_error() -> None:
+    with pytest.raises(BackendError, match="task's model"):
+        evaluate(Fixed([SpanAnswer("x", 0, 1, 1.0)]), [label_row(0, "positive", text="x")], find_pack("sentiment").spec)

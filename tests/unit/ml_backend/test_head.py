@@ -1,0 +1,204 @@
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoTokenizer
+
+from ml_backend.answers import LabelAnswer
+from ml_backend.embedded import embedded_encoder
+from ml_backend.encoding import TextEncoder
+from ml_backend.network import open_network, open_tokenizer
+from ml_backend.predictor import load_predictor
+from ml_backend.text import normalise
+from ml_backend.training import head, train
+from ml_backend.training.feature_cache import FeatureCache
+from ml_backend.training.features import FrozenNetwork
+from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
+from ml_backend.training.progress import Watch
+from templates import Pack, SeedRow, find_pack
+from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows
+
+NOBODY = Watch(None, None)
+
+
+def two_label_rows() -> list[SeedRow]:
+    names = {"positive": "hateful", "negative": "not_hateful"}
+    rows = [row for row in sentiment_rows(10) if row.label in names]
+    return [label_row(place, names[str(row.label)], row.split, **row.fields) for place, row in enumerate(rows)]
+
+
+def some_of_the_seed(pack: Pack, each: int) -> list[SeedRow]:
+    rows: list[SeedRow] = []
+    for label in pack.spec.label_names:
+        for split in ("train", "held_out"):
+            rows += [row for row in pack.seed if (row.label, row.split) == (label, split)][:each]
+    return rows
+
+
+def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored model answers as the regression that scikit-learn fitted, on the features that it was fitted on."""
+    fitted: list[Any] = []
+    features: list[Any] = []
+    fit = head.fit_logistic
+
+    def spy(seen: Any, labels: Any, strength: float, *, class_weights: bool) -> Any:
+        fitted.append(fit(seen, labels, strength, class_weights=class_weights))
+        features.append(seen)
+        return fitted[-1]
+
+    monkeypatch.setattr(head, "fit_logistic", spy)
+    trained = train(pack, models, mode="head", rows=rows, settings=quick())
+    model = AutoModelForSequenceClassification.from_pretrained(trained.directory).eval()
+    written = model.classifier.weight.detach().numpy()
+    (chosen,) = [one for one in fitted if np.allclose(head.weights_of(one)[0], written, atol=1e-6)]
+    expected = np.sort(chosen.predict_proba(features[0]), axis=0)
+
+    inputs = [row.fields for row in rows if row.split == "train"]
+    answers = load_predictor(trained.directory).predict(inputs)
+    said = [list(answer.probabilities.values()) for answer in answers if isinstance(answer, LabelAnswer)]
+    # Training sorts its rows; sorted columns compare without knowing how.
+    assert np.sort(np.array(said), axis=0) == pytest.approx(expected, abs=2e-4)
+
+    tokenizer = AutoTokenizer.from_pretrained(trained.directory)
+    texts = [normalise(inputs[0][name]) for name in pack.spec.model_input]
+    with torch.inference_mode():
+        plain = model(**tokenizer(*texts, return_tensors="pt")).logits.softmax(-1)[0]
+    assert said[0] == pytest.approx(plain.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "rows"), [("sentiment", sentiment_rows(10)), ("nli", nli_rows(10)), ("hate_speech", two_label_rows())]
+)
+def test_a_head_model_answers_as_the_regression_that_was_fitted(
+    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, rows: list[SeedRow]
+) -> None:
+    check_parity(make_pack(task), rows, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("task", ["sentiment", "nli"])
+def test_so_does_one_on_the_embedded_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    pack = find_pack(task)
+    check_parity(pack, some_of_the_seed(pack, 12), tmp_path, monkeypatch)
+
+
+def test_a_span_head_is_an_ordinary_model(make_pack: MakePack, tmp_path: Path) -> None:
+    trained = train(make_pack("qa"), tmp_path, mode="head", rows=qa_rows(10), settings=quick())
+    model = AutoModelForQuestionAnswering.from_pretrained(trained.directory)
+    assert float(model.qa_outputs.weight.detach().abs().max()) > 0
+
+
+def test_a_span_head_finds_what_it_was_fitted_on(make_pack: MakePack, tmp_path: Path) -> None:
+    trained = train(make_pack("qa"), tmp_path, mode="head", rows=qa_rows(30, 8), settings=quick())
+    assert trained.metrics["f1"] > 50
+
+
+def test_rows_that_were_read_once_are_not_read_again(make_pack: MakePack, tmp_path: Path) -> None:
+    pack, rows = make_pack("sentiment"), sentiment_rows(8)
+    read = []
+    for given in (rows, rows, [*rows, label_row(99, "neutral", text="A new weekday row.")]):
+        seen = Seen()
+        train(
+            pack,
+            tmp_path / "models",
+            mode="head",
+            rows=given,
+            settings=quick(),
+            cache=tmp_path / "cache",
+            progress=seen,
+        )
+        read.append(seen.totals[seen.stages.index("reading the rows")])
+    assert read == [len(rows), 0, 1]
+
+
+def test_another_encoder_does_not_use_what_this_one_said(make_pack: MakePack, tmp_path: Path) -> None:
+    pack, rows = make_pack("sentiment"), sentiment_rows(8)
+    parent = train(pack, tmp_path, mode="full", rows=rows, settings=quick(epochs=1))
+    read = []
+    for start in (None, parent.directory):
+        seen = Seen()
+        train(pack, tmp_path, mode="head", rows=rows, settings=quick(), parent=start, progress=seen)
+        read.append(seen.totals[0])
+    assert read == [len(rows), len(rows)]
+
+
+def test_a_cache_that_is_broken_is_made_anew(make_pack: MakePack, tmp_path: Path) -> None:
+    pack, rows = make_pack("sentiment"), sentiment_rows(8)
+    first = train(pack, tmp_path / "one", mode="head", rows=rows, settings=quick(), cache=tmp_path / "cache")
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(b"not a database" * 100)
+    again = train(pack, tmp_path / "two", mode="head", rows=rows, settings=quick(), cache=tmp_path / "cache")
+    assert again.manifest.version == first.manifest.version
+
+
+def test_a_cache_stays_small_and_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path, width=4)
+    array = np.ones((10, 4), dtype=np.float32)
+    for key in (b"a", b"b", b"c"):
+        cache.put([(key, array)])
+    cache.trim([b"a"], most_bytes=2 * array.nbytes)
+    assert cache.missing([b"a", b"b", b"c"]) == {b"b"}
+    assert np.array_equal(cache.get([b"a"])[0], array)
+
+
+def test_the_cache_holds_plain_numbers_only(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path, width=2)
+    cache.put([(b"k", np.array([[1.5, -2.0]], dtype=np.float32))])
+    with sqlite3.connect(tmp_path / "features.sqlite") as store:
+        ((data,),) = store.execute("SELECT data FROM features").fetchall()
+    assert np.frombuffer(data, dtype="<f4").tolist() == [1.5, -2.0]
+
+
+def test_what_is_said_of_a_text_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
+    network = open_network(embedded_encoder(), "classification", ["a", "b"]).network
+    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 64)
+    texts = encoder.texts([(f"Row {number} was " + "really " * (number % 6) + "fine.",) for number in range(24)])
+    said = []
+    for name, parts in (("alone", [[text] for text in texts]), ("together", [texts])):
+        cache = FeatureCache(tmp_path / name, 384)
+        frozen = FrozenNetwork(network, encoder, cache)
+        for part in parts:
+            frozen.read(part, NOBODY)
+        said.append(cache.get(frozen.keys(texts)))
+    assert max(float(np.abs(one - two).max()) for one, two in zip(*said, strict=True)) < 1e-6
+
+
+def pooled(network: Any, encoder: TextEncoder, *texts: str) -> Any:
+    with torch.inference_mode():
+        return network.base_model(**encoder.tensors(encoder.texts([texts]))).pooler_output[0]
+
+
+def test_mean_pooling_shows_the_output_layer_the_mean_of_the_token_states() -> None:
+    network = open_network(embedded_encoder(), "classification", ["a", "b"]).network
+    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 64)
+    text = "The soup tastes like home."
+    with torch.inference_mode():
+        mean = network.base_model(**encoder.tensors(encoder.texts([(text,)]))).last_hidden_state[0].mean(0)
+    add_mean_pooling(network)
+    expected = torch.tanh(0.1 * torch.nn.functional.layer_norm(mean, mean.shape))
+    assert torch.cosine_similarity(pooled(network, encoder, text), expected, dim=0) > 0.99
+
+
+def test_pair_pooling_shows_each_text_in_a_half_of_its_own() -> None:
+    pack = find_pack("nli")
+    network = open_network(embedded_encoder(), "classification", pack.spec.label_names).network
+    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 128)
+    rows = [(row.fields["premise"], row.fields["hypothesis"]) for row in pack.seed[:40]]
+    add_pair_pooling(network, encoder, encoder.texts(rows))
+    assert network.config.num_hidden_layers < 7, "layers that mix the texts are dropped"
+    bert: Any = network.base_model
+    tokens = encoder.texts(rows[:8])
+    agreement = []
+    for row, one in zip(rows, tokens, strict=False):
+        with torch.inference_mode():
+            states = network.base_model(**encoder.tensors([one]), output_hidden_states=True).hidden_states[-2][0]
+        second = torch.tensor(one.type_ids) == 1
+        half = network.config.hidden_size // 2
+        turn = bert.encoder.layer[-1].attention.self.value.weight.detach()[:half]
+        apart = turn @ (states[second].mean(0) - states[~second].mean(0))
+        seen = pooled(network, encoder, *row)
+        agreement.append(float(torch.cosine_similarity(seen[:half] - seen[half:], apart, dim=0)))
+    assert min(agreement) > 0.5, "the first half is the second text's mean, the second half the first one's"
+    assert sum(agreement) / len(agreement) > 0.75
