@@ -1,0 +1,1 @@
+"""round_manager decides: tasks, rounds, examples, votes, money owed, training, rotation, metrics, archives."""

@@ -1,0 +1,70 @@
+"""Every table: the nouns of the design, with the rules that the database itself holds."""
+
+from round_manager.guard import attach
+from round_manager.models.audit import AuditEntry
+from round_manager.models.collection import Attempt, Example, ExampleStatus, RoundTally, Source, Split
+from round_manager.models.guards import TRIGGERS
+from round_manager.models.label_studio import (
+    LabelStudioAnnotation,
+    LabelStudioLink,
+    LabelStudioTask,
+    Origin,
+    ProjectKind,
+)
+from round_manager.models.learning import Evaluation, ModelVersion
+from round_manager.models.market import (
+    Assignment,
+    AssignmentStatus,
+    Hit,
+    HitKind,
+    HitStatus,
+    SessionStatus,
+    WorkSession,
+)
+from round_manager.models.money import EntryKind, EntryState, LedgerEntry
+from round_manager.models.people import Block, Qualification, QualificationGrant, Worker
+from round_manager.models.table import Table
+from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task
+from round_manager.models.validation import Lease, LeaseEnd, Vote
+
+attach(Table.metadata, TRIGGERS)
+
+__all__ = [
+    "Assignment",
+    "AssignmentStatus",
+    "Attempt",
+    "AuditEntry",
+    "Block",
+    "Context",
+    "EntryKind",
+    "EntryState",
+    "Evaluation",
+    "Example",
+    "ExampleStatus",
+    "Hit",
+    "HitKind",
+    "HitStatus",
+    "LabelStudioAnnotation",
+    "LabelStudioLink",
+    "LabelStudioTask",
+    "Lease",
+    "LeaseEnd",
+    "LedgerEntry",
+    "ModelVersion",
+    "Origin",
+    "ProjectKind",
+    "Qualification",
+    "QualificationGrant",
+    "Round",
+    "RoundModel",
+    "RoundStatus",
+    "RoundTally",
+    "SessionStatus",
+    "Source",
+    "Split",
+    "Table",
+    "Task",
+    "Vote",
+    "WorkSession",
+    "Worker",
+]

@@ -1,0 +1,190 @@
+"""What people wrote: every try, and what they handed in."""
+
+import enum
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Words
+from round_manager.models.checks import at_least, check, exactly_one, one_of, sha256, share, together, truth
+from round_manager.models.table import Numbered, Table, index
+
+
+class Source(enum.StrEnum):
+    """Where work was done."""
+
+    PAGES = "pages"
+    LABEL_STUDIO = "label_studio"
+    IMPORT = "import"
+
+
+class ExampleStatus(enum.StrEnum):
+    """Where an example is."""
+
+    UNCONFIRMED = "unconfirmed"  # the marketplace has not confirmed who wrote it
+    UNCHECKED = "unchecked"  # did not fool, and was not sampled for validation
+    PENDING = "pending"  # waits for votes
+    FLAGGED = "flagged"  # waits for the owner
+    VERIFIED = "verified"  # people agree with the author
+    DISPUTED = "disputed"  # they do not
+    WITHDRAWN = "withdrawn"  # not to be used
+
+
+class Split(enum.StrEnum):
+    """What an example may be used for."""
+
+    TRAIN = "train"
+    HELD_OUT = "held_out"
+
+
+class Example(Numbered, Table):
+    """What a worker submitted, with the verdict that stands for it."""
+
+    __tablename__ = "example"
+    __table_args__ = (
+        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(["context_id", "task_id"], ["context.id", "context.task_id"], ondelete="RESTRICT"),
+        # The verdict is of a model that the round pins, or it cannot be stored.
+        ForeignKeyConstraint(
+            ["round_id", "model_version_id"],
+            ["round_model.round_id", "round_model.model_version_id"],
+            ondelete="RESTRICT",
+        ),
+        ForeignKeyConstraint(
+            ["session_id", "author_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
+        ),
+        UniqueConstraint("public_id"),
+        UniqueConstraint("verdict_id"),
+        UniqueConstraint("id", "author_id"),
+        index("uq_example_session", "session_id", "item", unique=True, where="session_id IS NOT NULL"),
+        index("ix_example_round", "round_id", "id"),
+        index("ix_example_counts", "round_id", "status", "fooled"),
+        index("ix_example_pending", "round_id", "id", where="status = 'pending'"),
+        index("ix_example_flagged", "round_id", "id", where="status = 'flagged'"),
+        index("ix_example_author", "author_id", "context_id"),
+        index("ix_example_context", "context_id", "fooled"),
+        index("ix_example_content", "task_id", "content_sha256"),
+        one_of("source", Source),
+        one_of("status", ExampleStatus),
+        one_of("split", Split),
+        *sha256("content_sha256"),
+        *at_least(0, "item", "active_ms", "votes_wanted"),
+        *at_least(1, "tries"),
+        share("confidence"),
+        truth("fooled"),
+        exactly_one("target", "label", "answer"),
+        check("gold", "gold_label IS NULL OR gold_answer IS NULL"),
+        check("verified", "status <> 'verified' OR gold_label IS NOT NULL OR gold_answer IS NOT NULL"),
+        together("decided", "status IN ('verified', 'disputed', 'withdrawn')", "decided_at"),
+        check("split_use", "split IS NULL OR status NOT IN ('unconfirmed', 'withdrawn')"),
+    )
+
+    public_id: Mapped[uuid.UUID]
+    task_id: Mapped[int]
+    round_id: Mapped[int]
+    context_id: Mapped[int | None] = mapped_column(default=None)
+    author_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    source: Mapped[Source]
+    session_id: Mapped[int | None] = mapped_column(default=None)
+    # Its place in a HIT of several.
+    item: Mapped[int] = mapped_column(default=0)
+
+    fields: Mapped[dict[str, Any]]
+    content_sha256: Mapped[str]
+    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    explanation: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    submitted_at: Mapped[datetime]
+    active_ms: Mapped[int | None] = mapped_column(default=None)
+    tries: Mapped[int] = mapped_column(default=1)
+
+    # The signed verdict's own id: no verdict serves two examples. No foreign key: the Attempt of the same id may
+    # still be in the sink's buffer when the example arrives.
+    verdict_id: Mapped[uuid.UUID | None] = mapped_column(default=None)
+    verdict: Mapped[dict[str, Any]]
+    model_version_id: Mapped[int]
+    confidence: Mapped[float]
+    fooled: Mapped[bool]
+
+    status: Mapped[ExampleStatus]
+    votes_wanted: Mapped[int] = mapped_column(default=0)
+    gold_label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    gold_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    decided_at: Mapped[datetime | None] = mapped_column(default=None)
+    split: Mapped[Split | None] = mapped_column(default=None)
+
+
+class RoundTally(Table):
+    """How many examples of a round are in a status, kept by the examples' own triggers; never write to it.
+
+    Counting a million rows takes as long as it takes. This is for pages and status; metrics are computed from votes.
+    """
+
+    __tablename__ = "round_tally"
+    __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
+
+    round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    status: Mapped[ExampleStatus] = mapped_column(primary_key=True)
+    fooled: Mapped[bool] = mapped_column(primary_key=True)
+    examples: Mapped[int]
+
+
+class Attempt(Numbered, Table):
+    """One question put to the model and what it said."""
+
+    __tablename__ = "attempt"
+    __table_args__ = (
+        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(["context_id", "task_id"], ["context.id", "context.task_id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(
+            ["model_version_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
+        ),
+        ForeignKeyConstraint(
+            ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
+        ),
+        # The id in the signed verdict: a verdict that a sink sends twice is stored once.
+        UniqueConstraint("public_id"),
+        index("uq_attempt_session", "session_id", "item", "number", unique=True, where="session_id IS NOT NULL"),
+        index("ix_attempt_round", "round_id", "id"),
+        index("ix_attempt_example", "example_id", "id", where="example_id IS NOT NULL"),
+        index("ix_attempt_worker", "worker_id", "asked_at", where="worker_id IS NOT NULL"),
+        index("ix_attempt_label_studio_task", "label_studio_task_id", "id", where="label_studio_task_id IS NOT NULL"),
+        index("ix_attempt_time", "task_id", "asked_at"),
+        one_of("source", Source),
+        *at_least(0, "item", "latency_us"),
+        *at_least(1, "number"),
+        share("confidence"),
+        truth("fooled"),
+        check("target", "label IS NULL OR answer IS NULL"),
+        # Without a target nobody can be fooled; QA's question comes before its answer.
+        check("judged", "fooled IS NULL OR label IS NOT NULL OR answer IS NOT NULL"),
+    )
+
+    public_id: Mapped[uuid.UUID]
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    # Empty when somebody tries the model outside a round.
+    round_id: Mapped[int | None] = mapped_column(default=None)
+    context_id: Mapped[int | None] = mapped_column(default=None)
+    source: Mapped[Source]
+    session_id: Mapped[int | None] = mapped_column(default=None)
+    item: Mapped[int] = mapped_column(default=0)
+    number: Mapped[int] = mapped_column(default=1)
+    label_studio_task_id: Mapped[int | None] = mapped_column(
+        ForeignKey("label_studio_task.id", ondelete="RESTRICT"), default=None
+    )
+    # Label Studio names no annotator when it asks; both are filled in once, when the example arrives.
+    worker_id: Mapped[int | None] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"), default=None)
+    example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
+
+    fields: Mapped[dict[str, Any]]
+    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    verdict: Mapped[dict[str, Any]]
+    model_version_id: Mapped[int]
+    confidence: Mapped[float]
+    fooled: Mapped[bool | None] = mapped_column(default=None)
+    latency_us: Mapped[int]
+    asked_at: Mapped[datetime]

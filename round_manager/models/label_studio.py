@@ -1,0 +1,115 @@
+"""What stands in Label Studio, and how far it was read."""
+
+import enum
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Words
+from round_manager.models.checks import check, filled, one_of, sha256
+from round_manager.models.table import Numbered, Table, index
+
+
+class ProjectKind(enum.StrEnum):
+    """What a project is for."""
+
+    CREATE = "create"
+    VALIDATE = "validate"
+
+
+class Origin(enum.StrEnum):
+    """Who made an annotation."""
+
+    THEIRS = "theirs"  # an annotator in Label Studio; read by sync
+    OURS = "ours"  # crowd work that was pushed there
+
+
+class LabelStudioLink(Numbered, Table):
+    """A task's project in Label Studio, with the cursor of the last sync."""
+
+    __tablename__ = "label_studio_link"
+    __table_args__ = (
+        UniqueConstraint("task_id", "kind"),
+        UniqueConstraint("url", "project"),
+        one_of("kind", ProjectKind),
+        *filled("url"),
+        *sha256("settings_sha256"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    kind: Mapped[ProjectKind]
+    url: Mapped[str] = mapped_column(Words(500))
+    project: Mapped[int]
+    ml_backend: Mapped[int | None] = mapped_column(default=None)
+    webhook: Mapped[int | None] = mapped_column(default=None)
+    # What was sent there last, so that a second run changes nothing.
+    settings_sha256: Mapped[str | None] = mapped_column(default=None)
+    # Everything that changed before this was read.
+    seen_until: Mapped[datetime | None] = mapped_column(default=None)
+    synced_at: Mapped[datetime | None] = mapped_column(default=None)
+    last_error: Mapped[str | None] = mapped_column(default=None)
+
+
+class LabelStudioTask(Numbered, Table):
+    """A task in a project: a context to write for, or an example to check, one for each validator."""
+
+    __tablename__ = "label_studio_task"
+    __table_args__ = (
+        # One for each (context, target) or (example, validator): made once, however often we push.
+        UniqueConstraint("link_id", "key"),
+        UniqueConstraint("link_id", "external_id"),
+        UniqueConstraint("id", "link_id"),
+        index("ix_label_studio_task_example", "example_id", where="example_id IS NOT NULL"),
+        index("ix_label_studio_task_unsent", "link_id", "id", where="external_id IS NULL"),
+        *filled("key"),
+        check("subject", "context_id IS NULL OR example_id IS NULL"),
+    )
+
+    link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))
+    key: Mapped[str] = mapped_column(Words(120))
+    context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
+    example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
+    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    # Empty until Label Studio has it.
+    external_id: Mapped[int | None] = mapped_column(default=None)
+    created_at: Mapped[datetime]
+
+
+class LabelStudioAnnotation(Numbered, Table):
+    """An annotation that was read or pushed, and what it became here."""
+
+    __tablename__ = "label_studio_annotation"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["label_studio_task_id", "link_id"],
+            ["label_studio_task.id", "label_studio_task.link_id"],
+            name="fk_label_studio_annotation_task",  # by the convention it would be longer than PostgreSQL allows
+            ondelete="RESTRICT",
+        ),
+        UniqueConstraint("link_id", "external_id"),
+        UniqueConstraint("key"),
+        index("ix_label_studio_annotation_task", "label_studio_task_id"),
+        index("ix_label_studio_annotation_example", "example_id", where="example_id IS NOT NULL"),
+        index("ix_label_studio_annotation_vote", "vote_id", where="vote_id IS NOT NULL"),
+        index("ix_label_studio_annotation_unsent", "id", where="external_id IS NULL"),
+        one_of("origin", Origin),
+        *sha256("result_sha256"),
+        *filled("key"),
+        check("subject", "example_id IS NULL OR vote_id IS NULL"),
+        check("read", "origin = 'ours' OR external_id IS NOT NULL"),
+    )
+
+    link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))
+    label_studio_task_id: Mapped[int]
+    origin: Mapped[Origin]
+    # For pushed ones, so that a push that is tried again does not make two.
+    key: Mapped[str | None] = mapped_column(Words(120), default=None)
+    external_id: Mapped[int | None] = mapped_column(default=None)
+    # The hash of what was read or pushed last: an edit shows.
+    result_sha256: Mapped[str]
+    changed_at: Mapped[datetime]
+    example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
+    vote_id: Mapped[int | None] = mapped_column(ForeignKey("vote.id", ondelete="RESTRICT"), default=None)
+    # Why it became nothing, for the owner to read.
+    problem: Mapped[str | None] = mapped_column(default=None)

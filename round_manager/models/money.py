@@ -1,0 +1,114 @@
+"""Money: one row for each payment that may come, in whole cents.
+
+    reserved ──► owed ──► sent ──► confirmed
+        │                   └────► refused
+        └──► released
+
+Posting a HIT reserves one entry for each reward and each bonus that it can lead to, fees included. An amount never
+changes; an entry only moves forward, and each step keeps its time, so a statement of any moment is a SUM over entries.
+The SUM of this moment stands in each task and each round too: triggers keep reserved_cents, owed_cents and sent_cents
+(confirmed ones included) there, and a check holds them within the budget. What is released or refused is free again, so
+to the cent and at any time:
+
+    reserved + owed + sent + free (what was released, or never reserved) = budget
+"""
+
+import enum
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Cents, Words
+from round_manager.models.checks import at_least, check, one_of, together, whole_cents
+from round_manager.models.table import Numbered, Table, index
+
+
+class EntryKind(enum.StrEnum):
+    """What a payment is for."""
+
+    REWARD = "reward"
+    BONUS = "bonus"
+    TOP_UP = "top_up"
+    EXTRA = "extra"  # a bonus that a person decided to give
+
+
+class EntryState(enum.StrEnum):
+    """How far a payment has come."""
+
+    RESERVED = "reserved"
+    OWED = "owed"
+    SENT = "sent"  # committed before the call: it may or may not have arrived
+    CONFIRMED = "confirmed"
+    REFUSED = "refused"
+    RELEASED = "released"
+
+
+class LedgerEntry(Numbered, Table):
+    """A payment that may come, is owed, or was made; its key is the token of the call."""
+
+    __tablename__ = "ledger_entry"
+    __table_args__ = (
+        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(["hit_id", "task_id"], ["hit.id", "hit.task_id"], ondelete="RESTRICT"),
+        # Pay goes to who did the assignment, a bonus to who wrote the example.
+        ForeignKeyConstraint(
+            ["assignment_id", "worker_id"], ["assignment.id", "assignment.worker_id"], ondelete="RESTRICT"
+        ),
+        ForeignKeyConstraint(["example_id", "worker_id"], ["example.id", "example.author_id"], ondelete="RESTRICT"),
+        UniqueConstraint("key"),
+        index(
+            "uq_ledger_entry_assignment", "assignment_id", "kind", unique=True,
+            where="kind IN ('reward', 'top_up') AND assignment_id IS NOT NULL AND state <> 'refused'",
+        ),
+        index(
+            "uq_ledger_entry_example", "example_id", unique=True,
+            where="example_id IS NOT NULL AND state <> 'refused'",
+        ),
+        index("ix_ledger_entry_round", "round_id", "state", "cents", "fee_cents"),
+        index("ix_ledger_entry_task", "task_id", "state", "cents", "fee_cents"),
+        index("ix_ledger_entry_owed", "next_try_at", "id", where="state = 'owed'"),
+        index("ix_ledger_entry_sent", "next_try_at", "id", where="state = 'sent'"),
+        index("ix_ledger_entry_hit", "hit_id", "state"),
+        index("ix_ledger_entry_worker", "worker_id", "state", where="worker_id IS NOT NULL"),
+        one_of("kind", EntryKind),
+        one_of("state", EntryState),
+        check("key", "length(key) BETWEEN 1 AND 64"),
+        *whole_cents("cents", "fee_cents"),
+        *at_least(0, "tries"),
+        together("owed", "state NOT IN ('reserved', 'released')", "owed_at"),
+        together("sent", "state IN ('sent', 'confirmed', 'refused')", "sent_at"),
+        together("settled", "state IN ('confirmed', 'refused', 'released')", "settled_at"),
+        check("payee", "owed_at IS NULL OR (worker_id IS NOT NULL AND assignment_id IS NOT NULL)"),
+        check("bonus", "kind = 'bonus' OR example_id IS NULL"),
+        check("bonus_for", "kind <> 'bonus' OR owed_at IS NULL OR example_id IS NOT NULL"),
+        check("held", "held_at IS NULL OR state = 'sent'"),
+        together("held_reason", "held_at IS NOT NULL", "held_reason"),
+    )  # fmt: skip
+
+    key: Mapped[str] = mapped_column(Words(64))
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    # Empty for what belongs to no round: the onboarding quiz.
+    round_id: Mapped[int | None] = mapped_column(default=None)
+    kind: Mapped[EntryKind]
+    # What the worker gets, and what the marketplace takes on top.
+    cents: Mapped[int] = mapped_column(Cents)
+    fee_cents: Mapped[int] = mapped_column(Cents)
+    state: Mapped[EntryState] = mapped_column(default=EntryState.RESERVED)
+
+    hit_id: Mapped[int] = mapped_column()
+    assignment_id: Mapped[int | None] = mapped_column(default=None)
+    worker_id: Mapped[int | None] = mapped_column(default=None)
+    example_id: Mapped[int | None] = mapped_column(default=None)
+
+    reserved_at: Mapped[datetime]
+    owed_at: Mapped[datetime | None] = mapped_column(default=None)
+    sent_at: Mapped[datetime | None] = mapped_column(default=None)
+    settled_at: Mapped[datetime | None] = mapped_column(default=None)
+
+    tries: Mapped[int] = mapped_column(default=0)
+    next_try_at: Mapped[datetime | None] = mapped_column(default=None)
+    last_error: Mapped[str | None] = mapped_column(default=None)
+    # Still in doubt after asking the marketplace: a person decides.
+    held_at: Mapped[datetime | None] = mapped_column(default=None)
+    held_reason: Mapped[str | None] = mapped_column(default=None)

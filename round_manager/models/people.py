@@ -1,0 +1,83 @@
+"""Workers, what they qualified for, and who must not work."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Words
+from round_manager.models.checks import check, filled
+from round_manager.models.table import Numbered, Table, index
+
+
+class Worker(Numbered, Table):
+    """A pseudonymous person on one marketplace, or an annotator in Label Studio.
+
+    Quality and earnings are computed from votes and the ledger, so no figure of theirs is kept here.
+    """
+
+    __tablename__ = "worker"
+    __table_args__ = (
+        UniqueConstraint("marketplace", "external_id"),
+        UniqueConstraint("id", "marketplace"),
+        *filled("marketplace", "external_id"),
+    )
+
+    marketplace: Mapped[str] = mapped_column(Words(40))
+    external_id: Mapped[str] = mapped_column(Words(255))
+    first_seen_at: Mapped[datetime]
+
+
+class Qualification(Numbered, Table):
+    """What a marketplace calls the right to work on a task."""
+
+    __tablename__ = "qualification"
+    __table_args__ = (
+        UniqueConstraint("task_id", "marketplace", "name"),
+        UniqueConstraint("marketplace", "external_id"),
+        *filled("marketplace", "name", "external_id"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    marketplace: Mapped[str] = mapped_column(Words(40))
+    name: Mapped[str] = mapped_column(Words(80))
+    # Empty until the marketplace has made it.
+    external_id: Mapped[str | None] = mapped_column(Words(255), default=None)
+    created_at: Mapped[datetime]
+
+
+class QualificationGrant(Numbered, Table):
+    """A worker holds a qualification from one time to another; rows are kept, so a withdrawal has a history."""
+
+    __tablename__ = "qualification_grant"
+    __table_args__ = (
+        index("uq_qualification_grant_held", "qualification_id", "worker_id", unique=True, where="revoked_at IS NULL"),
+        index("ix_qualification_grant_worker", "worker_id"),
+        check("reason", "revoked_at IS NULL OR trim(reason) <> ''"),
+    )
+
+    qualification_id: Mapped[int] = mapped_column(ForeignKey("qualification.id", ondelete="RESTRICT"))
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    score: Mapped[int]
+    granted_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None] = mapped_column(default=None)
+    reason: Mapped[str] = mapped_column(default="")
+
+
+class Block(Numbered, Table):
+    """A worker gets no more work, on one task or on all, until it is lifted."""
+
+    __tablename__ = "block"
+    __table_args__ = (
+        index("uq_block_everywhere", "worker_id", unique=True, where="lifted_at IS NULL AND task_id IS NULL"),
+        index("uq_block_task", "worker_id", "task_id", unique=True, where="lifted_at IS NULL AND task_id IS NOT NULL"),
+        *filled("reason", "blocked_by"),
+    )
+
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    # Empty: on all tasks.
+    task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
+    reason: Mapped[str]
+    blocked_by: Mapped[str] = mapped_column(Words(120))
+    blocked_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None] = mapped_column(default=None)

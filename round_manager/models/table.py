@@ -1,0 +1,63 @@
+"""What all tables share: names of constraints, column types by annotation, and constructors that types can check."""
+
+import enum
+import uuid
+from datetime import datetime
+from typing import Any, ClassVar, dataclass_transform
+
+from sqlalchemy import BigInteger, Double, Enum, Index, MetaData, Uuid, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
+
+from round_manager.columns import Id, Json, UtcTime, Words
+
+NAMES = {
+    "pk": "pk_%(table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+}
+
+
+def _values(choices: type[enum.Enum]) -> list[str]:
+    return [str(choice.value) for choice in choices]
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(mapped_column,))
+class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=False):
+    """A row of one table; every column without a default is a required keyword of its constructor.
+
+    There are no relationships: joins are written out, so no query hides behind an attribute.
+    """
+
+    metadata = MetaData(naming_convention=NAMES)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        int: BigInteger,
+        float: Double,
+        str: Words,
+        datetime: UtcTime,
+        uuid.UUID: Uuid,
+        dict[str, Any]: Json,
+        # The database checks the values by itself; see checks.one_of.
+        enum.Enum: Enum(enum.Enum, native_enum=False, length=20, values_callable=_values, validate_strings=True),
+    }
+
+    # No contents here: what people typed must not reach a log by way of a repr.
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
+
+
+class Numbered(MappedAsDataclass, kw_only=True, eq=False, repr=False):
+    """A table whose rows the database numbers; the number stays inside the system."""
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True, init=False, sort_order=-1)
+
+
+def index(name: str, *columns: str, where: str | None = None, unique: bool = False) -> Index:
+    """A named index; with `where`, over those rows only, in both dialects.
+
+    SQLite uses such an index only for a query that has the very same condition in its own WHERE.
+    """
+    if where is None:
+        return Index(name, *columns, unique=unique)
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))

@@ -1,0 +1,154 @@
+"""Tasks, their rounds and what workers are shown."""
+
+import enum
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Cents, Words
+from round_manager.models.checks import (
+    WORD,
+    at_least,
+    check,
+    filled,
+    one_of,
+    sha256,
+    together,
+    whole_cents,
+)
+from round_manager.models.table import Numbered, Table, index
+
+WITHIN_BUDGET = (
+    "reserved_cents >= 0 AND owed_cents >= 0 AND sent_cents >= 0"
+    " AND reserved_cents + owed_cents + sent_cents <= budget_cents"
+)
+
+
+class RoundStatus(enum.StrEnum):
+    """Where a round is; it only goes forward."""
+
+    DRAFT = "draft"
+    OPEN = "open"
+    VALIDATING = "validating"
+    CLOSED = "closed"
+
+
+class Task(Numbered, Table):
+    """A template folder made live."""
+
+    __tablename__ = "task"
+    __table_args__ = (
+        UniqueConstraint("name"),
+        check("name", f"length(name) BETWEEN 1 AND 40 AND trim(name, '{WORD}') = ''"),
+        *sha256("spec_sha256"),
+        check("worker_salt", "length(worker_salt) >= 32"),
+        *whole_cents("budget_cents"),
+        check("within_budget", WITHIN_BUDGET),
+    )
+
+    name: Mapped[str] = mapped_column(Words(40))
+    folder: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    spec_sha256: Mapped[str]
+    # The salt of the hashes by which researchers know workers, the same for authors and validators.
+    worker_salt: Mapped[str]
+    budget_cents: Mapped[int] = mapped_column(Cents)
+    # Kept by the ledger's own triggers; never set them.
+    reserved_cents: Mapped[int] = mapped_column(Cents, default=0)
+    owed_cents: Mapped[int] = mapped_column(Cents, default=0)
+    sent_cents: Mapped[int] = mapped_column(Cents, default=0)
+    created_at: Mapped[datetime]
+    archived_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class Round(Numbered, Table):
+    """A numbered campaign of one task against its pinned model versions."""
+
+    __tablename__ = "round"
+    __table_args__ = (
+        UniqueConstraint("task_id", "number"),
+        UniqueConstraint("id", "task_id"),
+        index("uq_round_live", "task_id", unique=True, where="status IN ('open', 'validating')"),
+        one_of("status", RoundStatus),
+        *at_least(1, "number", "target_fooling"),
+        *sha256("spec_sha256", "archive_sha256"),
+        *whole_cents("budget_cents"),
+        check("within_budget", WITHIN_BUDGET),
+        together("opened", "status <> 'draft'", "opened_at"),
+        together("validating", "status IN ('validating', 'closed')", "validating_at"),
+        together("closed", "status = 'closed'", "closed_at"),
+        check("in_order", "opened_at <= validating_at AND validating_at <= closed_at"),
+        check("paused", "paused_at IS NULL OR status IN ('open', 'validating')"),
+        check("frozen", "frozen_at IS NULL OR status = 'closed'"),
+        together("archived", "frozen_at IS NOT NULL", "archive_sha256"),
+        together("archive_place", "frozen_at IS NOT NULL", "archive_uri"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    number: Mapped[int]
+    status: Mapped[RoundStatus] = mapped_column(default=RoundStatus.DRAFT)
+    # The task's spec as it was when the round opened: rules do not change under people's feet.
+    spec: Mapped[dict[str, Any]]
+    spec_sha256: Mapped[str]
+    target_fooling: Mapped[int]
+    budget_cents: Mapped[int] = mapped_column(Cents)
+    # Kept by the ledger's own triggers; never set them.
+    reserved_cents: Mapped[int] = mapped_column(Cents, default=0)
+    owed_cents: Mapped[int] = mapped_column(Cents, default=0)
+    sent_cents: Mapped[int] = mapped_column(Cents, default=0)
+    created_at: Mapped[datetime]
+    closes_at: Mapped[datetime | None] = mapped_column(default=None)
+    opened_at: Mapped[datetime | None] = mapped_column(default=None)
+    validating_at: Mapped[datetime | None] = mapped_column(default=None)
+    closed_at: Mapped[datetime | None] = mapped_column(default=None)
+    paused_at: Mapped[datetime | None] = mapped_column(default=None)
+    frozen_at: Mapped[datetime | None] = mapped_column(default=None)
+    archive_uri: Mapped[str | None] = mapped_column(default=None)
+    archive_sha256: Mapped[str | None] = mapped_column(default=None)
+
+
+class RoundModel(Table):
+    """A model version that a round pins; rank 0 is the one that verdicts are counted under."""
+
+    __tablename__ = "round_model"
+    __table_args__ = (
+        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["model_version_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
+        ),
+        UniqueConstraint("round_id", "rank"),
+        *at_least(0, "rank"),
+    )
+
+    round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    model_version_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    task_id: Mapped[int]
+    rank: Mapped[int]
+
+
+class Context(Numbered, Table):
+    """What a worker is shown: a premise, a passage, a prompt."""
+
+    __tablename__ = "context"
+    __table_args__ = (
+        UniqueConstraint("public_id"),
+        UniqueConstraint("task_id", "key"),
+        UniqueConstraint("task_id", "position"),
+        UniqueConstraint("id", "task_id"),
+        *filled("key"),
+        *at_least(0, "position"),
+    )
+
+    public_id: Mapped[uuid.UUID]
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    # Its id in the owner's file, so that the same file can be uploaded again.
+    key: Mapped[str] = mapped_column(Words(200))
+    # The owner's own order.
+    position: Mapped[int]
+    fields: Mapped[dict[str, Any]]
+    extra: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    retired_at: Mapped[datetime | None] = mapped_column(default=None)

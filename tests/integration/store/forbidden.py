@@ -1,0 +1,46 @@
+"""A list of things that must not be done, each with the rule that refuses it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy.orm import Session
+
+from round_manager.errors import RefusedError
+from tests.integration.store.world import World
+
+Deed = Callable[[World, Session], None]
+
+
+@dataclass
+class Forbidden:
+    """Collects deeds; their names are the sentences that the test run shows."""
+
+    deeds: list[tuple[str, Deed]] = field(default_factory=list)
+
+    def __call__(self, rule: str) -> Callable[[Deed], Deed]:
+        """Note a deed that this rule must refuse."""
+
+        def note(deed: Deed) -> Deed:
+            self.deeds.append((rule, deed))
+            return deed
+
+        return note
+
+    @property
+    def cases(self) -> list[object]:
+        """The deeds as pytest's parameters."""
+        return [pytest.param(rule, deed, id=deed.__name__) for rule, deed in self.deeds]
+
+
+def check_refused(world: World, rule: str, deed: Deed) -> None:
+    """Do it, and see that the named rule undoes it."""
+    with pytest.raises(RefusedError) as caught, world.write() as session:
+        deed(world, session)
+    if world.store.engine.dialect.name == "sqlite" and rule.startswith("fk_"):
+        # SQLite does not say which.
+        assert "FOREIGN KEY constraint failed" in str(caught.value)
+    elif world.store.engine.dialect.name == "sqlite" and rule.startswith("uq_"):
+        assert "UNIQUE constraint failed" in str(caught.value)
+    else:
+        assert caught.value.rule == rule

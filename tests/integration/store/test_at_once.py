@@ -1,0 +1,148 @@
+"""Several processes and threads at the same store do not fail each other, and no rule has a gap between them."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from round_manager.errors import RefusedError
+from round_manager.models import Example, LedgerEntry, Round, RoundStatus, Worker
+from round_manager.store import Store, open_store
+from tests.fakes.clock import NOON
+from tests.integration.store.databases import Databases
+from tests.integration.store.world import World, build_world
+
+# Each reads, then writes what it read plus one: with a lock that comes too late, SQLite fails here at once.
+WRITER = """
+import sys
+from round_manager.models import Task
+from round_manager.store import open_store
+with open_store(sys.argv[1]) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(int(sys.argv[2])):
+        with store.write() as session:
+            task = session.get_one(Task, 1, with_for_update=True)
+            task.folder = str(int(task.folder) + 1)
+"""
+
+
+def _url(store: Store) -> str:
+    return store.engine.url.render_as_string(hide_password=False)
+
+
+def test_two_processes_that_write_at_once_both_get_through(world: World) -> None:
+    with world.write() as session:
+        session.execute(text("UPDATE task SET folder = '0'"))
+    command = [sys.executable, "-c", WRITER, _url(world.store), "60"]
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(2)]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert (writer.returncode, errors) == (0, "")
+    with world.store.read() as session:
+        assert session.scalar(text("SELECT folder FROM task")) == "120"
+
+
+def test_many_who_reserve_at_once_stay_within_the_budget(world: World) -> None:
+    def reserve(number: int) -> bool:
+        try:
+            with world.write() as session:
+                session.add(world.new_entry(f"e{number}"))
+        except RefusedError as error:
+            return error.rule != "ck_round_within_budget"
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        done = sum(pool.map(reserve, range(16)))
+    assert done == 500 // 54
+    with world.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(LedgerEntry)) == done
+        assert session.get_one(Round, world.round).reserved_cents == 54 * done
+
+
+def test_two_who_meet_the_same_worker_first_make_one_row(world: World) -> None:
+    def meet(_: int) -> None:
+        with world.write() as session:
+            try:
+                with session.begin_nested():
+                    session.add(Worker(marketplace="mturk", external_id="new", first_seen_at=NOON))
+            except RefusedError:
+                session.scalars(select(Worker).where(Worker.external_id == "new")).one()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(meet, range(8)))
+    with world.store.read() as session:
+        assert session.scalar(select(func.count()).where(Worker.external_id == "new")) == 1
+
+
+@pytest.fixture
+def served_world(postgresql_databases: Databases) -> Iterator[World]:
+    """A world in PostgreSQL, where two transactions can really be open at once."""
+    with open_store(postgresql_databases.migrated()) as store:
+        yield build_world(store)
+
+
+@contextmanager
+def _second_waits_for_first(world: World, second: Callable[[], None]) -> Iterator[tuple[Session, list[Future[None]]]]:
+    """Open a transaction, start the second meanwhile, and commit only when the database says that it waits."""
+    blocked = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    started: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as pool, world.write() as session:
+        yield session, started
+        started.append(pool.submit(second))
+        waiting, deadline = 0, time.monotonic() + 20
+        while not waiting:
+            assert time.monotonic() < deadline, "the second transaction did not wait"
+            assert not started[0].done(), "the second transaction did not wait"
+            # In a transaction of its own: within one, PostgreSQL shows the same activity again and again.
+            with world.store.read() as watcher:
+                waiting = watcher.scalar(blocked) or 0
+
+
+def test_an_example_that_is_being_added_gets_in_before_the_round_closes(served_world: World) -> None:
+    def close() -> None:
+        with served_world.write() as session:
+            served_world.move_round(session, RoundStatus.CLOSED)
+
+    with _second_waits_for_first(served_world, close) as (session, closing):
+        session.add(served_world.new_example())
+        session.flush()
+    closing[0].result()
+    with served_world.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Example)) == 2
+        assert session.get_one(Round, served_world.round).status is RoundStatus.CLOSED
+
+
+def test_an_example_that_comes_while_the_round_closes_is_refused(served_world: World) -> None:
+    def add() -> None:
+        with served_world.write() as session:
+            session.add(served_world.new_example())
+
+    with _second_waits_for_first(served_world, add) as (session, adding):
+        served_world.move_round(session, RoundStatus.CLOSED)
+    with pytest.raises(RefusedError) as caught:
+        adding[0].result()
+    assert caught.value.rule == "guard_example_added"
+
+
+def test_money_is_counted_while_an_example_is_being_added(served_world: World) -> None:
+    with served_world.write() as adding:
+        adding.add(served_world.new_example())
+        adding.flush()
+        with served_world.write() as counting:
+            counting.execute(text("SET LOCAL lock_timeout = '5s'"))
+            counting.add(served_world.new_entry())

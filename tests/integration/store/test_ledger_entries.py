@@ -1,0 +1,178 @@
+"""Money in the ledger: budgets hold by themselves, and every moment adds up."""
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
+
+from round_manager.errors import DuplicateError, RefusedError
+from round_manager.models import EntryKind, EntryState, HitKind, LedgerEntry, Round, Task
+from tests.fakes.clock import NOON
+from tests.integration.store.world import World, new_task
+
+TOTAL = LedgerEntry.cents + LedgerEntry.fee_cents
+NEXT = {
+    EntryState.RESERVED: [EntryState.OWED, EntryState.RELEASED],
+    EntryState.OWED: [EntryState.SENT],
+    EntryState.SENT: [EntryState.CONFIRMED, EntryState.REFUSED],
+}
+TIMES = {EntryState.OWED: "owed_at", EntryState.SENT: "sent_at"}
+
+
+def _move(entry: LedgerEntry, state: EntryState, at: datetime = NOON) -> None:
+    entry.state = state
+    setattr(entry, TIMES.get(state, "settled_at"), at)
+
+
+def _pay_to(world: World, key: str, cents: int = 45) -> LedgerEntry:
+    entry = world.new_entry(key, cents=cents, kind=EntryKind.EXTRA)
+    entry.worker_id, entry.assignment_id = world.author, world.assignment
+    return entry
+
+
+def _statement(session: Session, round_id: int) -> dict[EntryState, int]:
+    by_state = select(LedgerEntry.state, func.sum(TOTAL)).where(LedgerEntry.round_id == round_id)
+    return {state: int(cents) for state, cents in session.execute(by_state.group_by(LedgerEntry.state))}
+
+
+def _kept(owner: Round | Task) -> tuple[int, int, int]:
+    """What the database itself keeps in a round or a task."""
+    return owner.reserved_cents, owner.owed_cents, owner.sent_cents
+
+
+def test_a_payment_goes_its_way_to_the_end(world: World) -> None:
+    with world.write() as session:
+        entry = _pay_to(world, "pay")
+        session.add(entry)
+        for state in (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED):
+            session.flush()
+            _move(entry, state)
+    with world.store.read() as session:
+        assert _statement(session, world.round) == {EntryState.CONFIRMED: 54}
+        assert _kept(session.get_one(Round, world.round)) == (0, 0, 54)
+
+
+def test_a_round_cannot_reserve_more_than_its_budget(world: World) -> None:
+    with world.write() as session:
+        session.add(world.new_entry("most", cents=491))
+    with pytest.raises(RefusedError) as caught, world.write() as session:
+        session.add(world.new_entry("one too many", cents=1, fee_cents=0))
+    assert caught.value.rule == "ck_round_within_budget"
+    with world.store.read() as session:
+        assert _kept(session.get_one(Round, world.round)) == (500, 0, 0)
+
+
+def test_a_task_cannot_reserve_more_than_its_budget_for_what_belongs_to_no_round(world: World) -> None:
+    with world.write() as session:
+        quiz = world.new_hit("quiz", kind=HitKind.QUIZ, round_id=None)
+        session.add(quiz)
+    with pytest.raises(RefusedError) as caught, world.write() as session:
+        session.add(world.new_entry("quiz", cents=1_001, hit_id=quiz.id, round_id=None))
+    assert caught.value.rule == "ck_task_within_budget"
+
+
+def test_a_budget_cannot_sink_below_what_is_reserved(world: World) -> None:
+    with world.write() as session:
+        session.add(world.new_entry("pay"))
+    with pytest.raises(RefusedError), world.write() as session:
+        session.get_one(Task, world.task).budget_cents = 53
+
+
+def test_what_is_released_or_refused_can_be_reserved_again(world: World) -> None:
+    with world.write() as session:
+        released, refused = world.new_entry("released", cents=241), _pay_to(world, "refused", 241)
+        session.add_all([released, refused])
+        session.flush()
+        _move(released, EntryState.RELEASED)
+        for state in (EntryState.OWED, EntryState.SENT, EntryState.REFUSED):
+            _move(refused, state)
+            session.flush()
+    with world.write() as session:
+        session.add(world.new_entry("again", cents=491))
+
+
+def test_a_key_is_used_once(world: World) -> None:
+    with world.write() as session:
+        session.add(world.new_entry("key"))
+    with pytest.raises(DuplicateError), world.write() as session:
+        session.add(world.new_entry("key", cents=1))
+
+
+def test_an_entry_of_another_task_leaves_this_one_alone(world: World) -> None:
+    with world.write() as session:
+        session.add(new_task("other"))
+        session.add(world.new_entry("pay"))
+    with world.store.read() as session:
+        kept = {task.name: _kept(task) for task in session.scalars(select(Task))}
+    assert kept == {"sentiment": (54, 0, 0), "other": (0, 0, 0)}
+
+
+def test_many_entries_that_move_in_one_statement_are_all_counted(world: World) -> None:
+    with world.write() as session:
+        session.execute(insert(LedgerEntry), [_values(world.new_entry(f"e{number}", cents=1)) for number in range(50)])
+        session.execute(update(LedgerEntry).where(LedgerEntry.id % 2 == 0).values(state="released", settled_at=NOON))
+    with world.store.read() as session:
+        assert _kept(session.get_one(Round, world.round)) == (250, 0, 0)
+        assert _kept(session.get_one(Task, world.task)) == (250, 0, 0)
+
+
+def _values(entry: LedgerEntry) -> dict[str, object]:
+    return {name: getattr(entry, name) for name in LedgerEntry.__table__.columns.keys() if name != "id"}  # noqa: SIM118
+
+
+def test_a_statement_of_an_earlier_moment_is_a_sum_too(world: World) -> None:
+    days = [NOON + timedelta(days=day) for day in range(4)]
+    with world.write() as session:
+        entry = _pay_to(world, "pay")
+        session.add(entry)
+        for state, day in zip((EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED), days[1:], strict=True):
+            session.flush()
+            _move(entry, state, day)
+    owed_then = select(func.coalesce(func.sum(TOTAL), 0))
+    with world.store.read() as session:
+        for number, owed in enumerate([0, 54, 0, 0]):
+            then = days[number]
+            due = (LedgerEntry.owed_at <= then) & ((LedgerEntry.sent_at > then) | LedgerEntry.sent_at.is_(None))
+            assert session.scalar(owed_then.where(due)) == owed
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 120)), min_size=1, max_size=20))
+def test_whatever_happens_the_states_add_up_to_the_budget(world: World, steps: list[tuple[bool, int]]) -> None:
+    entries: list[LedgerEntry] = []
+    with world.write() as session:
+        for go_on, number in steps:
+            movable = [entry for entry in entries if entry.state in NEXT]
+            if go_on and movable:
+                entry = movable[number % len(movable)]
+                _move(entry, NEXT[entry.state][number % len(NEXT[entry.state])])
+                session.flush()
+            else:
+                entries.extend(_reserve(session, _pay_to(world, f"e{len(entries)}", number)))
+        states = defaultdict(int, _statement(session, world.round))
+        counted = (
+            states[EntryState.RESERVED],
+            states[EntryState.OWED],
+            states[EntryState.SENT] + states[EntryState.CONFIRMED],
+        )
+        session.expire_all()
+        assert _kept(session.get_one(Round, world.round)) == counted
+        assert _kept(session.get_one(Task, world.task)) == counted
+        assert sum(counted) <= 500
+        session.rollback()
+
+
+def _reserve(session: Session, entry: LedgerEntry) -> list[LedgerEntry]:
+    """The entry, or nothing if the budget has no room for it."""
+    try:
+        with session.begin_nested():
+            session.add(entry)
+    except RefusedError as error:
+        if error.rule != "ck_round_within_budget":
+            raise
+        return []
+    return [entry]

@@ -1,0 +1,189 @@
+"""How a store is opened, and what it says when it cannot be."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy.orm import Session
+
+from round_manager import engine as engine_module
+from round_manager.errors import (
+    RefusedError,
+    SchemaError,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUrlError,
+)
+from round_manager.models import Task
+from round_manager.store import Store, open_store
+from tests.integration.store.databases import Databases
+from tests.integration.store.world import World, build_world, new_task
+
+
+@pytest.fixture
+def sqlite_url(sqlite_databases: Databases) -> str:
+    """A SQLite database with the tables."""
+    return sqlite_databases.migrated()
+
+
+def test_sqlite_runs_with_a_write_ahead_log_and_foreign_keys(sqlite_url: str) -> None:
+    wanted = {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 2, "busy_timeout": 30_000}
+    with open_store(sqlite_url) as store:
+        for use in (store.write, store.read, store.write):
+            with use() as session:
+                assert {name: session.scalar(text(f"PRAGMA {name}")) for name in wanted} == wanted
+
+
+def test_foreign_keys_are_on_again_after_an_upgrade(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/new.db", upgrade=True) as store, store.write() as session:
+        assert session.scalar(text("PRAGMA foreign_keys")) == 1
+
+
+def test_what_a_block_wrote_is_there_afterwards_and_gone_after_an_error(store: Store) -> None:
+    with store.write() as session:
+        session.add(new_task("kept"))
+
+    def fail(session: Session) -> None:
+        session.add(new_task("lost"))
+        session.flush()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError), store.write() as session:
+        fail(session)
+    with store.read() as session:
+        assert session.scalars(select(Task.name)).all() == ["kept"]
+
+
+def test_a_reading_transaction_cannot_write(world: World) -> None:
+    with pytest.raises(StoreError, match="only"), world.store.read() as session:
+        session.execute(text("UPDATE task SET folder = 'elsewhere'"))
+    with world.write() as session:
+        session.execute(text("UPDATE task SET folder = 'elsewhere'"))
+
+
+def test_a_reading_transaction_sees_one_moment(world: World) -> None:
+    with world.store.read() as reader:
+        before = reader.scalars(select(Task.name)).all()
+        with world.write() as writer:
+            writer.add(new_task("second"))
+        assert reader.scalars(select(Task.name)).all() == before
+    with world.store.read() as reader:
+        assert len(reader.scalars(select(Task.name)).all()) == 2
+
+
+def test_a_locked_database_is_said_to_be_locked(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
+    with open_store(sqlite_url) as first, open_store(sqlite_url) as second, first.write() as session:
+        session.execute(text("SELECT 1"))
+        with pytest.raises(StoreBusyError, match="locked by another process") as caught, second.write() as late:
+            late.add(new_task("late"))
+    assert caught.value.retry
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("nonsense", "cannot be read; write sqlite:///"),
+        ("mysql://localhost/outfox", "kind mysql are not supported; write sqlite:///"),
+        ("sqlite://", "in memory is lost with its process"),
+        ("sqlite:///:memory:", "in memory is lost with its process"),
+        ("sqlite:///no/such/folder/outfox.db", "no folder no/such/folder"),
+    ],
+)
+def test_a_wrong_url_is_answered_with_a_cure(url: str, advice: str) -> None:
+    with pytest.raises(StoreUrlError, match=advice):
+        open_store(url, upgrade=True)
+
+
+def test_a_missing_driver_is_answered_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreUrlError, match=r'pip install "outfox\[postgres\]"'):
+        open_store("postgresql://localhost/outfox")
+
+
+def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match=r"no database at .*outfox\.db; run `outfox db upgrade`"):
+        open_store(f"sqlite:///{tmp_path}/outfox.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "letter.db").write_text("Dear all, this is a letter and no database. " * 100)
+    with pytest.raises(StoreError, match="damaged or no SQLite database"):
+        open_store(f"sqlite:///{tmp_path}/letter.db")
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be opened"):
+        open_store(f"sqlite:///{tmp_path}", upgrade=True)
+
+
+def test_a_postgresql_that_is_not_there_is_said_to_be_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match=r"cannot be reached .*; check the URL") as caught:
+        open_store(f"postgresql:///outfox?host={tmp_path}")
+    assert caught.value.retry
+
+
+def test_a_postgresql_without_that_database_is_said_to_lack_it(postgresql_databases: Databases) -> None:
+    url = postgresql_databases.empty()
+    postgresql_databases.drop(url)
+    with pytest.raises(StoreUnavailableError, match="does not exist"):
+        open_store(url)
+
+
+def test_replacing_a_row_does_not_get_past_the_guards(sqlite_url: str) -> None:
+    with open_store(sqlite_url) as store:
+        world = build_world(store)
+        with pytest.raises(RefusedError) as caught, world.write() as session:
+            session.execute(text("INSERT OR REPLACE INTO model_version SELECT * FROM model_version"))
+    assert caught.value.rule == "guard_model_version_kept"
+
+
+@pytest.fixture
+def served_store(postgresql_databases: Databases) -> Iterator[Store]:
+    """A store in PostgreSQL with one row."""
+    with open_store(postgresql_databases.migrated()) as store:
+        with store.write() as session:
+            session.add(new_task("kept"))
+        yield store
+
+
+def _cut_other_connections(store: Store) -> None:
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    engine = create_engine(store.engine.url, poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text(f"{others} AND pid <> pg_backend_pid()"))
+
+
+def test_a_connection_that_was_cut_is_replaced_without_a_word(served_store: Store) -> None:
+    _cut_other_connections(served_store)
+    with served_store.read() as session:
+        assert session.scalars(select(Task.name)).all() == ["kept"]
+
+
+def test_a_transaction_that_was_cut_can_be_tried_again(served_store: Store) -> None:
+    def lose(session: Session) -> None:
+        session.add(new_task("lost"))
+        session.flush()
+        _cut_other_connections(served_store)
+        session.execute(text("SELECT 1"))
+
+    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught, served_store.write() as session:
+        lose(session)
+    assert caught.value.retry
+    with served_store.read() as session:
+        assert session.scalars(select(Task.name)).all() == ["kept"]
+
+
+def test_a_table_that_is_missing_is_answered_with_the_upgrade(linked_world: World) -> None:
+    with pytest.raises(SchemaError, match="run `outfox db upgrade`"), linked_world.write() as session:
+        session.execute(text("SELECT * FROM a_table_of_the_future"))
+
+
+def test_errors_do_not_show_what_people_typed(linked_world: World) -> None:
+    with pytest.raises(StoreError) as caught, linked_world.write() as session:
+        session.add(linked_world.new_example(fields={"text": "a secret sentence"}, confidence=7.0))
+    assert "secret" not in str(caught.value)
