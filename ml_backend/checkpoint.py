@@ -44,8 +44,9 @@ def _weights_sha256(files: tuple[Path, ...]) -> str:
 
 
 def _fetched(hub_id: str) -> Path:
+    from httpx import HTTPError
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
     advice = "give a local directory, or `embedded`"
     try:
@@ -54,5 +55,5 @@ def _fetched(hub_id: str) -> Path:
         raise ModelError(f"the hub gives {hub_id} only to people that it knows; {advice}") from error
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise ModelError(f"there is no directory and no hub model `{hub_id}`; {advice}") from error
-    except (HfHubHTTPError, OSError) as error:
+    except (HTTPError, OSError) as error:
         raise ModelError(f"cannot reach the hub for `{hub_id}`, and it is not cached here; {advice}") from error

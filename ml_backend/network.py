@@ -92,9 +92,12 @@ def open_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
 
 def save_network(directory: Path, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Write config, weights and tokenizer into a folder, as any program with transformers reads them."""
-    with quiet():
-        network.save_pretrained(directory, max_shard_size="100GB")
-        tokenizer.save_pretrained(directory)
+    try:
+        with quiet():
+            network.save_pretrained(directory, max_shard_size="100GB")
+            tokenizer.save_pretrained(directory)
+    except SafetensorError as error:
+        raise ModelError(f"cannot write the weights: {_one_line(error)}; free the disk or its rights") from error
 
 
 @contextmanager

@@ -17,6 +17,12 @@ FILE = "features.sqlite"
 MOST_BYTES = 1024**3
 SECONDS_TO_WAIT = 30
 
+_BROKEN_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class _Broken(ModelError):
+    """The file is no database, or not a whole one."""
+
 
 class FeatureCache:
     """Arrays by key in one file, which several trainings may use at once; the oldest go when it grows too large."""
@@ -26,13 +32,15 @@ class FeatureCache:
         self._width = width
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._prepare()
-        except sqlite3.DatabaseError:
-            # A cache that cannot be read is worth nothing: start it again.
-            self._path.unlink(missing_ok=True)
-            self._prepare()
         except OSError as error:
             raise ModelError(f"cannot keep a cache in {directory}: {error.strerror}; choose another folder") from error
+        try:
+            self._prepare()
+        except _Broken:
+            # A cache that cannot be read is worth nothing: start it again.
+            for path in directory.glob(f"{FILE}*"):
+                path.unlink(missing_ok=True)
+            self._prepare()
 
     def missing(self, keys: Iterable[bytes]) -> set[bytes]:
         """Which of the keys are not there yet."""
@@ -75,10 +83,14 @@ class FeatureCache:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=SECONDS_TO_WAIT)) as store:
-            store.execute("PRAGMA auto_vacuum = FULL")
-            store.execute("PRAGMA journal_mode = WAL")
-            # A cache that a crash took is computed again; it need not wait for the disk.
-            store.execute("PRAGMA synchronous = OFF")
-            with store:
-                yield store
+        try:
+            with closing(sqlite3.connect(self._path, timeout=SECONDS_TO_WAIT)) as store:
+                store.execute("PRAGMA auto_vacuum = FULL")
+                store.execute("PRAGMA journal_mode = WAL")
+                # A cache that a crash took is computed again; it need not wait for the disk.
+                store.execute("PRAGMA synchronous = OFF")
+                with store:
+                    yield store
+        except sqlite3.Error as error:
+            kind = _Broken if getattr(error, "sqlite_errorcode", None) in _BROKEN_CODES else ModelError
+            raise kind(f"cannot use the cache {self._path} ({error}); delete it and train again") from error

@@ -68,15 +68,17 @@ def fit_span_head(
     layer = output_layer(network)
     store = FeatureCache(cache, layer.in_features)
     frozen = FrozenNetwork(network, encoder, store)
-    parts = []
+    parts, used = [], []
     for held_out in (False, True):
         spans = spans_of(data, encoder, doc_stride, held_out=held_out)
         if not spans:
             raise BackendError("no answer fits into a window; raise model.max_length or mark shorter answers")
         keys = frozen.read([one.window.tokens for one in spans], watch)
         parts.append(Part(spans, keys, store, layer.in_features))
-        store.trim(keys)
+        used += keys
     weights, biases = _best_head(parts[0], parts[1], layer.in_features, watch)
+    # Only now: a part that is too large for memory is read again at every step.
+    store.trim(used)
     with torch.no_grad():
         layer.weight.copy_(weights)
         layer.bias.copy_(biases)

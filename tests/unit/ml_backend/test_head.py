@@ -10,10 +10,11 @@ from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClas
 from ml_backend.answers import LabelAnswer
 from ml_backend.embedded import embedded_encoder
 from ml_backend.encoding import TextEncoder
+from ml_backend.errors import ModelError
 from ml_backend.network import open_network, open_tokenizer
 from ml_backend.predictor import load_predictor
 from ml_backend.text import normalise
-from ml_backend.training import head, train
+from ml_backend.training import feature_cache, head, span_head, train
 from ml_backend.training.feature_cache import FeatureCache
 from ml_backend.training.features import FrozenNetwork
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
@@ -131,6 +132,29 @@ def test_a_cache_that_is_broken_is_made_anew(make_pack: MakePack, tmp_path: Path
         file.write_bytes(b"not a database" * 100)
     again = train(pack, tmp_path / "two", mode="head", rows=rows, settings=quick(), cache=tmp_path / "cache")
     assert again.manifest.version == first.manifest.version
+
+
+def test_a_cache_that_somebody_else_writes_to_is_waited_for_and_never_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FeatureCache(tmp_path, width=1).put([(b"k", np.ones((1, 1), dtype=np.float32))])
+    monkeypatch.setattr(feature_cache, "SECONDS_TO_WAIT", 0.05)
+    with sqlite3.connect(tmp_path / "features.sqlite", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ModelError, match="locked"):
+            FeatureCache(tmp_path, width=1).put([(b"new", np.ones((1, 1), dtype=np.float32))])
+        other.execute("ROLLBACK")
+    assert FeatureCache(tmp_path, width=1).missing([b"k"]) == set()
+
+
+def test_token_states_that_are_too_many_for_memory_are_read_from_the_cache(
+    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, rows = make_pack("qa"), qa_rows(10)
+    kept = train(pack, tmp_path / "kept", mode="head", rows=rows, settings=quick())
+    monkeypatch.setattr(span_head, "MOST_BYTES", 0)
+    streamed = train(pack, tmp_path / "streamed", mode="head", rows=rows, settings=quick())
+    assert streamed.manifest.version == kept.manifest.version
 
 
 def test_a_cache_stays_small_and_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
