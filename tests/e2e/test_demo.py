@@ -1,0 +1,53 @@
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from plugin.serving import free_port
+
+SECONDS_TO_START = 400
+SECONDS_TO_END = 60
+
+
+@pytest.mark.xdist_group("labelstudio")
+def test_the_demo_can_be_used_and_ends_with_everything_that_it_started(tmp_path: Path) -> None:
+    port, home = free_port(), tmp_path / "home"
+    command = [str(Path(sys.executable).parent / "outfox"), "--home", str(home), "demo", "--port", str(port), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        # A demo that never gets ready must end, or reading its output would wait for ever.
+        watchdog = threading.Timer(SECONDS_TO_START, running.terminate)
+        watchdog.start()
+        ready = _first_document(running)
+        watchdog.cancel()
+        assert ready, "the demo ended before it was ready"
+
+        assert ready["accuracy"] > 70
+        assert (home / "models" / "sentiment" / ready["version"] / "model.json").is_file()
+        token = (home / "label-studio-token").read_text()
+        session = requests.Session()
+        session.headers["Authorization"] = f"Token {token}"
+        project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']['id']}", timeout=30).json()
+        assert project["title"] == "sentiment: write"
+        assert project["task_number"] == ready["tasks"] == 72
+
+        running.send_signal(signal.SIGINT)
+        assert running.wait(SECONDS_TO_END) == 0
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"http://127.0.0.1:{port}/health", timeout=5)
+
+
+def _first_document(running: "subprocess.Popen[str]") -> dict[str, Any]:
+    lines: list[str] = []
+    assert running.stdout is not None
+    for line in running.stdout:
+        lines.append(line)
+        if line == "}\n":
+            break
+    found: dict[str, Any] = json.loads("".join(lines)) if lines else {}
+    return found
