@@ -37,7 +37,7 @@ def _commands() -> str:
     exits = (command_promise or "").partition("\n\n")[2].strip()
     parts = [MADE, "# The `outfox` command\n\n", "Every command that shows something takes `--json`. ", exits, "\n"]
     for path, command in _walk(cli, "outfox"):
-        with click.Context(command, info_name=path) as context:
+        with click.Context(command, info_name=path, help_option_names=["-h", "--help"]) as context:
             parts.append(f"\n## `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
     return "".join(parts)
 

@@ -73,6 +73,10 @@ def load_pack(folder: Path) -> Pack:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PackError([Problem(name, None, f"is missing in {folder}; add it") for name in missing])
+    # A link could lead out of the folder, to a file that was never meant to be read by annotators.
+    links = [name for name in FILES if (folder / name).is_symlink()]
+    if links:
+        raise PackError([Problem(name, None, "is a link; put the file itself into the folder") for name in links])
     document = LinedYaml(folder / "task.yaml")
     try:
         spec = TaskSpec.model_validate(document.value)

@@ -9,6 +9,8 @@ from templates.errors import PackError, Problem
 
 Where = tuple[str | int, ...]
 
+MOST_CHARACTERS = 200_000
+
 
 class LinedYaml:
     """A YAML file as plain values, with the line of each."""
@@ -18,12 +20,16 @@ class LinedYaml:
         self._lines: dict[Where, int] = {}
         try:
             # utf-8-sig: editors on Windows put a byte order mark in front.
-            root = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
+            text = path.read_text(encoding="utf-8-sig")
+            self._refuse_bombs(text)
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
         except UnicodeDecodeError as error:
             raise self._error(None, "is not UTF-8; save the file as UTF-8") from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             raise self._error(line, f"is not valid YAML: {error.problem}; check the indentation and quotes") from error
+        except RecursionError as error:
+            raise self._error(None, "is nested too deeply; copy the file of another pack and change it") from error
         except yaml.YAMLError as error:
             raise self._error(None, "has a character that YAML does not allow; remove it") from error
         if root is None:
@@ -36,6 +42,15 @@ class LinedYaml:
             if where[:length] in self._lines:
                 return self._lines[where[:length]]
         return None
+
+    def _refuse_bombs(self, text: str) -> None:
+        """A few lines of aliases can stand for more values than any machine holds."""
+        if len(text) > MOST_CHARACTERS:
+            raise self._error(None, f"is longer than {MOST_CHARACTERS:,} characters; shorten it")
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else None
+                raise self._error(line, "has an alias (*name); write the value itself")
 
     def _build(self, node: yaml.Node, where: Where) -> Any:
         self._lines.setdefault(where, node.start_mark.line + 1)

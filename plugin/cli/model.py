@@ -65,9 +65,7 @@ def train(
 @model.command()
 @click.argument("pack", type=PACK)
 @click.argument("fields", nargs=-1, metavar="[FIELD=TEXT]...")
-@click.option(
-    "--rows", type=click.File("r", encoding="utf-8"), help="Read rows from a JSONL file; - for standard input."
-)
+@click.option("--rows", type=click.File("rb"), help="Read rows from a JSONL file; - for standard input.")
 @click.option("--target", help="The right answer; the verdict is then told too.")
 @VERSION
 @json_option
@@ -145,9 +143,9 @@ def _asked(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
     asked = []
     for number, line in enumerate(file, 1):
         try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise PluginError(f"line {number} is not JSON; write one object per line") from error
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise PluginError(f"line {number} is not JSON in UTF-8; write one object per line") from error
         asked.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
     return asked
 
@@ -157,7 +155,8 @@ def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str
         if not isinstance(row.get(name), str):
             wanted = " ".join(f'{field}="…"' for field in spec.model_input)
             raise PluginError(f"{where}the model reads {', '.join(spec.model_input)}; give them as {wanted}")
-    return {name: str(row[name]) for name in spec.model_input}
+    # Half an emoji is a text for Python, but cannot be printed or sent anywhere.
+    return {name: str(row[name]).encode("utf-8", "replace").decode("utf-8") for name in spec.model_input}
 
 
 def _more(verdict: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def test_a_wrong_setting_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyP
 
 def test_secrets_are_not_shown(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_SECRET", "do-not-show-" * 4)
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", "postgresql://owner:do-not-show@127.0.0.1:1/outfox")
     for arguments in (("config",), ("config", "--json"), ("doctor",), ("doctor", "--json")):
         ran = outfox(*arguments)
         assert "do-not-show" not in ran.out + ran.err

@@ -71,6 +71,19 @@ def test_many_rows_are_asked_from_a_file(outfox: Outfox, small: Small, tmp_path:
     assert [one["text"] for one in said] == [f"Row {number} was fine." for number in range(70)]
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [(b"\xff\xfe", 2), (b"{broken", 2), (b"[1]", 2), (b'{"text": 5}', 2), (b'{"text": "half \\ud83d emoji"}', 0)],
+)
+def test_a_row_that_cannot_be_read_is_one_line_and_half_an_emoji_does_no_harm(
+    outfox: Outfox, small: Small, tmp_path: Path, line: bytes, code: int
+) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(line + b"\n")
+    ran = outfox("model", "predict", small.pack, "--rows", tmp_path / "rows.jsonl")
+    assert ran.code == code, ran.err
+    assert ran.err.count("\n") == (1 if code else 0)
+
+
 def test_the_same_data_and_seed_give_the_same_version(outfox: Outfox, small: Small) -> None:
     first = json.loads(small.printed)["version"]
     assert json.loads(outfox("model", "train", small.pack, "--mode", "head", "--json").out)["version"] == first

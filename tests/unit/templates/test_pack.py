@@ -216,3 +216,25 @@ def test_a_pack_that_does_not_exist_is_told_with_where_to_look() -> None:
 def test_the_owners_pack_wins_over_a_built_in_one(copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     assert find_pack("sentiment", folder.parent).folder == folder.resolve()
+
+
+def test_aliases_that_stand_for_more_than_any_machine_holds_are_refused(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    bomb = "a: &a [x]\n" + "".join(f"b{n}: &b{n} [{', '.join(['*a'] * 9)}]\n" for n in range(11))
+    (folder / "task.yaml").write_text(bomb + (folder / "task.yaml").read_text())
+    assert problems(folder) == ["task.yaml:2: has an alias (*name); write the value itself"]
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 20_000, "a: " + "x" * 300_000])
+def test_a_file_that_is_nested_or_long_beyond_reason_is_refused(copy_of: CopyOf, text: str) -> None:
+    folder = copy_of("sentiment")
+    (folder / "task.yaml").write_text(text)
+    assert len(problems(folder)) == 1
+
+
+def test_a_link_out_of_the_folder_is_refused(copy_of: CopyOf, tmp_path: Path) -> None:
+    folder = copy_of("sentiment")
+    (tmp_path / "secret").write_text("not for annotators")
+    (folder / "instructions.md").unlink()
+    (folder / "instructions.md").symlink_to(tmp_path / "secret")
+    assert problems(folder) == ["instructions.md: is a link; put the file itself into the folder"]
