@@ -79,6 +79,9 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and "alembic_version" not in tables:
+        return  # Somebody else's file: it will be refused, and stays as it is until then.
     deadline = time.monotonic() + BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:

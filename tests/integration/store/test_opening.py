@@ -1,5 +1,6 @@
 """How a store is opened, and what it says when it cannot be."""
 
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,17 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear all, this is a letter and no database. " * 100)
     with pytest.raises(StoreError, match="damaged or no SQLite database"):
         open_store(f"sqlite:///{tmp_path}/letter.db")
+
+
+def test_somebody_elses_file_is_refused_and_not_changed(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.db"
+    theirs = sqlite3.connect(file)
+    theirs.execute("CREATE TABLE project (id INTEGER)")
+    theirs.close()
+    before = file.read_bytes()
+    with pytest.raises(SchemaError, match="a database of its own"):
+        open_store(f"sqlite:///{file}", upgrade=True)
+    assert file.read_bytes() == before
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
