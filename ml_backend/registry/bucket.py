@@ -1,0 +1,174 @@
+"""An S3 bucket in our words; only here does boto3 appear, and its errors become ours."""
+
+import base64
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from ml_backend.registry.errors import RegistryError, RegistryUnreachable
+
+# A question that hangs must not keep the next one: two short tries, 10 seconds at most, then say so.
+QUESTIONS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2})
+TRANSFERS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 4})
+PIECE = 1 << 20
+NOT_THERE = ("NoSuchKey", "404", "NotFound")
+MOVED = (409, 412)
+UNCHANGED = 304
+
+
+class Moved(Exception):
+    """An object that is not any more, or is already, what the writer had seen."""
+
+
+@dataclass(frozen=True)
+class Object:
+    """What a listing tells about an object: its key, and how many seconds ago it was written, by the bucket's clock."""
+
+    key: str
+    age: float
+
+
+class Bucket:
+    """Objects below one prefix of one bucket."""
+
+    def __init__(self, client: Any, transfers: Any, name: str, prefix: str) -> None:
+        self._client = client
+        self._transfers = transfers
+        self._name = name
+        self._prefix = prefix
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The bucket at s3://bucket/prefix, with the credentials and the endpoint that boto3 finds."""
+        name, _, prefix = url.removeprefix("s3://").partition("/")
+        if not name:
+            raise RegistryError(f"{url} names no bucket; write s3://bucket/prefix")
+        with _told(url):
+            session = boto3.session.Session()
+            client, transfers = session.client("s3", config=QUESTIONS), session.client("s3", config=TRANSFERS)
+        return cls(client, transfers, name, f"{prefix.strip('/')}/" if prefix.strip("/") else "")
+
+    def where(self, key: str) -> str:
+        """The object's address, for people."""
+        return f"s3://{self._name}/{self._prefix}{key}"
+
+    def read(self, key: str, most_bytes: int) -> tuple[bytes, str] | None:
+        """The object's content and ETag, or None."""
+        with _told(self.where(key)):
+            found = self._maybe(self._client.get_object, key)
+            if found is None:
+                return None
+            content: bytes = found["Body"].read(most_bytes + 1)
+        return content, str(found["ETag"])
+
+    def etag(self, key: str) -> str:
+        """The object's ETag, empty where there is none."""
+        with _told(self.where(key)):
+            found = self._maybe(self._client.head_object, key)
+        return str(found["ETag"]) if found else ""
+
+    def sha256(self, key: str) -> str:
+        """The hash that the object was stored with, empty where there is none."""
+        with _told(self.where(key)):
+            found = self._maybe(self._client.head_object, key)
+        return str(found["Metadata"].get("sha256", "")) if found else ""
+
+    def write(self, key: str, content: bytes, *, replaces: str | None = None) -> None:
+        """Stores the object; with `replaces` only over that ETag (empty: over nothing), or else Moved."""
+        conditions = {} if replaces is None else {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
+        try:
+            with _told(self.where(key)):
+                self._put(key, content, conditions)
+        except ClientError as error:
+            raise Moved(key) from error
+
+    def upload(self, key: str, path: Path, sha256: str) -> None:
+        """Stores a file; the bucket compares the hash with what has arrived."""
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+        try:
+            with _told(self.where(key)), path.open("rb") as file:
+                self._put(key, file, {"ChecksumSHA256": checksum, "Metadata": {"sha256": sha256}}, self._transfers)
+        except OSError as error:
+            raise RegistryError(f"cannot read {path}: {error.strerror}; restore the folder") from error
+
+    def download(self, key: str, path: Path, size: int) -> None:
+        """Writes the object into a file, at most one byte more than it should have."""
+        with _told(self.where(key)), path.open("xb") as file:
+            found = self._maybe(self._transfers.get_object, key)
+            if found is None:
+                raise RegistryError(f"{self.where(key)} is missing; publish the version again")
+            left = size + 1
+            while left and (piece := found["Body"].read(min(PIECE, left))):
+                file.write(piece)
+                left -= len(piece)
+
+    def below(self, prefix: str) -> list[Object]:
+        """The objects below a prefix, all pages."""
+        found = []
+        with _told(self.where(prefix)):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._name, Prefix=f"{self._prefix}{prefix}"
+            )
+            for page in pages:
+                now = _now_there(page["ResponseMetadata"])
+                for one in page.get("Contents", ()):
+                    written: datetime = one["LastModified"]
+                    found.append(Object(one["Key"][len(self._prefix) :], (now - written).total_seconds()))
+        return found
+
+    def folders(self) -> list[str]:
+        """The first part of every key that has several."""
+        with _told(self.where("")):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._name, Prefix=self._prefix, Delimiter="/"
+            )
+            return [one["Prefix"][len(self._prefix) : -1] for page in pages for one in page.get("CommonPrefixes", ())]
+
+    def remove(self, key: str) -> None:
+        """The object is there no more."""
+        with _told(self.where(key)):
+            self._client.delete_object(Bucket=self._name, Key=f"{self._prefix}{key}")
+
+    def _put(self, key: str, body: Any, more: Mapping[str, Any], client: Any = None) -> None:
+        (client or self._client).put_object(Bucket=self._name, Key=f"{self._prefix}{key}", Body=body, **more)
+
+    def _maybe(self, ask: Any, key: str) -> Any:
+        try:
+            return ask(Bucket=self._name, Key=f"{self._prefix}{key}")
+        except ClientError as error:
+            if error.response["Error"]["Code"] in NOT_THERE:
+                return None
+            raise
+
+
+def _now_there(answer: Mapping[str, Any]) -> datetime:
+    """The time by the bucket's clock: this machine's may be wrong."""
+    told = answer["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(told) if told else datetime.now(UTC)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Translates boto3's errors; only a failed condition passes as it is."""
+    try:
+        yield
+    except ClientError as error:
+        code, status = error.response["Error"]["Code"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status in MOVED:
+            raise
+        if status >= 500 or status == 429 or code in ("RequestTimeout", "SlowDown"):
+            raise RegistryUnreachable(f"{where} does not answer ({code}); try again") from error
+        cure = "check the bucket's name and the credentials"
+        raise RegistryError(f"{where} cannot be used ({code}, HTTP {status}); {cure}") from error
+    except NoCredentialsError as error:
+        raise RegistryError(f"{where} needs credentials; set those that boto3 reads, such as AWS_PROFILE") from error
+    except BotoCoreError as error:
+        raise RegistryUnreachable(f"{where} does not answer ({error}); check the network and try again") from error

@@ -1,0 +1,108 @@
+"""Model versions that are right in every respect and take no time: one weight, and an answer that never changes."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from ml_backend.answers import Answer, LabelAnswer
+from ml_backend.artefact import write_version
+from ml_backend.errors import ModelError
+from ml_backend.registry.local import LocalRegistry
+from ml_backend.registry.registry import Pace
+from templates.spec import TrainingSettings
+
+TASK = "sentiment"
+LABELS = ("positive", "neutral", "negative")
+ROW = {"text": "A day like any other."}
+
+
+class FixedPredictor:
+    """A Predictor that always gives the label it was made for."""
+
+    def __init__(self, version: str, label: str) -> None:
+        self._version = version
+        self._label = label
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+        probabilities = {label: 0.8 if label == self._label else 0.1 for label in LABELS}
+        return [LabelAnswer(self._label, probabilities) for _ in rows]
+
+
+class QuickRegistry(LocalRegistry):
+    """A registry in a folder that is looked at all the time, so that tests need not wait."""
+
+    pace = Pace(poll=0.01, wait=0.005, beat=0.05, lease=2.0)
+
+
+def make_version(
+    models: Path, label: str = "positive", *, task: str = TASK, note: str = "", fault: str = "", weights: int = 64
+) -> str:
+    """A version whose predictor says the label; the note makes it another one, a fault makes it fail to load."""
+
+    def save(folder: Path) -> None:
+        (folder / "config.json").write_text(json.dumps({"label": label, "note": note, "fault": fault}))
+        (folder / "tokenizer.json").write_text("{}")
+        save_file({"weight": np.ones(weights, dtype=np.float32)}, folder / "model.safetensors")
+
+    directory, manifest = write_version(models, _content(task), save)
+    assert directory.name == manifest.version
+    return manifest.version
+
+
+def load_fixed(directory: Path) -> FixedPredictor:
+    """The predictor of such a version; with the fault `broken` it fails as runtimes do, with `unfit` as we do."""
+    config = json.loads((directory / "config.json").read_text())
+    if config["fault"] == "broken":
+        raise RuntimeError("the graph has no outputs")
+    if config["fault"] == "unfit":
+        raise ModelError("the model has no labels; train it again")
+    return FixedPredictor(directory.name, config["label"])
+
+
+def spoil(directory: Path) -> None:
+    """Changes a bit of the weights."""
+    weights = directory / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(bytes(content))
+
+
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 10.0) -> None:
+    """Waits until the condition holds; fails when it does not come to hold."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain until {what}"
+        time.sleep(0.005)
+
+
+def _content(task: str) -> dict[str, Any]:
+    data = {"sha256": "0" * 64, "rows": 1}
+    return {
+        "format": 1,
+        "task": task,
+        "kind": "classification",
+        "labels": list(LABELS),
+        "model_input": ["text"],
+        "max_length": 64,
+        "doc_stride": 16,
+        "longest_answer": 30,
+        "mode": "head",
+        "parent": None,
+        "base": "fixed",
+        "base_sha256": "0" * 64,
+        "training": TrainingSettings().model_dump(mode="json"),
+        "train": data,
+        "held_out": data,
+        "metrics": {"accuracy": 100.0},
+        "code_version": "test",
+        "created_at": f"2027-03-01T12:00:00.{time.monotonic_ns() % 10**9:09d}+00:00",
+    }

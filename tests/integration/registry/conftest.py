@@ -1,0 +1,165 @@
+"""Registries of both kinds, each in a place of its own, and serving processes on them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_backend.registry.registry import Pace, Registry, open_registry
+from tests.fakes.registry import TASK, make_version, spoil
+from tests.fakes.s3 import BUCKET, S3Server
+
+QUICK = Pace(poll=0.1, wait=0.02, beat=0.5, lease=5.0)
+PROGRAM = Path(__file__).with_name("serving_process.py")
+
+
+@dataclass
+class Place:
+    """Somewhere to keep a registry."""
+
+    url: str
+    folder: Path
+    environment: dict[str, str]
+    s3: S3Server | None
+
+    def open(self, cache: str = "cache") -> Registry:
+        """The registry, looked at often."""
+        return open_quickly(self.url, self.folder / cache)
+
+    def make(self, label: str = "positive", **more: Any) -> str:
+        """A new version in the registry."""
+        version = make_version(self.folder / "trained", label, **more)
+        self.open().publish(self.folder / "trained" / TASK / version)
+        return version
+
+    def trained(self, version: str) -> Path:
+        """Where a version was trained."""
+        return self.folder / "trained" / TASK / version
+
+    def spoil(self, version: str) -> None:
+        """Changes a bit of a version's weights in the registry, and nobody notices."""
+        if self.s3 is None:
+            spoil(Path(self.url) / TASK / version)
+            return
+        key = f"shared/{TASK}/{version}/model.safetensors"
+        found = self.s3.client.get_object(Bucket=BUCKET, Key=key)
+        content = bytearray(found["Body"].read())
+        content[-1] ^= 1
+        self.s3.client.put_object(Bucket=BUCKET, Key=key, Body=bytes(content), Metadata=found["Metadata"])
+
+    def go_away(self) -> None:
+        """The registry does not answer."""
+        if self.s3:
+            self.s3.stop()
+        else:
+            Path(self.url).rename(self.folder / "away")
+
+    def come_back(self) -> None:
+        """It does again."""
+        if self.s3:
+            self.s3.start()
+        else:
+            (self.folder / "away").rename(self.url)
+
+
+def open_quickly(url: str, cache: Path) -> Registry:
+    """A registry with a quick pace."""
+    registry = open_registry(url, cache)
+    registry.pace = QUICK  # type: ignore[misc]  # read-only for everybody but tests
+    return registry
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    server = S3Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A registry's place, once of each kind."""
+    if request.param == "folder":
+        (tmp_path / "models").mkdir()
+        return Place(str(tmp_path / "models"), tmp_path, {}, None)
+    server: S3Server = request.getfixturevalue("s3_server")
+    server.empty()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return Place(f"s3://{BUCKET}/shared", tmp_path, server.environment, server)
+
+
+@dataclass
+class Outcome:
+    """What a serving process did: its answers as (when asked, generation, version, label), and its failures."""
+
+    answers: list[tuple[int, int, str, str]]
+    failed: list[str]
+    state: dict[str, Any]
+
+
+@dataclass
+class ServingProcess:
+    """A process of its own with a shelf and threads that ask it all the time."""
+
+    process: subprocess.Popen[str]
+    said: list[str] = field(default_factory=list)
+
+    def wait_until_ready(self) -> None:
+        """Until its shelf has started."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line == "ready\n", f"the serving process said {line!r}"
+
+    def ask(self, wish: str) -> Any:
+        """The process's answer to `state` or `end`."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{wish}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self) -> Outcome:
+        """Ends it as a server should end."""
+        told = self.ask("end")
+        assert self.process.wait(20) == 0
+        return Outcome([tuple(one) for one in told["answers"]], told["failed"], told["state"])
+
+
+StartServing = Callable[..., ServingProcess]
+
+
+@pytest.fixture
+def start_serving() -> Iterator[StartServing]:
+    """Starts serving processes; those that are left are killed."""
+    started: list[ServingProcess] = []
+
+    def start_serving(place: Place, *, threads: int = 1, cache: str | None = None, wait: bool = True) -> ServingProcess:
+        settings = {
+            "url": place.url,
+            "cache": str(place.folder / (cache or f"cache-{len(started)}")),
+            "threads": threads,
+        }
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **place.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        serving = ServingProcess(process)
+        started.append(serving)
+        if wait:
+            serving.wait_until_ready()
+        return serving
+
+    yield start_serving
+    for serving in started:
+        serving.process.kill()
+        serving.process.communicate()

@@ -1,0 +1,69 @@
+"""A serving process without HTTP: a shelf, and threads that put one request after the other to it."""
+
+import dataclasses
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ml_backend.answers import LabelAnswer
+from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.shelf import Shelf
+from tests.fakes.registry import ROW, TASK, load_fixed
+from tests.integration.registry.conftest import open_quickly
+
+
+class Asking:
+    """Asks until it is told to end, and remembers every answer."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.answers: list[tuple[int, int, str, str]] = []
+        self.failed: list[str] = []
+
+    def start(self, threads: int) -> None:
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        # The pause stands for what a request costs elsewhere.
+        while not self._over.wait(0.002):
+            asked = time.monotonic_ns()
+            try:
+                serving = self._shelf.serving(TASK)
+                (answer,) = serving.predictors[0].predict([ROW])
+            except RegistryError as error:
+                self.failed.append(str(error))
+                continue
+            assert isinstance(answer, LabelAnswer)
+            self.answers.append((asked, serving.generation, serving.predictors[0].version, answer.label))
+
+
+def main(settings: dict[str, Any]) -> None:
+    shelf = Shelf(open_quickly(settings["url"], Path(settings["cache"])), load_fixed, [TASK])
+    shelf.start()
+    asking = Asking(shelf)
+    asking.start(settings["threads"])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        state = dataclasses.asdict(shelf.state())
+        if line.strip() == "end":
+            break
+        print(json.dumps({**state, "answers": len(asking.answers)}, default=str), flush=True)
+    asking.stop()
+    shelf.stop()
+    print(json.dumps({"answers": asking.answers, "failed": asking.failed, "state": state}, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

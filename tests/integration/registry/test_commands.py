@@ -1,0 +1,155 @@
+"""`outfox model rotate` and its companions, as people type them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.beats import Beat, Served
+from ml_backend.registry.registry import open_registry
+from ml_backend.registry.shelf import Shelf
+from tests.conftest import Outfox, Ran
+from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.s3 import BUCKET, S3Server
+
+pytestmark = pytest.mark.usefixtures("_fixed_models")
+
+
+@pytest.fixture
+def _fixed_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "models"
+
+
+def problems(ran: Ran) -> int:
+    """How many lines tell of a problem; progress may be told too, but never a traceback."""
+    assert "Traceback" not in ran.err
+    return sum(line.startswith("outfox: ") for line in ran.err.splitlines())
+
+
+def test_a_rotation_is_told_and_can_be_looked_up_and_rolled_back(outfox: Outfox, models: Path) -> None:
+    one, two = make_version(models, "positive"), make_version(models, "negative")
+    ran = outfox("model", "rotate", TASK, one, "--json")
+    assert ran.code == 0, ran.err
+    assert "The candidate is loaded" in ran.err
+    told = json.loads(ran.out)
+    assert (told["task"], told["round"], told["generation"], told["versions"]) == (TASK, None, 1, [one])
+    assert told["servers"] == []
+
+    shelf = Shelf(QuickRegistry(models), load_fixed, [TASK])
+    shelf.start()
+    try:
+        ran = outfox("model", "rotate", TASK, two, "--why", "better on round 1", "--json")
+        assert len(json.loads(ran.out)["servers"]) == 1
+        assert shelf.serving(TASK).predictors[0].version == two
+        looked = json.loads(outfox("model", "pins", "--json").out)
+        assert [(pin["versions"], pin["why"]) for pin in looked["pins"]] == [([two], "better on round 1")]
+        assert looked["pins"][0]["who"]
+        assert [server["follows"] for server in looked["servers"]] == [True]
+        assert two in outfox("model", "pins", TASK).out
+        assert json.loads(outfox("model", "rollback", TASK, "--json").out)["versions"] == [one]
+        assert shelf.serving(TASK).predictors[0].version == one
+    finally:
+        shelf.stop()
+
+
+def test_a_round_gets_several_versions_of_its_own(outfox: Outfox, models: Path) -> None:
+    one, two = make_version(models, "positive"), make_version(models, "negative")
+    outfox("model", "rotate", TASK, one)
+    told = json.loads(outfox("model", "rotate", TASK, one, two, "--round", "2", "--json").out)
+    assert (told["round"], told["versions"]) == (2, [one, two])
+    pinned = json.loads(outfox("model", "pins", "--json").out)["pins"]
+    assert [(pin["round"], pin["versions"]) for pin in pinned] == [(None, [one]), (2, [one, two])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("rotate", TASK, "m000000000000"), "outfox model list"),
+        (("rotate", TASK, "../../etc"), "no model version"),
+        (("rotate", "../etc", "m000000000000"), "no task's name"),
+        (("rollback", TASK), "no pins before"),
+        (("publish", TASK, "m000000000000", "--to", "elsewhere"), "outfox model train"),
+        (("pins", "--registry", "s3://"), "names no bucket"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(outfox: Outfox, arguments: tuple[str, ...], expected: str) -> None:
+    ran = outfox("model", *arguments)
+    assert (ran.code, problems(ran)) == (2, 1), ran.err
+    assert expected in ran.err
+
+
+def test_a_version_that_does_not_load_is_refused(outfox: Outfox, models: Path) -> None:
+    good, bad = make_version(models), make_version(models, fault="broken")
+    outfox("model", "rotate", TASK, good)
+    ran = outfox("model", "rotate", TASK, bad, "--json")
+    assert ran.code == 2
+    assert "graph has no outputs" in json.loads(ran.err.splitlines()[-1])["error"]
+    assert json.loads(outfox("model", "pins", "--json").out)["pins"][0]["versions"] == [good]
+
+
+def test_a_rotation_that_is_not_confirmed_has_an_exit_code_of_its_own(outfox: Outfox, models: Path) -> None:
+    version = make_version(models)
+    served = {TASK: Served(generation=0)}
+    silent = Beat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks=served)
+    open_registry(str(models), models).beat(silent)
+    ran = outfox("model", "rotate", TASK, version, "--timeout", "0.2")
+    assert ran.code == 3
+    assert "process 1 on elsewhere did not confirm within 0.2 s" in ran.err
+    assert outfox("model", "pins").out.startswith("task")
+    assert json.loads(outfox("model", "pins", "--json").out)["pins"] == []
+
+
+def test_damage_is_found_and_named(outfox: Outfox, models: Path) -> None:
+    good, bad, headless = [make_version(models, note=str(number)) for number in range(3)]
+    assert outfox("model", "verify").code == 0
+    spoil(models / TASK / bad)
+    (models / TASK / headless / "model.json").write_text("{")
+    ran = outfox("model", "verify", "--json")
+    assert ran.code == 2
+    found = {one["version"]: one["error"] for one in json.loads(ran.out)}
+    assert found[good] is None
+    assert "model.safetensors was changed" in found[bad]
+    assert "not JSON" in found[headless]
+    assert outfox("model", "verify", TASK, good).code == 0
+    assert "DAMAGED" in outfox("model", "verify", TASK, bad).out
+
+
+def test_a_version_is_published_to_a_bucket_verified_and_pinned_there(
+    outfox: Outfox, models: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_server.empty()
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    version = make_version(models)
+    url = f"s3://{BUCKET}/team"
+    assert json.loads(outfox("model", "publish", TASK, version, "--to", url, "--json").out)["version"] == version
+    assert outfox("model", "verify", "--registry", url).code == 0
+    assert outfox("model", "rotate", TASK, version, "--registry", url).code == 0
+    assert json.loads(outfox("model", "pins", "--registry", url, "--json").out)["pins"][0]["versions"] == [version]
+    key = f"team/{TASK}/{version}/config.json"
+    s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=b"{}")
+    assert outfox("model", "verify", "--registry", url).code == 2, "what is in the bucket counts, not the cache"
+
+
+def test_a_bucket_that_is_not_there_or_does_not_answer_is_one_line(
+    outfox: Outfox, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    ran = outfox("model", "pins", TASK, "--registry", "s3://no-such-bucket/team")
+    assert (ran.code, problems(ran)) == (2, 1), ran.err
+    assert "NoSuchBucket" in ran.err
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    ran = outfox("model", "pins", TASK, "--registry", "s3://models/team")
+    assert (ran.code, problems(ran)) == (3, 1), ran.err
+    assert "does not answer" in ran.err
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    ran = outfox("model", "pins", TASK, "--registry", "s3://models/team")
+    assert (ran.code, problems(ran)) == (2, 1), ran.err
+    assert "credentials" in ran.err

@@ -1,0 +1,201 @@
+"""What every registry promises, whether it is a folder or a bucket."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ml_backend.errors import ModelError
+from ml_backend.manifest import FILE
+from ml_backend.registry.beats import Beat, Process, Served
+from ml_backend.registry.errors import PinsMoved, RegistryError
+from ml_backend.registry.pins import Pins
+from tests.fakes.registry import TASK, make_version
+from tests.fakes.s3 import BUCKET
+from tests.integration.registry.conftest import Place
+
+
+def beat(name: str, process: Process, *, task: str = TASK, generation: int = 0) -> Beat:
+    served = {task: Served(book="b", generation=generation)}
+    return Beat(id=name, host=process.host, pid=process.pid, started=process.started, lease=60, tasks=served)
+
+
+def test_an_empty_registry_is_empty(place: Place) -> None:
+    registry = place.open()
+    assert registry.tasks() == []
+    assert registry.versions(TASK) == []
+    assert registry.pins(TASK) is None
+    assert registry.stamp(TASK) == ""
+    assert registry.beats(TASK) == []
+
+
+def test_a_published_version_is_fetched_to_the_byte(place: Place) -> None:
+    version = place.make()
+    for cache in ("cache", "another cache", "cache"):
+        directory = place.open(cache).fetch(TASK, version)
+        assert directory.name == version
+        assert {path.name: path.read_bytes() for path in directory.iterdir()} == {
+            path.name: path.read_bytes() for path in place.trained(version).iterdir()
+        }
+
+
+def test_versions_are_listed_newest_first_and_by_task(place: Place) -> None:
+    registry = place.open()
+    one = place.make("positive")
+    other = make_version(place.folder / "trained", task="nli")
+    registry.publish(place.folder / "trained" / "nli" / other)
+    assert registry.tasks() == ["nli", TASK]
+    assert registry.versions("nli") == [other]
+    assert registry.versions(TASK) == [one]
+    assert registry.publish(place.trained(one)) == one, "again: it stays as it is"
+    assert registry.versions(TASK) == [one]
+
+
+def test_a_version_that_is_not_there_is_an_error(place: Place) -> None:
+    registry = place.open()
+    with pytest.raises(ModelError, match="m000000000000"):
+        registry.fetch(TASK, "m000000000000")
+    with pytest.raises(ModelError, match="m000000000000"):
+        registry.set_pins(TASK, ["m000000000000"])
+    with pytest.raises(RegistryError):
+        registry.fetch(TASK, "../../etc")
+    with pytest.raises(RegistryError):
+        registry.fetch("../etc", "m000000000000")
+
+
+def test_half_a_version_is_invisible(place: Place) -> None:
+    registry = place.open()
+    version = make_version(place.folder / "trained")
+    for path in sorted(place.trained(version).iterdir()):
+        if path.name == FILE:
+            continue
+        if place.s3:
+            place.s3.client.put_object(
+                Bucket=BUCKET, Key=f"shared/{TASK}/{version}/{path.name}", Body=path.read_bytes()[:5]
+            )
+        else:
+            target = Path(place.url) / TASK / ".writing-half" / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes()[:5])
+    assert registry.versions(TASK) == []
+    with pytest.raises(ModelError):
+        registry.fetch(TASK, version)
+    registry.publish(place.trained(version))
+    assert registry.versions(TASK) == [version]
+    assert registry.fetch(TASK, version).is_dir()
+
+
+def test_a_spoiled_version_is_never_fetched(place: Place) -> None:
+    version = place.make()
+    place.spoil(version)
+    with pytest.raises(ModelError, match="SHA-256"):
+        place.open("new cache").fetch(TASK, version)
+    assert not list((place.folder / "new cache").rglob("*.safetensors"))
+
+
+def test_pins_are_what_was_set_last(place: Place) -> None:
+    registry = place.open()
+    one, two = place.make("positive"), place.make("negative")
+    assert registry.set_pins(TASK, [one], who="ann", why="the first") == Pins(TASK, None, 1, (one,))
+    assert registry.set_pins(TASK, [one, two], round=3) == Pins(TASK, 3, 2, (one, two))
+    another = place.open()
+    assert another.pins(TASK) == another.pins(TASK, 1) == Pins(TASK, None, 1, (one,))
+    assert another.pins(TASK, 3) == Pins(TASK, 3, 2, (one, two))
+    assert registry.set_pins(TASK, [], round=3).versions == ()
+    assert another.pins(TASK, 3) == Pins(TASK, None, 1, (one,))
+    history = another.book(TASK).history
+    assert [(change.generation, change.round, change.who, change.why) for change in history] == [
+        (1, None, "ann", "the first"),
+        (2, 3, "", ""),
+        (3, 3, "", ""),
+    ]
+
+
+def test_the_stamp_changes_with_every_change(place: Place) -> None:
+    registry = place.open()
+    version = place.make()
+    stamps = {registry.stamp(TASK)}
+    for _ in range(5):
+        registry.set_pins(TASK, [version])
+        assert registry.stamp(TASK) == place.open().stamp(TASK)
+        stamps.add(registry.stamp(TASK))
+    assert len(stamps) == 6
+
+
+def test_pins_that_have_moved_are_not_overwritten(place: Place) -> None:
+    registry = place.open()
+    one, two = place.make("positive"), place.make("negative")
+    pins = registry.set_pins(TASK, [one], after=0)
+    with pytest.raises(PinsMoved):
+        place.open().set_pins(TASK, [two], after=0)
+    assert place.open().set_pins(TASK, [two], after=pins.generation).generation == 2
+
+
+def test_of_many_who_pin_at_once_one_wins_each_time(place: Place) -> None:
+    versions = [place.make(note=str(number)) for number in range(3)]
+    rounds, won, lost = 3, [], []
+    for generation in range(rounds):
+        together = threading.Barrier(len(versions))
+
+        def pin(version: str, generation: int = generation, together: threading.Barrier = together) -> None:
+            registry = place.open()
+            together.wait()
+            try:
+                won.append(registry.set_pins(TASK, [version], after=generation))
+            except PinsMoved as error:
+                lost.append(error)
+
+        threads = [threading.Thread(target=pin, args=(version,)) for version in versions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [pins.generation for pins in won] == list(range(1, rounds + 1))
+    assert len(lost) == rounds * (len(versions) - 1)
+    assert [change.versions for change in place.open().book(TASK).history] == [pins.versions for pins in won]
+
+
+def test_nobodys_change_is_lost_when_many_pin_for_different_rounds(place: Place) -> None:
+    version = place.make()
+    together = threading.Barrier(5)
+
+    def pin(round: int) -> None:
+        registry = place.open()
+        together.wait()
+        for _ in range(3):
+            registry.set_pins(TASK, [version], round=round)
+
+    threads = [threading.Thread(target=pin, args=(round,)) for round in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    book = place.open().book(TASK)
+    assert book.generation == 15
+    assert {pins.round for pins in book.all()} == {1, 2, 3, 4, 5}
+
+
+def test_beats_tell_who_serves_what(place: Place) -> None:
+    registry = place.open()
+    this = Process.this()
+    elsewhere = Process("elsewhere/pid:[1]", 1, "1")
+    registry.beat(beat("here", this, generation=3))
+    registry.beat(beat("there", elsewhere))
+    registry.beat(beat("other", this, task="nli"))
+    registry.beat(beat("here", this, generation=4))
+    found = {one.id: one.tasks[TASK].generation for one in place.open().beats(TASK)}
+    assert found == {"here": 4, "there": 0}
+    registry.leave("here")
+    registry.leave("nobody")
+    assert [one.id for one in place.open().beats(TASK)] == ["there"]
+
+
+def test_a_process_that_is_gone_or_silent_is_not_listed(place: Place) -> None:
+    registry = place.open()
+    this = Process.this()
+    registry.beat(beat("gone", Process(this.host, this.pid, "0")))
+    silent = beat("silent", Process("elsewhere/pid:[1]", 1, "1"))
+    registry.beat(silent.model_copy(update={"lease": 1e-9}))
+    while registry.beats(TASK):  # the bucket's clock counts whole seconds
+        pass
+    assert registry.beats(TASK) == []

@@ -1,0 +1,189 @@
+"""Killed writers and full disks: what was there stays, and half of anything is never seen."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.bucket import Bucket, Moved
+from ml_backend.registry.local import LocalRegistry
+from ml_backend.registry.pins import Book
+from tests.fakes.registry import TASK, eventually, make_version
+from tests.integration.registry.conftest import Place
+
+in_a_bucket = pytest.mark.parametrize("place", ["s3"], indirect=True)
+
+PINNER = """
+import sys
+from pathlib import Path
+from ml_backend.registry.registry import open_registry
+registry = open_registry(sys.argv[1], Path(sys.argv[2]))
+print("ready", flush=True)
+while True:
+    registry.set_pins("sentiment", [sys.argv[3]])
+"""
+
+PUBLISHER = """
+import shutil, sys
+from pathlib import Path
+from ml_backend.registry.registry import open_registry
+registry = open_registry(sys.argv[1], Path(sys.argv[2]))
+print("ready", flush=True)
+while True:
+    for directory in map(Path, sys.argv[3:]):
+        registry.publish(directory)
+"""
+
+FULL_DISK = """
+import subprocess, sys
+from pathlib import Path
+from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.bucket import Bucket, Moved
+from ml_backend.registry.local import LocalRegistry
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", sys.argv[1]], check=True)
+root = Path(sys.argv[1])
+registry = LocalRegistry(root)
+first, second = map(Path, sys.argv[2:])
+registry.publish(first)
+pins = registry.set_pins("sentiment", [first.name])
+try:
+    registry.publish(second)
+except RegistryError as error:
+    print(error)
+assert registry.versions("sentiment") == [first.name]
+assert registry.fetch("sentiment", first.name)
+assert registry.pins("sentiment") == pins
+assert registry.set_pins("sentiment", [first.name]).generation == 2, "there is still room for pins"
+assert not [path for path in (root / "sentiment").iterdir() if path.name.startswith(".writing-")]
+"""
+
+
+def start(program: str, place: Place, *arguments: object) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, place.url, str(place.folder / "cache"), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **place.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_pins_are_whole_whenever_a_writer_is_killed(place: Place) -> None:
+    version = place.make()
+    registry = place.open()
+    generation, moments = 0, random.Random(3)
+    for _ in range(6):
+        writer = start(PINNER, place, version)
+        wanted = generation + moments.randint(1, 8)
+        try:
+            eventually(lambda wanted=wanted: registry.book(TASK).generation >= wanted, "it pins", 30)  # type: ignore[misc]
+        finally:
+            writer.kill()
+            writer.communicate()
+        book: Book = registry.book(TASK)
+        assert book.generation >= wanted
+        assert book.history[-1].generation == book.generation
+        generation = registry.set_pins(TASK, [version]).generation
+        assert generation == book.generation + 1, "and the lock of the killed one is free"
+
+
+def test_a_version_is_whole_or_not_there_whenever_its_publisher_is_killed(place: Place) -> None:
+    registry = place.open()
+    trained = place.folder / "trained"
+    versions = [make_version(trained, note=str(number), weights=50_000) for number in range(12)]
+    for count in range(0, 12, 3):
+        publisher = start(PUBLISHER, place, *[place.trained(version) for version in versions])
+        try:
+            eventually(lambda count=count: len(registry.versions(TASK)) > count, "it publishes", 30)  # type: ignore[misc]
+        finally:
+            publisher.kill()
+            publisher.communicate()
+        for version in registry.versions(TASK):
+            registry.fetch(TASK, version)
+    for version in versions:
+        assert registry.publish(place.trained(version)) == version
+    assert sorted(registry.versions(TASK)) == sorted(versions)
+
+
+def test_a_disk_that_is_really_full_spoils_nothing(tmp_path: Path) -> None:
+    if not shutil.which("unshare") or subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
+        pytest.skip("no small disk can be made here: this system lets nobody mount one for itself (unshare -rm)")
+    trained, root = tmp_path / "trained", tmp_path / "models"
+    root.mkdir()
+    first, second = [make_version(trained, note=str(number), weights=50_000) for number in range(2)]
+    ran = subprocess.run(
+        ["unshare", "-rm", sys.executable, "-c", FULL_DISK, root, trained / TASK / first, trained / TASK / second],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "No space left on device; free the disk" in ran.stdout
+
+
+def test_a_killed_writers_draft_of_the_pins_is_swept_away(tmp_path: Path) -> None:
+    registry = LocalRegistry(tmp_path)
+    version = make_version(tmp_path)
+    (tmp_path / TASK / ".pins.json.left").write_bytes(b"{")
+    registry.set_pins(TASK, [version])
+    assert not list((tmp_path / TASK).glob(".pins.json.*"))
+
+
+@in_a_bucket
+def test_a_cached_version_that_was_spoiled_is_fetched_again(place: Place) -> None:
+    registry = place.open()
+    version = place.make()
+    weights = registry.fetch(TASK, version) / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1])
+    assert (registry.fetch(TASK, version) / "model.safetensors").read_bytes() == good
+
+
+@in_a_bucket
+def test_a_spoiled_version_is_mended_by_publishing_it_again(place: Place) -> None:
+    version = place.make()
+    assert place.s3
+    key = f"shared/{TASK}/{version}/model.safetensors"
+    place.s3.client.put_object(Bucket="models", Key=key, Body=b"spoiled")
+    assert place.open().publish(place.trained(version)) == version
+    assert place.open("new cache").fetch(TASK, version).is_dir()
+
+
+@in_a_bucket
+def test_a_change_whose_answer_was_lost_is_recognised_as_ones_own(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = place.open()
+    version = place.make()
+    write = Bucket.write
+    answers_lost: list[str] = []
+
+    def lose_the_answer(bucket: Bucket, key: str, content: bytes, *, replaces: str | None = None) -> None:
+        write(bucket, key, content, replaces=replaces)
+        if not answers_lost:
+            answers_lost.append(key)
+            raise Moved(key)  # what boto3 tells after it has tried again by itself
+
+    monkeypatch.setattr(Bucket, "write", lose_the_answer)
+    assert registry.set_pins(TASK, [version], after=0).generation == 1
+    assert answers_lost
+    assert len(registry.book(TASK).history) == 1
+
+
+@in_a_bucket
+def test_two_publishers_of_one_version_with_cards_of_their_own_leave_a_whole_version_or_say_so(place: Place) -> None:
+    version = make_version(place.folder / "trained")
+    twin = make_version(place.folder / "again")
+    assert version == twin, "one training, done twice, at two times"
+    registry = place.open()
+    registry.publish(place.trained(version))
+    assert registry.publish(place.folder / "again" / TASK / twin) == version
+    card = registry.fetch(TASK, version) / "README.md"
+    assert card.read_bytes() == (place.trained(version) / "README.md").read_bytes(), "the first one stays"

@@ -1,0 +1,58 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from ml_backend.answers import Answer
+from ml_backend.errors import ModelError
+from ml_backend.registry.candidate import prepare
+from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, load_fixed, make_version
+from tests.unit.registry.conftest import StartShelf
+
+
+class Watched(FixedPredictor):
+    """Remembers what it was asked."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory.name, "positive")
+        self.asked: list[Mapping[str, str]] = []
+
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+        self.asked += rows
+        return super().predict(rows)
+
+
+class Mute(FixedPredictor):
+    """Loads well, and cannot answer."""
+
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+        raise RuntimeError("input_ids has an unexpected shape")
+
+
+class Short(FixedPredictor):
+    """Forgets an answer."""
+
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+        return super().predict(rows)[1:]
+
+
+def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
+    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+) -> None:
+    registry.set_pins(TASK, [make_version(models)])
+    predictor = start_shelf(Watched).serving(TASK).predictors[0]
+    assert isinstance(predictor, Watched)
+    assert {key for row in predictor.asked for key in row} == {"text"}, (
+        "it is asked for what its manifest says it reads"
+    )
+    assert max(len(row["text"]) for row in predictor.asked) > 10 * min(len(row["text"]) for row in predictor.asked)
+
+
+@pytest.mark.parametrize(("kind", "why"), [(Mute, "unexpected shape"), (Short, "one answer to one row")])
+def test_a_model_that_loads_and_cannot_answer_is_refused(
+    models: Path, registry: QuickRegistry, kind: type[FixedPredictor], why: str
+) -> None:
+    version = make_version(models)
+    with pytest.raises(ModelError, match=why):
+        prepare(registry, lambda directory: kind(directory.name, "positive"), TASK, version)
+    assert prepare(registry, load_fixed, TASK, version).version == version

@@ -1,0 +1,223 @@
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.beats import Beat
+from ml_backend.registry.errors import NotServed, RegistryError, RegistryUnreachable
+from ml_backend.registry.pins import FILE, Book
+from ml_backend.registry.registry import Pace
+from ml_backend.registry.shelf import Shelf
+from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, eventually, load_fixed, make_version
+from tests.unit.registry.conftest import StartShelf
+
+
+class SlowRegistry(QuickRegistry):
+    """One that nobody looks at again after the start."""
+
+    pace = Pace(poll=1000, wait=0.005, beat=1000, lease=1000)
+
+
+class AwayRegistry(QuickRegistry):
+    """One that can be away."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.error: RegistryError | None = None
+
+    def stamp(self, task: str) -> str:
+        if self.error:
+            raise self.error
+        return super().stamp(task)
+
+    def beat(self, beat: Beat) -> None:
+        if self.error:
+            raise self.error
+        super().beat(beat)
+
+
+class RecordingRegistry(QuickRegistry):
+    """One that remembers what it was asked."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+
+    def beat(self, beat: Beat) -> None:
+        self.asked.append(f"beat {beat.tasks[TASK].generation}")
+        super().beat(beat)
+
+    def book(self, task: str) -> Book:
+        self.asked.append("book")
+        return super().book(task)
+
+
+def test_a_process_tells_that_it_comes_before_it_reads_what_to_serve(models: Path, start_shelf: StartShelf) -> None:
+    registry = RecordingRegistry(models)
+    registry.set_pins(TASK, [make_version(models)])
+    registry.asked.clear()
+    start_shelf(on=registry)
+    assert registry.asked[:3] == ["beat 0", "book", "beat 1"]
+
+
+def test_after_a_long_pause_the_pins_are_looked_at_before_anything_is_answered(
+    models: Path, start_shelf: StartShelf
+) -> None:
+    registry = SlowRegistry(models)
+    old, new = make_version(models, "positive"), make_version(models, "negative")
+    registry.set_pins(TASK, [old])
+    shelf = start_shelf(on=registry)
+    registry.set_pins(TASK, [new])
+    assert shelf.serving(TASK).predictors[0].version == old, "a rotation waits for this process: the lease holds"
+    shelf._watch.trusted_until = 0.0
+    assert shelf.serving(TASK).predictors[0].version == new
+
+
+def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_long(
+    models: Path, start_shelf: StartShelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ml_backend.registry.watch.SECONDS_TO_CATCH_UP", 0.05)
+    goes_on = threading.Event()
+
+    def load(directory: Path) -> FixedPredictor:
+        if directory.name == new:
+            assert goes_on.wait(10)
+        return load_fixed(directory)
+
+    registry = SlowRegistry(models)
+    old, new = make_version(models, "positive"), make_version(models, "negative")
+    registry.set_pins(TASK, [old])
+    shelf = start_shelf(load, on=registry)
+    registry.set_pins(TASK, [new])
+    shelf._watch.trusted_until = 0.0
+    with pytest.raises(NotServed) as caught:
+        shelf.serving(TASK)
+    assert caught.value.retry
+    goes_on.set()
+    eventually(lambda: shelf.state().loaded == tuple(sorted([old, new])), "it is loaded")
+    assert shelf.serving(TASK).predictors[0].version == new
+
+
+def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_shelf: StartShelf) -> None:
+    registry = AwayRegistry(models)
+    old, new = make_version(models, "positive"), make_version(models, "negative")
+    registry.set_pins(TASK, [old])
+    shelf = start_shelf(on=registry)
+    registry.error = RegistryUnreachable("no route to the registry")
+    eventually(lambda: shelf.state().registry_error == "no route to the registry", "it is told")
+    assert shelf.state().registry_error_since is not None
+    registry.set_pins(TASK, [new])
+    shelf._watch.trusted_until = 0.0
+    assert shelf.serving(TASK).predictors[0].version == old
+    registry.error = None
+    eventually(lambda: shelf.serving(TASK).predictors[0].version == new, "it is followed again")
+    eventually(lambda: shelf.state().registry_error is None, "all is well again")
+
+
+def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start_shelf: StartShelf) -> None:
+    registry = AwayRegistry(models)
+    version = make_version(models)
+    registry.set_pins(TASK, [version])
+    registry.error = RegistryUnreachable("no route to the registry")
+    shelf = start_shelf(on=registry)
+    with pytest.raises(NotServed):
+        shelf.serving(TASK)
+    registry.error = None
+    eventually(lambda: shelf.state().loaded == (version,), "it is loaded")
+    assert shelf.serving(TASK).predictors[0].version == version
+
+
+def test_a_registry_that_will_never_do_is_an_error_at_the_start(models: Path, start_shelf: StartShelf) -> None:
+    registry = AwayRegistry(models)
+    registry.error = RegistryError("there is no such bucket")
+    with pytest.raises(RegistryError, match="no such bucket"):
+        start_shelf(on=registry)
+
+
+def test_pins_that_vanish_or_are_spoiled_stop_nobody(
+    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+) -> None:
+    version = make_version(models)
+    registry.set_pins(TASK, [version])
+    shelf = start_shelf()
+    pins = models / TASK / FILE
+    kept = pins.read_bytes()
+    for spoiled in (None, b"{"):
+        if spoiled is None:
+            pins.unlink()
+        else:
+            pins.write_bytes(spoiled)
+        eventually(lambda: shelf.state().registry_error, "it is told")
+        assert shelf.serving(TASK).predictors[0].version == version
+        pins.write_bytes(kept)
+        eventually(lambda: shelf.state().registry_error is None, "all is well again")
+
+
+def test_a_version_that_could_not_be_fetched_is_tried_again(
+    models: Path, start_shelf: StartShelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ml_backend.registry.watch.SECONDS_UNTIL_RETRY", 0.02)
+    tries: list[str] = []
+
+    class FlakyRegistry(QuickRegistry):
+        def fetch(self, task: str, version: str) -> Path:
+            tries.append(version)
+            if len(tries) < 3:
+                raise RegistryUnreachable("the connection broke")
+            return super().fetch(task, version)
+
+    registry = FlakyRegistry(models)
+    version = make_version(models)
+    registry.set_pins(TASK, [version])
+    shelf = start_shelf(load_fixed, on=registry)
+    eventually(lambda: shelf.state().loaded == (version,), "it is loaded")
+    assert shelf.state().slots[0].error is None
+
+
+def test_a_beat_is_renewed(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+    registry.set_pins(TASK, [make_version(models)])
+    start_shelf()
+    (file,) = (models / ".beats").glob("*.json")
+    os.utime(file, (0, 0))
+    eventually(lambda: file.stat().st_mtime > 0, "the next beat")
+
+
+def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(
+    models: Path, start_shelf: StartShelf
+) -> None:
+    class ReadOnlyRegistry(QuickRegistry):
+        def beat(self, beat: Beat) -> None:
+            raise RegistryUnreachable("read-only file system")
+
+    registry = ReadOnlyRegistry(models)
+    old, new = make_version(models, "positive"), make_version(models, "negative")
+    registry.set_pins(TASK, [old])
+    shelf = start_shelf(on=registry)
+    assert shelf.serving(TASK).predictors[0].version == old
+    registry.set_pins(TASK, [new])
+    eventually(lambda: shelf.serving(TASK).predictors[0].version == new, "the new version answers")
+    assert shelf.state().registry_error == "read-only file system"
+
+
+def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: QuickRegistry) -> None:
+    goes_on = threading.Event()
+
+    def load(directory: Path) -> FixedPredictor:
+        assert goes_on.wait(10)
+        return load_fixed(directory)
+
+    registry.set_pins(TASK, [make_version(models)])
+    shelf = Shelf(registry, load, [TASK])
+    starting = threading.Thread(target=shelf.start)
+    starting.start()
+    try:
+        eventually(lambda: registry.beats(TASK), "it says that it comes")
+        assert [beat.tasks[TASK].generation for beat in registry.beats(TASK)] == [0]
+        (file,) = (models / ".beats").glob("*.json")
+        os.utime(file, (0, 0))
+        eventually(lambda: file.stat().st_mtime > 0, "the next beat")
+    finally:
+        goes_on.set()
+        starting.join()
+        shelf.stop()
