@@ -1,0 +1,100 @@
+"""What a backend counts and times: for Prometheus over all of its processes, and lately for people over this one."""
+
+import os
+import time
+from collections import deque
+from typing import Any
+
+from ml_backend.verdict import Verdict
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Names the folder in which the processes of one backend keep their figures together. prometheus_client looks for it
+# when it is imported, and never again: that is why it is imported below, by whoever counts, and not here.
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+RECENT = 2_048
+PREDICT = "predict"
+_BUCKETS = (0.002, 0.004, 0.006, 0.008, 0.012, 0.02, 0.04, 0.08, 0.16, 0.4, 1.0, 4.0, 16.0)
+_FOOLED = {True: "yes", False: "no", None: "unknown"}
+
+
+class Metrics:
+    """The figures of one backend; cheap enough for every request."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "outfox_backend_requests", "Requests by task, what was asked and status", ["task", "what", "status"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "outfox_backend_predict_seconds", "Time from a predict call's arrival to its reply", ["task"],
+            buckets=_BUCKETS, registry=self._registry,
+        )  # fmt: skip
+        self._verdicts = Counter(
+            "outfox_backend_verdicts", "Verdicts by task and whether the model was fooled", ["task", "fooled"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._tries = Counter(
+            "outfox_backend_tries", "Tries by what became of them on their way to be stored", ["what"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._in_progress = Gauge(
+            "outfox_backend_in_progress", "Predict calls that wait or are being answered",
+            multiprocess_mode="livesum", registry=self._registry,
+        )  # fmt: skip
+        self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)
+        self.began = time.monotonic()
+
+    def arrived(self) -> None:
+        """A predict call came in; `answered` will tell of it."""
+        self._in_progress.inc()
+
+    def answered(self, task: str, what: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self._requests.labels(task, what, str(status)).inc()
+        if what == PREDICT:
+            self._in_progress.dec()
+            self._seconds.labels(task).observe(seconds)
+            self._recent.append((time.monotonic(), seconds))
+
+    def judged(self, verdict: Verdict) -> None:
+        """A verdict was given."""
+        self._verdicts.labels(verdict.task, _FOOLED[verdict.fooled]).inc()
+
+    def tries(self, what: str, count: int) -> None:
+        """So many tries were delivered, spilled, refused or dropped."""
+        self._tries.labels(what).inc(count)
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format, from all processes that share a folder."""
+        from prometheus_client import CollectorRegistry, generate_latest, multiprocess
+
+        if SHARED_FOLDER not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+    def latency(self) -> dict[str, Any]:
+        """The predict calls of this process lately: how many in the last minute, and how long they took."""
+        recent = list(self._recent)
+        since = time.monotonic() - 60
+        times = sorted(seconds for _, seconds in recent)
+        last_minute = sum(at >= since for at, _ in recent)
+        if not times:
+            return {"last_minute": 0, "of": 0}
+        shares = {f"p{share}_ms": _share(times, share) for share in (50, 90, 99)}
+        return {"last_minute": last_minute, "of": len(times), **shares}
+
+
+def forget_process(process: int) -> None:
+    """What a process that is no more was doing counts no more; what it did still does."""
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(process)  # type: ignore[no-untyped-call]
+
+
+def _share(times: list[float], percent: int) -> float:
+    return round(times[min(len(times) - 1, len(times) * percent // 100)] * 1_000, 2)

@@ -1,0 +1,57 @@
+"""A whole ML backend as a process of its own, with models that need no loading and that a test can hold.
+
+In its folder, `hold` keeps the models from answering and `down` keeps tries from being delivered, while they exist.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ml_backend.predictor import Predictor
+from ml_backend.serving import bodies
+from ml_backend.serving.backend import Plan
+from ml_backend.serving.server import Address, serve
+from ml_backend.serving.tried import Tried
+from plugin.logs import configure_logs
+from templates import find_pack
+from tests.conftest import PACKS
+from tests.fakes.predictor import FakePredictor
+from tests.fakes.shelf import FakeShelf
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    folder = Path(settings.pop("folder"))
+    workers, grace = settings.pop("workers", 1), settings.pop("grace", 30)
+    bodies.SECONDS_OF_SILENCE = settings.pop("silence", bodies.SECONDS_OF_SILENCE)
+    configure_logs("debug", "json")
+    packs = {name: find_pack(name) for name in PACKS}
+
+    def held() -> None:
+        while (folder / "hold").exists():
+            time.sleep(0.002)
+
+    def shelf() -> FakeShelf:
+        made = FakeShelf()
+        for pack in packs.values():
+            predictor: Predictor = FakePredictor(pack.spec, before=held)
+            made.place(pack.spec.name, predictor)
+        return made
+
+    lock = threading.Lock()
+
+    def deliver(tries: Sequence[Tried]) -> None:
+        if (folder / "down").exists():
+            raise ConnectionRefusedError("nobody is there")
+        with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
+            file.writelines(json.dumps(one.to_json()) + "\n" for one in tries)
+
+    plan = Plan(packs, shelf, deliver, folder / "spill", **settings)
+    serve(plan, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A shelf whose models a test puts there."""
+
+from dataclasses import dataclass
+
+from ml_backend.errors import BackendError
+from ml_backend.predictor import Predictor
+from templates.pack import Pack
+from tests.fakes.predictor import FakePredictor
+
+
+class NotThere(BackendError):
+    """What a shelf raises while nothing is loaded."""
+
+    retry = True
+
+
+@dataclass(frozen=True)
+class FakeServing:
+    """What answers now."""
+
+    task: str
+    round: int | None
+    generation: int
+    predictors: tuple[Predictor, ...]
+
+
+class FakeShelf:
+    """Holds what `place` put there, until it is replaced."""
+
+    def __init__(self, *packs: Pack) -> None:
+        self._placed: dict[tuple[str, int | None], FakeServing] = {}
+        self.running = False
+        for pack in packs:
+            self.place(pack.spec.name, FakePredictor(pack.spec))
+
+    def place(self, task: str, *predictors: Predictor, round: int | None = None) -> None:
+        generation = max((one.generation for one in self._placed.values()), default=0) + 1
+        self._placed[task, round] = FakeServing(task, round, generation, predictors)
+
+    def clear(self) -> None:
+        self._placed = {}
+
+    def serving(self, task: str, round: int | None = None) -> FakeServing:
+        found = self._placed.get((task, round)) or self._placed.get((task, None))
+        if found is None:
+            raise NotThere(f"no model of {task} is loaded yet; try again in a moment")
+        return found
+
+    def state(self) -> dict[str, object]:
+        return {task: [one.version for one in serving.predictors] for (task, _), serving in self._placed.items()}
+
+    def start(self) -> None:
+        self.running = True
+
+    def stop(self) -> None:
+        self.running = False

@@ -1,0 +1,63 @@
+"""Sinks that a test can look into and break."""
+
+import threading
+from collections.abc import Sequence
+
+from ml_backend.serving.errors import Undeliverable
+from ml_backend.serving.sink import SinkState
+from ml_backend.serving.tried import Tried
+
+
+class ListSink:
+    """A Sink that keeps everything in a list."""
+
+    def __init__(self) -> None:
+        self.tries: list[Tried] = []
+
+    def put(self, tried: Tried) -> None:
+        self.tries.append(tried)
+
+    def state(self) -> SinkState:
+        return SinkState(delivered=len(self.tries))
+
+
+class FarSide:
+    """What a BufferedSink delivers to: down when a test says so, and with a dislike for single tries."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.calls = 0
+        self.disliked: set[str] = set()
+        self._got: list[Tried] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, tries: Sequence[Tried]) -> None:
+        with self._changed:
+            self.calls += 1
+            self._changed.notify_all()
+            if self.down:
+                raise ConnectionRefusedError("nobody is there")
+            if self.disliked & {str(one.verdict.id) for one in tries}:
+                raise Undeliverable("no thanks")
+            self._got += tries
+            self._changed.notify_all()
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of what arrived, in its order."""
+        with self._changed:
+            return [str(one.verdict.id) for one in self._got]
+
+    @property
+    def got(self) -> list[Tried]:
+        with self._changed:
+            return list(self._got)
+
+    def wait_for(self, count: int) -> None:
+        """Waits until so many have arrived."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._got) >= count, 20), f"{len(self._got)} came, not {count}"
+
+    def wait_for_calls(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.calls >= count, 20), f"{self.calls} calls, not {count}"

@@ -1,0 +1,131 @@
+"""Starting a backend process, talking to it and ending it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import backend_program
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 60.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, process: subprocess.Popen[bytes] | None = None) -> Any:
+    """What the condition gives as soon as it gives something."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert process is None or process.poll() is None, f"the backend ended before: {what}"
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.01)
+
+
+class Answer:
+    """One answer over HTTP."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Running:
+    """A backend process and its folder."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.folder = folder
+        self.process = process
+        self.log = log
+        self.port = 0
+
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """One request on a connection of its own, as Label Studio makes them."""
+        raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, raw, {"Content-Type": "application/json", **headers})
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def predict(self, task: str, body: Any, **headers: str) -> Answer:
+        return self.request("POST", f"/tasks/{task}/predict", body, **headers)
+
+    def status(self) -> Any:
+        return self.request("GET", "/status").json
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers that have begun."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(one) for one in path.read_text(encoding="ascii").split()]
+
+    def shared_folder(self) -> Path:
+        """Where its processes keep what they share."""
+        maps = Path(f"/proc/{self.workers()[0]}/maps").read_text(encoding="utf-8")
+        found = re.search(r"(/\S*/outfox-backend-[^/\s]+)/", maps)
+        assert found, "no figures are shared"
+        return Path(found[1])
+
+    def hold(self) -> Path:
+        path = self.folder / "hold"
+        path.touch()
+        return path
+
+    def events(self) -> list[dict[str, Any]]:
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def delivered(self) -> list[dict[str, Any]]:
+        path = self.folder / "delivered.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()] if path.exists() else []
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Asks it to end, and waits; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def running(folder: Path, **settings: Any) -> Iterator[Running]:
+    """A backend that answers, until the end of the block."""
+    folder.mkdir(exist_ok=True)
+    log = folder / f"log-{len(list(folder.glob('log-*')))}"
+    arguments = [sys.executable, backend_program.__file__, json.dumps({"folder": str(folder), **settings})]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with log.open("wb") as out:
+        process = subprocess.Popen(arguments, stdout=out, stderr=out, env=environment, start_new_session=True)
+    found = Running(folder, process, log)
+    try:
+        address = wait_for(
+            lambda: [one["at"] for one in found.events() if one["event"] == "serving"], "serving", process
+        )
+        found.port = int(address[0].rpartition(":")[2])
+        wait_for(lambda: len(found.workers()) == settings.get("workers", 1), "workers", process)
+        wait_for(lambda: found.request("GET", "/health").status == 200, "health", process)
+        yield found
+    finally:
+        (folder / "hold").unlink(missing_ok=True)
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -1,0 +1,84 @@
+"""`outfox ml-backend`: the command, its registry and its models in a process of their own."""
+
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from ml_backend.errors import BackendError
+from ml_backend.registry.local import LocalRegistry
+from plugin.cli.ml_backend import ml_backend
+from plugin.errors import PluginError
+from plugin.settings import Settings
+from templates import find_pack
+from tests.fakes.calls import predict, shown, writes
+from tests.fakes.registry import TASK, make_version
+from tests.integration.serving.running import ROOT, Running, wait_for
+
+pytestmark = pytest.mark.xdist_group("serving-command")
+
+# The command as it is, but for the models, which need no loading.
+PROGRAM = """
+import sys
+import ml_backend.predictor
+from plugin.cli.ml_backend import ml_backend as command
+from plugin.settings import Settings
+from tests.fakes.registry import load_fixed
+ml_backend.predictor.load_predictor = lambda directory, runtime: load_fixed(directory)
+command.main(sys.argv[2:], obj=Settings(home=sys.argv[1]))
+"""
+
+
+def called(home: Path, *arguments: str) -> None:
+    ml_backend.main(list(arguments), obj=Settings(home=str(home)), standalone_mode=False)
+
+
+def test_without_a_model_it_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match="outfox model train"):
+        called(tmp_path, "--port", "0")
+
+
+def test_a_password_file_that_has_none_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "auth").write_text("just a word", encoding="utf-8")
+    for file in ("auth", "nothing"):
+        with pytest.raises((PluginError, BackendError), match="user:password"):
+            called(tmp_path, "--tasks", TASK, "--auth", str(tmp_path / file), "--port", "0")
+
+
+def test_it_serves_what_is_pinned_to_whoever_has_the_password(tmp_path: Path) -> None:
+    version = make_version(tmp_path / "models", "negative")
+    LocalRegistry(tmp_path / "models").set_pins(TASK, [version])
+    (tmp_path / "auth").write_text("studio:secret\n", encoding="utf-8")
+    options = ["--port", "0", "--workers", "2", "--auth", str(tmp_path / "auth"), "--queue", "5"]
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path), *options]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+    backend = Running(tmp_path, process, log)
+    try:
+        told = wait_for(
+            lambda: [line for line in log.read_text().splitlines() if "/tasks/TASK" in line], "told", process
+        )
+        assert told[0].startswith(f"serving {TASK} at http://127.0.0.1:")
+        backend.port = int(told[0].partition("127.0.0.1:")[2].partition("/")[0])
+        wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
+        pack = find_pack(TASK)
+        body = predict(pack, writes(pack, "A fine day."), data={"target": "positive"})
+        assert backend.predict(TASK, body).status == 401
+        secret = {"Authorization": "Basic " + b64encode(b"studio:secret").decode()}
+        answer = backend.predict(TASK, body, **secret)
+        assert (answer.status, answer.json["model_version"]) == (200, version)
+        assert shown(answer.json)[0].startswith("You fooled the model!")
+        status = backend.request("GET", "/status", None, **secret).json
+        assert status["models"]["slots"][0]["versions"] == [version]
+        assert status["queue"]["room"] == 5
+        assert backend.end() == 0
+    finally:
+        backend.end()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        HTTPConnection("127.0.0.1", backend.port, timeout=5).connect()

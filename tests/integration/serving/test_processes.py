@@ -1,0 +1,175 @@
+"""Backends that are full, slow, killed, told to stop, or that nobody listens to."""
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates import find_pack
+from tests.fakes import calls
+from tests.integration.serving.running import Answer, Running, running, wait_for
+
+pytestmark = pytest.mark.xdist_group("serving-processes")
+
+PACK = find_pack("sentiment")
+
+
+def body(text: str = "It looks negative.", task: int = 17) -> dict[str, Any]:
+    return calls.predict(PACK, calls.writes(PACK, text), task=task)
+
+
+def send(backend: Running, threads: ThreadPoolExecutor, count: int) -> list[Future[Answer]]:
+    return [threads.submit(backend.predict, "sentiment", body(f"Text {number}.", number)) for number in range(count)]
+
+
+def in_queue(backend: Running) -> tuple[int, int]:
+    queue = backend.status()["queue"]
+    return queue["busy"], queue["waiting"]
+
+
+def test_a_full_backend_sends_the_rest_away_and_answers_those_in_line(tmp_path: Path) -> None:
+    with running(tmp_path / "b", at_once=1, room=2) as backend, ThreadPoolExecutor(8) as threads:
+        hold = backend.hold()
+        inside = send(backend, threads, 3)
+        wait_for(lambda: in_queue(backend) == (1, 2), "the line is full")
+        sent_away = [one.result() for one in send(backend, threads, 4)]
+        assert [one.status for one in sent_away] == [503] * 4
+        for one in sent_away:
+            assert int(one.headers["retry-after"]) >= 1
+            assert "full" in one.json["error"]
+        assert backend.request("GET", "/health").status == 200
+        hold.unlink()
+        assert [one.result().status for one in inside] == [200] * 3
+        assert backend.predict("sentiment", body()).status == 200
+
+
+def test_whoever_waits_too_long_is_told_so_in_time(tmp_path: Path) -> None:
+    with running(tmp_path / "b", at_once=1, room=8, patience=0.3) as backend, ThreadPoolExecutor(8) as threads:
+        hold = backend.hold()
+        first = send(backend, threads, 1)[0]
+        wait_for(lambda: in_queue(backend) == (1, 0), "one is held")
+        began = time.monotonic()
+        late = backend.predict("sentiment", body())
+        assert (late.status, time.monotonic() - began < 10) == (503, True)
+        assert "in time" in late.json["error"]
+        assert "retry-after" in late.headers
+        hold.unlink()
+        assert first.result().status == 200
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_backend_that_is_told_to_stop_finishes_what_it_has_and_hands_on_every_try(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    with (
+        running(tmp_path / "b", workers=2, at_once=2, room=8) as backend,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        hold, shared = backend.hold(), backend.shared_folder()
+        inside = send(backend, threads, 4)
+        wait_for(lambda: _in_progress(backend) == 4, "four are held")
+        # As a terminal does it: to every process of the group.
+        os.killpg(backend.process.pid, how) if how == signal.SIGINT else backend.process.send_signal(how)
+        wait_for(lambda: _refuses_connections(backend.port), "no new connections")
+        hold.unlink()
+        assert [one.result().status for one in inside] == [200] * 4
+        assert backend.process.wait(60) == 0
+        assert {one["fields"]["text"] for one in backend.delivered()} == {f"Text {number}." for number in range(4)}
+        assert not shared.exists()
+        assert not [one for one in backend.events() if one["level"] == "error"]
+
+
+def test_a_killed_process_is_replaced_while_the_other_goes_on(tmp_path: Path) -> None:
+    with running(tmp_path / "b", workers=2) as backend:
+        stop = threading.Event()
+        good, bad = list[float](), list[tuple[float, str]]()
+
+        def ask(number: int) -> None:
+            while not stop.is_set():
+                try:
+                    answer = backend.predict("sentiment", body(task=number))
+                except OSError as error:
+                    bad.append((time.monotonic(), type(error).__name__))
+                else:
+                    (good if answer.status == 200 else bad).append((time.monotonic(), str(answer.status)))  # type: ignore[arg-type]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: len(good) > 50, "under load")
+        victim, other = backend.workers()
+        os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        count = len(good)
+        wait_for(lambda: len(good) > count + 50, "the other goes on")
+        wait_for(lambda: set(backend.workers()) > {other} and len(backend.workers()) == 2, "a new process")
+        count = len(good)
+        wait_for(lambda: len(good) > count + 50, "and on")
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        assert victim not in backend.workers()
+        # Only those whom the killed process was talking to can have noticed.
+        assert len(bad) <= len(threads)
+        assert all(at - killed < 5 for at, _ in bad)
+        wait_for(lambda: _in_progress(backend) == 0, "nothing is left in progress")
+
+
+def test_tries_wait_on_disk_while_nobody_takes_them_and_the_next_process_hands_them_on(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    folder.mkdir()
+    (folder / "down").touch()
+    with running(folder) as backend:
+        for number in range(6):
+            assert backend.predict("sentiment", body(f"Text {number}.")).status == 200
+        wait_for(lambda: backend.status()["sink"]["spilled"] == 6, "spilled")
+        assert backend.status()["sink"]["error"] == "nobody is there"
+        assert backend.end() == 0
+        assert backend.delivered() == []
+    (folder / "down").unlink()
+    with running(folder) as backend:
+        wait_for(lambda: len(backend.delivered()) == 6, "replayed")
+        assert [one["fields"]["text"] for one in backend.delivered()] == [f"Text {number}." for number in range(6)]
+        wait_for(lambda: not backend.status()["sink"]["on_disk"], "the disk is empty")
+
+
+def test_what_a_killed_process_had_on_disk_is_handed_on_by_its_successor(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    folder.mkdir()
+    (folder / "down").touch()
+    with running(folder) as backend:
+        assert backend.predict("sentiment", body("Text 0.")).status == 200
+        wait_for(lambda: backend.status()["sink"]["spilled"] == 1, "spilled")
+        (victim,) = backend.workers()
+        (folder / "down").unlink()
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: len(backend.delivered()) >= 1, "replayed")
+        assert backend.delivered()[0]["fields"]["text"] == "Text 0."
+
+
+def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+    from ml_backend.errors import BackendError
+    from ml_backend.serving.server import Address
+
+    with Address("127.0.0.1", 0).listen() as taken, pytest.raises(BackendError, match="choose another"):
+        Address("127.0.0.1", taken.getsockname()[1]).listen()
+
+
+def _in_progress(backend: Running) -> int:
+    page = backend.request("GET", "/metrics").body.decode()
+    return int(float(next(one.split()[1] for one in page.splitlines() if one.startswith("outfox_backend_in_prog"))))
+
+
+def _refuses_connections(port: int) -> bool:
+    import socket
+
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,38 @@
+"""A verdict service with models that need no loading."""
+
+from functools import cache
+
+import pytest
+
+from ml_backend.serving.service import VerdictService
+from templates import Pack
+from templates import find_pack as load_pack
+from tests.conftest import PACKS
+from tests.fakes.clock import SettableClock
+from tests.fakes.shelf import FakeShelf
+from tests.fakes.sink import ListSink
+
+find_pack = cache(load_pack)
+
+
+class World:
+    """A service and everything around it that a test may want to change or look into."""
+
+    def __init__(self, *packs: Pack) -> None:
+        self.packs = {pack.spec.name: pack for pack in packs}
+        self.shelf = FakeShelf(*packs)
+        self.sink = ListSink()
+        self.clock = SettableClock()
+        self.service = VerdictService(self.packs, self.shelf, self.sink, self.clock)
+
+
+@pytest.fixture
+def world() -> World:
+    """The four packs that come with Outfox, served."""
+    return World(*map(find_pack, PACKS))
+
+
+@pytest.fixture(params=PACKS)
+def pack(request: pytest.FixtureRequest) -> Pack:
+    """Each of the four packs in turn."""
+    return find_pack(request.param)

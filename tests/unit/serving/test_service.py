@@ -1,0 +1,242 @@
+"""From a call to the sentence that an annotator reads, with models that answer as a test can foresee."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from ml_backend.errors import BackendError
+from ml_backend.serving.errors import Busy, RequestRefused
+from ml_backend.serving.gate import Gate
+from ml_backend.serving.service import ROWS_IN_A_TURN, VerdictService
+from templates import Pack
+from templates.samples import sample_task
+from tests.fakes import calls
+from tests.fakes.calls import Json
+from tests.fakes.predictor import FakePredictor
+from tests.fakes.shelf import NotThere
+from tests.unit.serving.conftest import World, find_pack
+
+PASSAGE = "Marie Curie discovered polonium and radium in Paris in 1898."
+
+
+def ask(world: World, task: str, body: Json, round_number: int | None = None) -> Json:
+    return world.service.predict(task, round_number, body, time.monotonic())
+
+
+def written(world: World, task: str, text: str, **data: str) -> Json:
+    pack = world.packs[task]
+    return ask(world, task, calls.predict(pack, calls.writes(pack, text), data=data))
+
+
+def asked_question(world: World, text: str, task: int = 17) -> str:
+    pack = world.packs["qa"]
+    body = calls.predict(pack, calls.writes(pack, text), task=task, data={"passage": PASSAGE})
+    return " ".join(calls.shown(ask(world, "qa", body)))
+
+
+def selected(world: World, answer: str, task: int = 17) -> str:
+    pack = world.packs["qa"]
+    body = calls.predict(pack, calls.selects(pack, PASSAGE, answer), task=task, data={"passage": PASSAGE})
+    return " ".join(calls.shown(ask(world, "qa", body)))
+
+
+@pytest.mark.parametrize("task", ["sentiment", "nli", "hate_speech"])
+def test_a_text_that_fools_the_model_is_told_so_in_the_packs_words(world: World, task: str) -> None:
+    spec = world.packs[task].spec
+    target, other = spec.label_names[0], spec.label_names[1]
+    fooling = written(world, task, f"It looks {other}.", target=target)
+    not_fooling = written(world, task, f"It looks {target}.", target=target)
+    slots = {"prediction": spec.label_title(other), "confidence": "75%", "target": spec.label_title(target)}
+    assert calls.shown(fooling) == [spec.messages.fooled.format(**slots) + " (1/10)"]
+    slots["prediction"] = spec.label_title(target)
+    assert calls.shown(not_fooling) == [spec.messages.not_fooled.format(**slots) + " (2/10)"]
+
+
+def test_a_reply_has_label_studios_form_and_no_ids(world: World, pack: Pack) -> None:
+    body = calls.predict(pack, calls.writes(pack, "A text."))
+    reply = ask(world, pack.spec.name, body)
+    (answer,) = reply["results"]
+    (result,) = answer["result"]
+    assert reply.keys() == {"results", "model_version"}
+    assert (reply["model_version"], answer["model_version"], answer["score"]) == ("v1", "v1", 0.75)
+    assert result.keys() == {"from_name", "to_name", "type", "value"}
+    assert (result["from_name"], result["type"]) == ("feedback", "textarea")
+    assert f'toName="{result["to_name"]}"' in pack.create_xml
+
+
+def test_without_a_target_the_models_answer_is_told_and_nobody_is_fooled(world: World) -> None:
+    pack = world.packs["sentiment"]
+    body = calls.predict(pack, calls.writes(pack, "It looks negative."))
+    del body["tasks"][0]["data"]["target"]
+    assert calls.shown(ask(world, "sentiment", body)) == ["The model says Negative (75%). (1/10)"]
+    assert world.sink.tries[0].verdict.fooled is None
+
+
+@pytest.mark.parametrize("context", [[], [{"from_name": "nobody", "value": {"text": ["x"]}}]])
+def test_an_unfinished_context_gets_an_empty_valid_answer(world: World, pack: Pack, context: list[Json]) -> None:
+    reply = ask(world, pack.spec.name, calls.predict(pack, context))
+    assert reply == {"results": [{"model_version": "v1", "score": 0.0, "result": []}], "model_version": "v1"}
+    assert world.sink.tries == []
+
+
+def test_a_question_is_answered_and_the_selection_brings_the_verdict(world: World) -> None:
+    assert asked_question(world, "What about radium ?").startswith('The model answers "radium" (75%).')
+    assert selected(world, "polonium").startswith('You fooled the model! It answers "radium" (75%)')
+    assert [one.verdict.fooled for one in world.sink.tries] == [None, True]
+
+
+def test_a_selection_waits_for_its_question(world: World) -> None:
+    assert selected(world, "radium") == ""
+    assert asked_question(world, "What about radium ?").startswith('Not fooled: the model answers "radium"')
+
+
+def test_the_question_of_another_task_is_not_joined(world: World) -> None:
+    asked_question(world, "What about radium ?", task=18)
+    assert selected(world, "polonium", task=17) == ""
+
+
+def test_a_half_is_forgotten_after_some_minutes(world: World) -> None:
+    asked_question(world, "What about radium ?")
+    world.clock.advance(timedelta(minutes=11))
+    assert selected(world, "polonium") == ""
+
+
+def test_a_deleted_question_is_not_remembered_either(world: World) -> None:
+    asked_question(world, "What about radium ?")
+    assert asked_question(world, " ") == ""
+    assert selected(world, "polonium") == ""
+
+
+def test_a_remembered_selection_that_is_not_in_the_passage_any_more_is_left_out(world: World) -> None:
+    selected(world, "polonium")
+    pack = world.packs["qa"]
+    body = calls.predict(pack, calls.writes(pack, "Which one ?"), data={"passage": "Another passage altogether."})
+    assert calls.shown(ask(world, "qa", body))[0].startswith("The model answers")
+
+
+def test_the_same_text_again_is_no_new_try(world: World) -> None:
+    said = [written(world, "sentiment", text) for text in ("One.", "One.", "Two.", "One.")]
+    assert [calls.shown(one)[0][-6:] for one in said] == ["(1/10)", "(1/10)", "(2/10)", "(3/10)"]
+
+
+def test_tries_of_two_tasks_are_counted_apart(world: World) -> None:
+    pack = world.packs["sentiment"]
+    for task in (1, 2):
+        (said,) = calls.shown(ask(world, "sentiment", calls.predict(pack, calls.writes(pack, "A text."), task=task)))
+        assert said.endswith("(1/10)")
+
+
+def test_every_verdict_is_handed_to_the_sink_with_what_it_is_about(world: World) -> None:
+    ask(world, "nli", calls.predict(world.packs["nli"], calls.writes(world.packs["nli"], "It rains.")), 3)
+    (tried,) = world.sink.tries
+    assert tried.fields["hypothesis"] == "It rains."
+    assert tried.verdict.is_about(world.packs["nli"].spec, tried.fields, tried.verdict.target)
+    assert (tried.round, tried.source) == (3, "label_studio")
+    assert (tried.label_studio_project, tried.label_studio_task) == (14, 17)
+    assert tried.verdict.judged_at == world.clock.now()
+    assert tried.latency_us >= 0
+
+
+def test_a_round_is_answered_by_its_own_version(world: World) -> None:
+    spec = world.packs["nli"].spec
+    world.shelf.place("nli", FakePredictor(spec, "old"), round=1)
+    body = calls.predict(world.packs["nli"], calls.writes(world.packs["nli"], "It rains."))
+    assert ask(world, "nli", body, 1)["model_version"] == "old"
+    assert ask(world, "nli", body)["model_version"] == "v1"
+    assert world.service.versions("nli", 1) == ["old"]
+
+
+def test_several_versions_answer_one_question_and_are_all_named(world: World) -> None:
+    spec = world.packs["sentiment"].spec
+    world.shelf.place("sentiment", FakePredictor(spec, "a"), FakePredictor(spec, "b"))
+    reply = written(world, "sentiment", "It looks negative.", target="positive")
+    assert reply["model_version"] == reply["results"][0]["model_version"] == "a+b"
+    assert [one.version for one in world.sink.tries[0].verdict.said] == ["a", "b"]
+
+
+def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: World) -> None:
+    spec = world.packs["sentiment"].spec
+
+    def take_over() -> None:
+        world.shelf.place("sentiment", FakePredictor(spec, "new"))
+
+    class LateGate(Gate):
+        def enter(self, deadline: float) -> None:
+            take_over()
+            super().enter(deadline)
+
+    service = VerdictService(world.packs, world.shelf, world.sink, gate=LateGate(1, 1))
+    body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))
+    assert service.predict("sentiment", None, body, time.monotonic())["model_version"] == "new"
+
+
+def test_tasks_to_write_for_get_empty_answers_in_bulk(world: World, pack: Pack) -> None:
+    reply = ask(world, pack.spec.name, calls.bulk(pack, 250))
+    assert reply["results"] == [{"model_version": "v1", "score": 0.0, "result": []}] * 250
+    assert world.sink.tries == []
+
+
+def test_tasks_that_hold_the_text_get_verdicts_in_bulk_and_in_their_order(world: World) -> None:
+    pack = world.packs["sentiment"]
+    body = calls.bulk(pack, ROWS_IN_A_TURN * 2 + 5)
+    names = [pack.spec.label_names[task["id"] % 3] for task in body["tasks"]]
+    for task, name in zip(body["tasks"], names, strict=True):
+        task["data"] = {"text": f"It looks {name}."} if task["id"] % 5 else {"prompt": "Write."}
+    reply = ask(world, "sentiment", body)
+    for one, name, task in zip(reply["results"], names, body["tasks"], strict=True):
+        said = [result["value"]["text"][0] for result in one["result"]]
+        assert said == ([f"The model says {pack.spec.label_title(name)} (75%)."] if task["id"] % 5 else [])
+    assert world.sink.tries == []
+
+
+def test_those_who_check_examples_are_never_told_what_the_model_says(world: World, pack: Pack) -> None:
+    body = calls.predict(pack, template="validate")
+    assert calls.shown(ask(world, pack.spec.name, body)) == []
+    interactive = calls.predict(pack, calls.writes(pack, "A text."), template="validate")
+    assert calls.shown(ask(world, pack.spec.name, interactive)) == []
+
+
+def test_an_unknown_task_is_refused_by_name(world: World) -> None:
+    with pytest.raises(RequestRefused, match="no task `poetry`") as caught:
+        ask(world, "poetry", {})
+    assert caught.value.status == 404
+
+
+def test_while_nothing_is_loaded_callers_are_told_to_come_back(world: World, pack: Pack) -> None:
+    world.shelf.clear()
+    with pytest.raises(NotThere):
+        ask(world, pack.spec.name, calls.predict(pack, []))
+
+
+def test_a_bulk_call_gives_up_at_its_deadline(world: World) -> None:
+    pack, arrived, patience = world.packs["sentiment"], time.monotonic(), 0.05
+    predictor = FakePredictor(pack.spec, before=lambda: _wait_until(arrived + patience))
+    world.shelf.place("sentiment", predictor)
+    service = VerdictService(world.packs, world.shelf, world.sink, bulk_patience=patience)
+    with pytest.raises(Busy, match="in time"):
+        service.predict("sentiment", None, calls.bulk(pack, ROWS_IN_A_TURN * 3, text="A text."), arrived)
+    assert len(predictor.asked) == ROWS_IN_A_TURN
+
+
+def _wait_until(when: float) -> None:
+    while time.monotonic() < when:
+        time.sleep(0.001)
+
+
+def test_a_model_that_breaks_is_our_fault_and_not_the_callers(world: World) -> None:
+    def breaks() -> None:
+        raise BackendError("the weights give no numbers")
+
+    world.shelf.place("sentiment", FakePredictor(world.packs["sentiment"].spec, before=breaks))
+    with pytest.raises(BackendError, match="no numbers"):
+        written(world, "sentiment", "A text.")
+    assert world.service.gate.load().busy == 0
+
+
+def test_a_call_without_a_project_is_answered_without_counting_tries(world: World) -> None:
+    pack = find_pack("sentiment")
+    task = {"data": sample_task(pack, "create")["data"]}
+    body = {"tasks": [task], "params": {"context": {"result": calls.writes(pack, "It looks negative.")}}}
+    (said,) = calls.shown(ask(world, "sentiment", body))
+    assert not said.endswith(")")

@@ -1,0 +1,292 @@
+"""The backend over HTTP: Label Studio's protocol, the operators' pages, and what happens to whatever else is sent."""
+
+import io
+import json
+import logging
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.bodies import BodyReader
+from ml_backend.serving.errors import RequestRefused
+from ml_backend.serving.gate import Gate
+from ml_backend.serving.metrics import Metrics
+from ml_backend.serving.service import VerdictService
+from ml_backend.serving.web import Hint, backend_app
+from plugin.logs import JsonLines
+from templates import Pack
+from tests.fakes import calls
+from tests.fakes.predictor import FakePredictor
+from tests.unit.serving.conftest import World, find_pack
+
+TOKEN = "5ec4e7a11abe15000000000000000000000cafe5"
+INVITATION = "1nv17a710n"
+TYPED = "What a perfectly private sentence."
+
+
+@pytest.fixture
+def client(world: World) -> FlaskClient:
+    return backend_app(world.service).test_client()
+
+
+def predict(client: FlaskClient, pack: Pack, context: list[Any] | None, **more: Any) -> Any:
+    return client.post(f"/tasks/{pack.spec.name}/predict", json=calls.predict(pack, context), **more)
+
+
+def error_of(response: Any) -> str:
+    assert response.content_type == "application/json"
+    text: str = response.json["error"]
+    assert "\n" not in text
+    return text
+
+
+def test_label_studio_connects_sets_up_and_asks(client: FlaskClient, pack: Pack) -> None:
+    base = f"/tasks/{pack.spec.name}"
+    assert client.get(f"{base}/health").json == {"status": "UP", "model_version": "v1"}
+    assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "v1"}
+    assert client.get(f"{base}/versions").json == {"versions": ["v1"]}
+    answer = predict(client, pack, calls.writes(pack, "A text."))
+    assert answer.status_code == 200
+    assert len(calls.shown(answer.json)) == 1
+
+
+def test_a_round_has_the_same_routes(client: FlaskClient, world: World, pack: Pack) -> None:
+    world.shelf.place(pack.spec.name, FakePredictor(pack.spec, "old"), round=2)
+    base = f"/tasks/{pack.spec.name}/rounds/2"
+    assert client.get(f"{base}/health").get_json()["model_version"] == "old"
+    assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "old"}
+    body = calls.predict(pack, calls.writes(pack, "A text."))
+    assert client.post(f"{base}/predict", json=body).get_json()["model_version"] == "old"
+    assert world.sink.tries[0].round == 2
+
+
+def test_a_project_of_another_task_cannot_be_set_up(client: FlaskClient) -> None:
+    response = client.post("/tasks/qa/setup", json=calls.setup(find_pack("nli")))
+    assert response.status_code == 422
+    assert "not one of task `qa`" in error_of(response)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1,", b"\xff\xfe", b"nonsense", b"[" * 100_000, b'{"a": ' * 50_000])
+@pytest.mark.parametrize("route", ["predict", "setup", "webhook"])
+def test_a_body_that_is_no_json_is_refused(client: FlaskClient, route: str, body: bytes) -> None:
+    response = client.post(f"/tasks/qa/{route}", data=body, content_type="application/json")
+    assert response.status_code == 400
+    error_of(response)
+
+
+def test_a_number_with_too_many_digits_is_refused(client: FlaskClient) -> None:
+    response = client.post("/tasks/qa/predict", data=b'{"tasks": ' + b"9" * 10_000 + b"}")
+    assert response.status_code == 400
+
+
+def test_a_body_that_is_too_large_is_refused(world: World) -> None:
+    client = backend_app(world.service, most_bytes=1_000).test_client()
+    for route in ("predict", "setup", "webhook"):
+        response = client.post(f"/tasks/qa/{route}", data=b"x" * 1_001)
+        assert response.status_code == 413
+        assert "1,000 bytes" in error_of(response)
+
+
+def test_a_large_body_without_a_length_is_read_to_its_end_or_refused() -> None:
+    reader = BodyReader(most_bytes=2_000_000)
+    body = json.dumps({"text": "x" * 1_500_000}).encode()
+    environ = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body)}
+    assert reader.json(environ, float("inf")) == json.loads(body)
+    too_much = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b"x" * 3_000_000)}
+    with pytest.raises(RequestRefused) as caught:
+        reader.json(too_much, float("inf"))
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("length", ["x", "-5", "1e3", "٣", "9" * 40])
+def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+    with pytest.raises(RequestRefused):
+        BodyReader().json({"CONTENT_LENGTH": length, "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
+
+
+def test_a_body_that_breaks_off_is_refused() -> None:
+    with pytest.raises(RequestRefused, match="shorter") as caught:
+        BodyReader().json({"CONTENT_LENGTH": "50", "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/tasks/poetry/predict", 404),
+        ("POST", "/tasks/poetry/setup", 404),
+        ("POST", "/tasks/poetry/webhook", 404),
+        ("GET", "/tasks/poetry/health", 404),
+        ("GET", "/tasks/poetry/versions", 404),
+        ("POST", "/predict", 404),
+        ("POST", "/tasks/../predict", 404),
+        ("POST", "/tasks/qa/rounds/x/predict", 404),
+        ("POST", "/tasks/qa/rounds/99999999999999/predict", 404),
+        ("GET", "/tasks/qa/predict", 404),
+        ("GET", "/tasks/qa/setup", 405),
+        ("DELETE", "/tasks/qa/health", 405),
+        ("GET", "/", 404),
+        ("GET", "/nothing", 404),
+    ],
+)
+def test_what_is_not_there_is_said_not_to_be(client: FlaskClient, method: str, path: str, status: int) -> None:
+    response = client.open(path, method=method, json={"action": "x"})
+    assert response.status_code == status
+    error_of(response)
+
+
+def test_while_the_model_is_loading_callers_are_told_when_to_come_back(client: FlaskClient, world: World) -> None:
+    world.shelf.clear()
+    pack = find_pack("qa")
+    for response in (
+        predict(client, pack, calls.writes(pack, "Who?")),
+        client.get("/tasks/qa/health"),
+        client.post("/tasks/qa/setup", json=calls.setup(pack)),
+    ):
+        assert response.status_code == 503
+        assert int(response.headers["Retry-After"]) >= 1
+        assert "try again" in error_of(response)
+    assert client.get("/health").status_code == 503
+    assert client.get("/health").get_json()["status"] == "LOADING"
+
+
+def test_a_full_backend_says_so_at_once_with_one_line_of_advice(world: World) -> None:
+    gate = Gate(at_once=1, room=0)
+    gate.enter(float("inf"))
+    service = VerdictService(world.packs, world.shelf, world.sink, gate=gate)
+    client = backend_app(service).test_client()
+    pack = find_pack("qa")
+    response = predict(client, pack, calls.writes(pack, "Who?"))
+    assert response.status_code == 503
+    assert int(response.headers["Retry-After"]) == response.json["retry_after"] >= 1
+    assert "full" in error_of(response)
+
+
+def test_an_error_that_nobody_foresaw_is_answered_and_logged_without_what_people_typed(
+    client: FlaskClient, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks() -> None:
+        raise RuntimeError(f"cannot read {TYPED}")
+
+    pack = find_pack("sentiment")
+    world.shelf.place("sentiment", FakePredictor(pack.spec, before=breaks))
+    response = predict(client, pack, calls.writes(pack, TYPED))
+    assert response.status_code == 500
+    assert response.json["request_id"] == response.headers["X-Request-ID"]
+    logged = "".join(JsonLines().format(record) for record in caplog.records)
+    assert "RuntimeError" in logged
+    assert "predictor.py" in logged
+    assert TYPED not in logged
+
+
+def test_a_request_keeps_its_id_and_a_strange_one_gets_another(client: FlaskClient) -> None:
+    pack = find_pack("qa")
+    for path, more in (("/tasks/qa/predict", {"json": calls.predict(pack)}), ("/tasks/qa/setup", {"json": {}})):
+        given = client.post(path, headers={"X-Request-ID": "abc-123"}, **more)
+        assert given.headers["X-Request-ID"] == "abc-123"
+        for strange in ("x" * 65, "a b", "<script>"):
+            response = client.post(path, headers={"X-Request-ID": strange}, **more)
+            assert response.headers["X-Request-ID"] not in ("", strange)
+    ids = {client.get("/health").headers["X-Request-ID"] for _ in range(3)}
+    assert len(ids) == 3
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def test_with_a_password_nobody_comes_in_without_it(world: World) -> None:
+    client = backend_app(world.service, auth=BasicAuth("studio", "grün:geheim")).test_client()
+    pack = find_pack("qa")
+    wrong: list[dict[str, str]] = [
+        {},
+        basic("studio", "geheim"),
+        basic("Studio", "grün:geheim"),
+        {"Authorization": "Basic %%%"},
+    ]
+    wrong += [{"Authorization": "Bearer x"}, {"Authorization": "Basic"}, {"Authorization": "Basic " + "A" * 9_999}]
+    for headers in wrong:
+        for method, path in (("POST", "/tasks/qa/predict"), ("GET", "/status"), ("GET", "/metrics"), ("GET", "/x")):
+            response = client.open(path, method=method, headers=headers, json=calls.predict(pack))
+            assert response.status_code == 401
+            assert response.headers["WWW-Authenticate"].startswith("Basic")
+            error_of(response)
+    assert predict(client, pack, None, headers=basic("studio", "grün:geheim")).status_code == 200
+    assert client.get("/status", headers=basic("studio", "grün:geheim")).status_code == 200
+    assert client.get("/health").status_code == 200
+
+
+def test_a_webhook_is_a_hint_and_nothing_of_its_body_goes_further(world: World) -> None:
+    hints: list[Hint] = []
+    client = backend_app(world.service, hint=hints.append).test_client()
+    project = {"id": 14, "token": INVITATION}
+    body = {"action": "ANNOTATION_CREATED", "project": project, "annotation": {"result": [TYPED]}}
+    response = client.post("/tasks/qa/webhook", json=body)
+    assert (response.status_code, response.data) == (204, b"")
+    assert hints == [Hint("qa", "ANNOTATION_CREATED", 14)]
+    strange: list[object] = [{}, {"action": 5}, {"action": "x" * 100}, [], {"action": "A", "project": {"id": "x"}}]
+    for one in strange:
+        assert client.post("/tasks/qa/webhook", json=one).status_code == 400
+    assert len(hints) == 1
+
+
+def test_neither_tokens_nor_typed_texts_are_logged(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    pack = find_pack("sentiment")
+    hook = {"action": "ANNOTATION_CREATED", "project": {"id": 14, "token": INVITATION}, "text": TYPED}
+    with (
+        client.post("/tasks/sentiment/setup", json=calls.setup(pack, TOKEN)),
+        client.post("/tasks/qa/setup", json=calls.setup(pack, TOKEN)),
+        client.post("/tasks/sentiment/webhook", json=hook),
+        predict(client, pack, calls.writes(pack, TYPED)),
+        client.post("/tasks/sentiment/predict", json=calls.predict(pack, calls.writes(pack, TYPED * 2_000))),
+        client.post("/tasks/sentiment/setup", data=json.dumps(calls.setup(pack, TOKEN))[:-5]),
+    ):
+        logged = "".join(JsonLines().format(record) for record in caplog.records)
+    assert logged.count('"event": "setup"') == 3
+    assert logged.count('"event": "predict"') == 0
+    logged = "".join(JsonLines().format(record) for record in caplog.records)
+    assert logged.count('"event": "predict"') == 2
+    for secret in (TOKEN, INVITATION, TYPED):
+        assert secret not in logged
+
+
+def test_the_status_tells_queue_load_models_times_and_sink(client: FlaskClient) -> None:
+    pack = find_pack("qa")
+    with predict(client, pack, calls.writes(pack, "Who?")):
+        pass
+    status = client.get("/status").json
+    assert status is not None
+    assert status["queue"] == {"busy": 0, "at_once": 1, "waiting": 0, "room": 64}
+    assert status["models"]["qa"] == ["v1"]
+    assert status["predict"]["of"] == 1
+    assert status["predict"]["p99_ms"] > 0
+    assert status["sink"]["delivered"] == 1
+    assert status["memory_mb"] > 1
+    assert status["uptime_seconds"] >= 0
+
+
+def test_the_metrics_count_requests_times_verdicts_and_tries(world: World) -> None:
+    metrics = Metrics()
+    service = VerdictService(world.packs, world.shelf, world.sink, told=metrics.judged)
+    client = backend_app(service, metrics=metrics).test_client()
+    pack = find_pack("sentiment")
+    for context in (calls.writes(pack, "It looks negative."), calls.writes(pack, "It looks positive.")):
+        with predict(client, pack, context):
+            pass
+    with client.post("/tasks/made_up/predict", json={}), client.get("/tasks/other/health"):
+        pass
+    metrics.tries("dropped", 3)
+    page = client.get("/metrics")
+    assert page.content_type.startswith("text/plain")
+    lines = page.text.splitlines()
+    assert 'outfox_backend_requests_total{status="200",task="sentiment",what="predict"} 2.0' in lines
+    assert 'outfox_backend_requests_total{status="404",task="",what="predict"} 1.0' in lines
+    assert 'outfox_backend_predict_seconds_count{task="sentiment"} 2.0' in lines
+    assert 'outfox_backend_tries_total{what="dropped"} 3.0' in lines
+    assert "outfox_backend_in_progress 0.0" in lines
+    assert {'outfox_backend_verdicts_total{fooled="no",task="sentiment"} 1.0'} <= set(lines)
+    assert "made_up" not in page.text
