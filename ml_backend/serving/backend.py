@@ -42,8 +42,8 @@ def cores() -> int:
 class Plan:
     """Everything that a serving process is made of; it is made once and carried out in every process.
 
-    `at_once` calls are at the models at a time and `room` wait. `deliver` takes tries to be stored; `spill` is the folder
-    in which they wait for it.
+    `at_once` calls are at the models at a time and `room` wait. `deliver` takes tries to be stored; they wait for it in
+    the folder `spill`.
     """
 
     packs: Mapping[str, Pack]

@@ -64,7 +64,7 @@ class Metrics:
         self._verdicts.labels(verdict.task, _FOOLED[verdict.fooled]).inc()
 
     def tries(self, what: str, count: int) -> None:
-        """So many tries were delivered, spilled, refused or dropped."""
+        """So many tries were delivered, refused or dropped."""
         self._tries.labels(what).inc(count)
 
     def page(self) -> bytes:

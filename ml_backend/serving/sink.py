@@ -23,12 +23,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SinkState:
-    """How a sink does: what waits in memory and on disk, what became of the rest, and what is wrong now."""
+    """How a sink does: how many tries wait, what became of the others, and what is wrong now."""
 
     waiting: int = 0
-    on_disk: bool = False
     delivered: int = 0
-    spilled: int = 0
     refused: int = 0
     dropped: int = 0
     error: str | None = None
@@ -38,7 +36,7 @@ class Sink(Protocol):
     """Takes verdicts to be stored."""
 
     def put(self, tried: Tried) -> None:
-        """Takes one try; never blocks, never raises."""
+        """Takes one try; never waits for whoever stores it, never raises."""
         ...
 
     def state(self) -> SinkState:
@@ -61,11 +59,12 @@ def _tell_nobody(_what: str, _count: int) -> None:
 
 
 class BufferedSink:
-    """Delivers tries from a thread of its own, in batches; while nobody takes them they wait on disk.
+    """Writes every try to a file before its verdict is answered, and delivers from there, in batches, in a thread.
 
-    `deliver` raises Undeliverable for what nobody will ever take; after any other error the tries are kept and it is
-    called again, less and less often. Each try is delivered at least once: one that comes twice has the same verdict
-    id. `told` hears how many were delivered, spilled, refused or dropped, for somebody who counts.
+    A process that is killed loses none: the next one finds the file. Without a folder, or where the disk refuses, tries
+    wait in memory. `deliver` raises Undeliverable for what nobody will ever take; after any other error it is called
+    again, less and less often. Each try is delivered at least once: one that comes twice has the same verdict id.
+    `told` hears how many were delivered, refused or dropped, for somebody who counts.
     """
 
     def __init__(
@@ -90,14 +89,15 @@ class BufferedSink:
         self._linger = linger
         self._first_wait = first_wait
         self._longest_wait = longest_wait
-        self._waiting: deque[Tried] = deque()
-        self._flying: Sequence[Tried] = ()
+        self._lock = threading.Lock()
         self._files: list[SpillFile] = []
-        self._on_disk = False
+        self._own: SpillFile | None = None
+        self._memory: deque[Tried] = deque()
+        self._pending = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._give_up = threading.Event()
-        self._counts = dict.fromkeys(("delivered", "spilled", "refused", "dropped"), 0)
+        self._counts = dict.fromkeys(("delivered", "refused", "dropped"), 0)
         self._error: str | None = None
         self._wait = first_wait
         self._retry_at = 0.0
@@ -110,28 +110,31 @@ class BufferedSink:
         self._thread.start()
 
     def put(self, tried: Tried) -> None:
-        if self._closing.is_set() or len(self._waiting) >= self._capacity:
+        with self._lock:
+            kept = not self._closing.is_set() and (self._written(tried) or self._remembered(tried))
+            self._pending += kept
+        if not kept:
             self._count("dropped", 1)
-            return
-        self._waiting.append(tried)
-        if not self._wake.is_set():
+        elif not self._wake.is_set():
             self._wake.set()
 
     def state(self) -> SinkState:
-        return SinkState(len(self._waiting), self._on_disk, **self._counts, error=self._error)
+        return SinkState(self._pending, **self._counts, error=self._error)
 
     def close(self, timeout: float = 5.0) -> None:
         """Takes nothing more, delivers what it has, and leaves on disk what nobody takes in time."""
-        self._closing.set()
+        with self._lock:
+            self._closing.set()
         self._wake.set()
-        if self._thread is None:
-            return
-        self._thread.join(timeout)
-        self._give_up.set()
-        self._thread.join(1.0)
-        if self._thread.is_alive():
-            # A delivery hangs and will be left hanging; whether it arrives or not, its tries come again.
-            self._leave([*self._flying, *self._taken(len(self._waiting))])
+        if self._thread is not None:
+            self._thread.join(timeout)
+            self._give_up.set()
+            self._thread.join(1.0)
+        # A delivery that hangs is left hanging; whether it arrives or not, its tries are still in the file.
+        for file in self._files:
+            file.close()
+        if self._memory:
+            self._count("dropped", len(self._memory))
 
     def _run(self) -> None:
         self._adopt()
@@ -142,36 +145,37 @@ class BufferedSink:
             self._work()
         self._retry_at = 0.0
         self._work()
-        for file in self._files:
-            file.close()
-        self._leave(self._taken(len(self._waiting)))
 
     def _work(self) -> None:
-        """Delivers what waits on disk, then what waits in memory; from the first failure on it goes to disk."""
-        healthy = self._replay() if time.monotonic() >= self._retry_at else False
-        while self._waiting and not self._give_up.is_set():
-            tries = self._taken(self._batch)
-            healthy = healthy and self._delivered(tries)
-            if not healthy and not self._spilled(tries):
-                self._waiting.extendleft(reversed(tries))
-                break
-        self._on_disk = any(not file.empty for file in self._files)
-
-    def _replay(self) -> bool:
+        """Delivers what waits on disk, then what waits in memory, up to the first failure."""
+        if time.monotonic() < self._retry_at:
+            return
         if self._error:
             self._adopt()  # A process that died with its tries on disk was perhaps on this machine.
-        for file in self._files:
+        if self._emptied() and self._memory:
+            self._empty_memory()
+
+    def _emptied(self) -> bool:
+        for file in list(self._files):
             while not file.empty and not self._give_up.is_set():
                 tries, torn = file.peek(self._batch)
                 if tries and not self._delivered(tries):
                     return False
                 file.advance()
+                self._done(len(tries) + torn)
                 if torn:
                     self._count("dropped", torn)
         return True
 
+    def _empty_memory(self) -> None:
+        while self._memory and not self._give_up.is_set():
+            tries = [self._memory.popleft() for _ in range(min(self._batch, len(self._memory)))]
+            if not self._delivered(tries):
+                self._memory.extendleft(reversed(tries))
+                return
+            self._done(len(tries))
+
     def _delivered(self, tries: Sequence[Tried]) -> bool:
-        self._flying = tries
         try:
             self._deliver(tries)
         except Undeliverable as error:
@@ -179,8 +183,6 @@ class BufferedSink:
         except Exception as error:  # noqa: BLE001 - the edge of the sink's thread: whatever it is, the tries are kept
             self._failed(error)
             return False
-        finally:
-            self._flying = ()
         if self._error:
             _log.info("tries are taken again")
         self._error, self._retry_at = None, 0.0
@@ -189,8 +191,7 @@ class BufferedSink:
 
     def _one_by_one(self, tries: Sequence[Tried]) -> bool:
         """One bad try must not keep the others from arriving."""
-        arrived = [self._delivered([one]) for one in tries]
-        return all(arrived)
+        return all(self._delivered([one]) for one in tries)
 
     def _put_aside(self, tried: Tried, error: Undeliverable) -> bool:
         self._count("refused", 1)
@@ -215,38 +216,33 @@ class BufferedSink:
         self._error = text
         self._retry_at = time.monotonic() + self._wait
 
-    def _taken(self, most: int) -> list[Tried]:
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-
-    def _spilled(self, tries: list[Tried]) -> bool:
+    def _written(self, tried: Tried) -> bool:
         if self._folder is None:
             return False
         try:
-            if not self._files:
-                self._files.append(new_file(self._folder, self._most_bytes))
+            if self._own is None:
+                self._own = new_file(self._folder, self._most_bytes)
+                self._files.append(self._own)
         except OSError:
             return False
-        kept = self._files[-1].append(tries)
-        if kept:
-            self._count("spilled", len(tries))
-        return kept
+        return self._own.append([tried])
 
-    def _leave(self, tries: list[Tried]) -> None:
-        """At the very end: on disk for the next process, or lost and counted."""
-        if not tries:
-            return
-        try:
-            file = new_file(self._folder, self._most_bytes) if self._folder else None
-        except OSError:
-            file = None
-        kept = file is not None and file.append(tries)
-        if file is not None:
-            file.close()
-        self._count("spilled" if kept else "dropped", len(tries))
+    def _remembered(self, tried: Tried) -> bool:
+        if len(self._memory) >= self._capacity:
+            return False
+        self._memory.append(tried)
+        return True
 
     def _adopt(self) -> None:
         if self._folder is not None and self._folder.is_dir():
-            self._files = [*orphans(self._folder, self._most_bytes), *self._files]
+            found = orphans(self._folder, self._most_bytes)
+            with self._lock:
+                self._files = [*found, *self._files]
+                self._pending += sum(file.lines() for file in found)
+
+    def _done(self, count: int) -> None:
+        with self._lock:
+            self._pending -= count
 
     def _count(self, what: str, count: int) -> None:
         self._counts[what] += count
