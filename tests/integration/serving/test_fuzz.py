@@ -1,4 +1,4 @@
-"""Hundreds of spoiled requests against a real backend; `tests/bench/fuzz.py` sends as many as one likes."""
+"""Ten thousand spoiled requests against a real backend."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield found
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(request=requests())
 def test_a_spoiled_request_gets_a_clear_answer(backend: Running, request: Request) -> None:
     check(backend, request)
