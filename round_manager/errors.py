@@ -1,6 +1,12 @@
 """What can go wrong in round_manager.
 
 RoundManagerError
+├── TaskError                      a task is not there, or cannot become what its pack says
+├── RoundError                     a round is not there, or not where it would have to be
+├── ModelVersionError              a model version that does not fit its task, or is not known
+├── SubmissionRefused              what was handed in cannot become an example
+├── StaleVerdict                   a verdict that is not of these inputs or these models; judge again
+├── VoteRefused                    a judgement that cannot become a vote
 └── StoreError                     the database cannot do what was asked
     ├── StoreUrlError              the URL is wrong, or the driver for it is missing
     ├── StoreUnavailableError      cannot be opened or reached now
@@ -18,6 +24,32 @@ class RoundManagerError(Exception):
     """Something that round_manager cannot do; the message says what to do about it."""
 
     retry = False
+
+
+class TaskError(RoundManagerError):
+    """A task that is not there, or that cannot become what its pack says."""
+
+
+class RoundError(RoundManagerError):
+    """A round that is not there, or not where it would have to be."""
+
+
+class ModelVersionError(RoundManagerError):
+    """A model version that does not fit its task, or that is not known."""
+
+
+class SubmissionRefused(RoundManagerError):
+    """What was handed in cannot become an example; the sentence is for the owner to read."""
+
+
+class StaleVerdict(RoundManagerError):
+    """A verdict that was given on something else, or by other models; judged again, the same work can be stored."""
+
+    retry = True
+
+
+class VoteRefused(RoundManagerError):
+    """A judgement that cannot become a vote; the sentence is for the owner to read."""
 
 
 class StoreError(RoundManagerError):

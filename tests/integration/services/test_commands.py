@@ -1,0 +1,82 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Outfox, replace_in
+from tests.fakes.registry import load_fixed, make_version
+
+
+@pytest.fixture(autouse=True)
+def _models_that_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+
+
+@pytest.fixture
+def home(tmp_path: Path, outfox: Outfox) -> Path:
+    assert outfox("db", "upgrade").code == 0
+    return tmp_path / "home"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_task_is_created_and_the_next_step_is_told(outfox: Outfox) -> None:
+    made = outfox("task", "create", "sentiment", "--json")
+    assert made.code == 0, made.err
+    assert json.loads(made.out)["next"] == "outfox model train sentiment"
+    assert "round 1 is a draft; next: `outfox model train sentiment`" in outfox("task", "create", "sentiment").out
+    assert json.loads(outfox("task", "list", "--json").out) == [
+        {"task": "sentiment", "kind": "classification", "round": 1, "status": "draft"}
+    ]
+
+
+def test_a_round_is_opened_and_shown(outfox: Outfox, home: Path) -> None:
+    version = make_version(home / "models")
+    assert json.loads(outfox("task", "create", "sentiment", "--json").out)["next"] == "outfox round open sentiment"
+    opened = outfox("round", "open", "sentiment", "--why", "the first one", "--json")
+    assert opened.code == 0, opened.err
+    assert json.loads(opened.out) == {"task": "sentiment", "round": 1, "versions": [version], "already": False}
+    assert "is open already" in outfox("round", "open", "sentiment").out
+
+    shown = json.loads(outfox("task", "show", "sentiment", "--json").out)
+    (one,) = shown["rounds"]
+    assert (one["status"], one["versions"], one["examples"], one["attempts"]) == ("open", [version], 0, 0)
+    assert f"open against {version}; 0 attempts" in outfox("task", "show", "sentiment").out
+    (listed,) = json.loads(outfox("round", "list", "sentiment", "--json").out)
+    assert (listed["round"], listed["status"]) == (1, "open")
+    assert version in outfox("round", "list", "sentiment").out
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("command", [("task", "show"), ("round", "open"), ("round", "list")])
+def test_a_task_that_is_not_there_gets_one_line_with_the_cure(outfox: Outfox, command: tuple[str, str]) -> None:
+    ran = outfox(*command, "sentiment")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "`outfox task create sentiment`" in ran.err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_pack_with_a_mistake_makes_no_task(outfox: Outfox, copy_of: Callable[[str], Path]) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "create.xml", 'name="text"', 'name="txet"')
+    ran = outfox("task", "create", folder)
+    assert ran.code == 2
+    assert "create.xml" in ran.err
+    assert "there is no task yet" in outfox("task", "list").out
+
+
+def test_without_a_database_the_cure_is_told(outfox: Outfox, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
+        ran = outfox(*command)
+        assert ran.code in (2, 3)
+        assert "`outfox db upgrade`" in ran.err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_round_without_a_model_tells_how_to_train_one(outfox: Outfox) -> None:
+    outfox("task", "create", "sentiment")
+    ran = outfox("round", "open", "sentiment")
+    assert (ran.code, "`outfox model train sentiment`" in ran.err) == (2, True)
+    ran = outfox("round", "open", "sentiment", "--version", "m000000000000")
+    assert (ran.code, "has no model version m000000000000" in ran.err) == (2, True)
