@@ -44,6 +44,17 @@ class Settings:
     )
     label_studio_url: str = _setting("http://127.0.0.1:8080", "address of Label Studio")
     label_studio_token: str = _setting("", "access token of the Label Studio user that owns the projects", secret=True)
+    registry: str = _setting(
+        "", "where model versions are pinned and served from, a folder or s3://bucket/prefix; default: `models_dir`"
+    )
+    ml_backend_url: str = _setting("http://127.0.0.1:9090", "address under which Label Studio reaches the ML backend")
+    ml_backend_auth: str = _setting(
+        "", "user:password that the ML backend asks for and Label Studio is told; default: nobody is asked", secret=True
+    )
+    web_url: str = _setting(
+        "http://127.0.0.1:8000",
+        "address of the web app (`outfox serve`), where webhooks and an ML backend on another machine post to",
+    )
     log_level: str = _setting(
         "info", "least severe message that is logged", choices=("debug", "info", "warning", "error")
     )
@@ -63,6 +74,11 @@ class Settings:
     def models_path(self) -> Path:
         """Where trained models are."""
         return self._beside_home(self.models_dir, "models")
+
+    @property
+    def registry_place(self) -> str:
+        """Where model versions are pinned and served from."""
+        return self.registry or str(self.models_path)
 
     @property
     def templates_path(self) -> Path:

@@ -58,7 +58,7 @@ class Tried:
         """The try that `to_json` wrote, or a VerdictError for anything else."""
         try:
             return _read(value)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise VerdictError(f"this is no try as `Tried.to_json` writes it ({type(error).__name__})") from error
 
 

@@ -29,7 +29,12 @@ COMMANDS = {
     "db": "plugin.cli.db:db",
     "demo": "plugin.cli.demo:demo",
     "doctor": "plugin.cli.doctor:doctor",
+    "labelstudio": "plugin.cli.labelstudio:labelstudio",
+    "ml-backend": "plugin.cli.ml_backend:ml_backend",
     "model": "plugin.cli.model:model",
+    "round": "plugin.cli.round:rounds",
+    "serve": "plugin.cli.serve:serve",
+    "task": "plugin.cli.task:task",
     "templates": "plugin.cli.templates:templates",
 }
 

@@ -1,8 +1,5 @@
 """`outfox model rotate` and its companions: which versions answer, and whether they are whole."""
 
-import getpass
-import os
-import socket
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +11,7 @@ from rich.table import Table
 
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
+from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 DAMAGED = 2
 
 REGISTRY = click.option(
-    "--registry", "where", metavar="URL", help="A folder or s3://bucket/prefix. Default: the models folder."
+    "--registry", "where", metavar="URL", help="A folder or s3://bucket/prefix. Default: the setting `registry`."
 )
 ROUND = click.option(
     "--round", "number", type=click.IntRange(1), metavar="N", help="Only for this round; default: the task's current."
@@ -69,7 +67,7 @@ def rotate(
             load=load_predictor,
             timeout=timeout,
             progress=progress,
-            who=_who(),
+            who=operator_name(),
             why=why,
         )
     _show_pinned(registry, pins, time.monotonic() - began)
@@ -97,7 +95,7 @@ def rollback(settings: Settings, task: str, number: int | None, why: str, timeou
             load=load_predictor,
             timeout=timeout,
             progress=progress,
-            who=_who(),
+            who=operator_name(),
             why=why,
         )
     _show_pinned(registry, pins, time.monotonic() - began)
@@ -134,7 +132,7 @@ def verify(settings: Settings, task: str | None, version: str | None, where: str
     found: list[dict[str, Any]] = []
     with TemporaryDirectory() as cache, ProgressBar() as progress:
         # A cache of its own: what is in the registry is looked at, not what was fetched from it before.
-        registry = open_registry(where or str(settings.models_path), Path(cache))
+        registry = open_registry(where or settings.registry_place, Path(cache))
         asked = [(name, registry.versions(name)) for name in ([task] if task else registry.tasks())]
         chosen = [(name, one) for name, known in asked for one in ([version] if version else known)]
         progress.start(len(chosen), "The files are compared with their hashes")
@@ -175,7 +173,7 @@ def publish(settings: Settings, task: str, version: str, where: str) -> None:
 def _open(settings: Settings, where: str | None) -> "Registry":
     from ml_backend.registry.registry import open_registry
 
-    return open_registry(where or str(settings.models_path), settings.cache_path / "models")
+    return open_registry(where or settings.registry_place, settings.cache_path / "models")
 
 
 def _show_pinned(registry: "Registry", pinned: "Pins", seconds: float) -> None:
@@ -217,14 +215,6 @@ def _servers(registry: "Registry", task: str) -> list[dict[str, Any]]:
 
 def _listed(rows: list[dict[str, Any]]) -> Table:
     return table(list(rows[0]), [[_plain(value) for value in row.values()] for row in rows])
-
-
-def _who() -> str:
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        name = str(os.getuid())
-    return f"{name}@{socket.gethostname()}"
 
 
 def _plain(value: object) -> object:

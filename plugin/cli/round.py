@@ -1,0 +1,83 @@
+"""`outfox round`: open a task's rounds and see them."""
+
+from datetime import datetime
+
+import click
+
+from plugin.cli.output import json_option, show, table
+from plugin.cli.progress import ProgressBar
+from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+
+@click.group("round")
+def rounds() -> None:
+    """Open the rounds of a task, and list them."""
+
+
+@rounds.command("open")
+@click.argument("task")
+@click.option(
+    "--version",
+    "versions",
+    multiple=True,
+    metavar="VERSION",
+    help="A model version to play against; several play together. Default: the task's pinned ones, else the newest.",
+)
+@WHY
+@TIMEOUT
+@REGISTRY
+@json_option
+@click.pass_obj
+def open_next(
+    settings: Settings, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
+) -> None:
+    """Open the task's next round against pinned model versions; safe to run again.
+
+    Exit code 3: not every serving process confirmed the versions; the round stays a draft.
+    """
+    from ml_backend.predictor import load_predictor
+    from ml_backend.registry.registry import open_registry
+    from plugin.round_opening import RoundOpening
+    from round_manager.clock import SystemClock
+    from round_manager.store import open_store
+
+    place = where or settings.registry_place
+    with open_store(settings.database) as store, ProgressBar() as progress:
+        registry = open_registry(place, settings.cache_path / "models")
+        opening = RoundOpening(store, registry, place, load_predictor, SystemClock(), timeout, progress)
+        opened = opening.open(task, versions, who=operator_name(), why=why)
+    data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
+    was = "is open already" if opened.already else "is open"
+    show(data, f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}")
+
+
+@rounds.command("list")
+@click.argument("task")
+@json_option
+@click.pass_obj
+def list_all(settings: Settings, task: str) -> None:
+    """List a task's rounds: status, models, and what was collected."""
+    from round_manager.rounds import collected, list_rounds, pinned_versions
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    data = []
+    with open_store(settings.database) as store, store.read() as session:
+        for one in list_rounds(session, find_task(session, task)):
+            had = collected(session, one)
+            figures = {"examples": had.examples, "fooled": had.fooled, "attempts": had.attempts}
+            told = {"round": one.number, "status": one.status.value, "versions": list(pinned_versions(session, one))}
+            data.append({**told, "opened": one.opened_at, **figures})
+    columns = ("round", "status", "versions", "opened", "examples", "fooled", "attempts")
+    rows = [[_plain(one[column]) for column in columns] for one in data]
+    show(data, table(columns, rows))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
+    return "" if value is None else value

@@ -1,0 +1,130 @@
+"""`outfox task`: packs made live."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import PACK
+from plugin.settings import Settings
+from templates import Pack, PackError
+
+if TYPE_CHECKING:
+    from round_manager.models import Round, Task
+    from round_manager.store import Store
+
+
+@click.group()
+def task() -> None:
+    """Make tasks from packs, and see how they do."""
+
+
+@task.command()
+@click.argument("pack", type=PACK)
+@json_option
+@click.pass_obj
+def create(settings: Settings, pack: Pack) -> None:
+    """Check a pack and make its task, or bring it up to date; safe to run again."""
+    from plugin.pack_check import check_pack
+    from round_manager.clock import SystemClock
+    from round_manager.rounds import list_rounds
+    from round_manager.store import open_store
+    from round_manager.tasks import create_task
+
+    problems = check_pack(pack)
+    if problems:
+        raise PackError(problems)
+    with open_store(settings.database) as store, store.write() as session:
+        made = create_task(session, pack, now=SystemClock().now())
+        last = list_rounds(session, made)[-1]
+    step = _next_step(settings, made.name, last)
+    data = {"task": made.name, "contexts": len(pack.contexts), "round": last.number, "status": last.status.value}
+    text = f"{made.name}: {len(pack.contexts)} contexts, round {last.number} is {_words(last)}"
+    show({**data, "next": step}, f"{text}; next: `{step}`")
+
+
+@task.command("list")
+@json_option
+@click.pass_obj
+def list_all(settings: Settings) -> None:
+    """List the tasks, with their last round."""
+    from round_manager.rounds import list_rounds
+    from round_manager.store import open_store
+    from round_manager.tasks import list_tasks
+
+    with open_store(settings.database) as store, store.read() as session:
+        found = [(one, list_rounds(session, one)[-1]) for one in list_tasks(session)]
+    data = [{"task": one.name, "kind": one.spec["kind"], "round": last.number, "status": last.status.value}
+            for one, last in found]  # fmt: skip
+    nothing = "there is no task yet; `outfox task create PACK` makes one"
+    show(data, table(("task", "kind", "round", "status"), [list(one.values()) for one in data]) if data else nothing)
+
+
+@task.command("show")
+@click.argument("name", metavar="TASK")
+@json_option
+@click.pass_obj
+def show_one(settings: Settings, name: str) -> None:
+    """Show a task: its rounds, their models, and what was collected."""
+    from round_manager.store import open_store
+
+    with open_store(settings.database) as store:
+        data = _overview(store, name)
+    facts = [(key, value) for key, value in data.items() if key != "rounds"]
+    facts += [(f"round {one['round']}", _told(one)) for one in data["rounds"]]
+    show(data, table(("", name), facts))
+
+
+def _overview(store: "Store", name: str) -> dict[str, Any]:
+    from round_manager.contexts import live_contexts
+    from round_manager.rounds import collected, list_rounds, pinned_versions
+    from round_manager.tasks import find_task
+
+    with store.read() as session:
+        found: Task = find_task(session, name)
+        rounds = []
+        for one in list_rounds(session, found):
+            had = collected(session, one)
+            rounds.append(
+                {
+                    "round": one.number,
+                    "status": one.status.value,
+                    "opened": one.opened_at,
+                    "closes": one.closes_at,
+                    "versions": list(pinned_versions(session, one)),
+                    "examples": had.examples,
+                    "by_status": had.by_status,
+                    "fooled": had.fooled,
+                    "target_fooling": one.target_fooling,
+                    "attempts": had.attempts,
+                }
+            )
+        return {
+            "task": found.name,
+            "title": found.spec["title"],
+            "kind": found.spec["kind"],
+            "folder": found.folder,
+            "contexts": len(live_contexts(session, found.id)),
+            "budget_cents": found.budget_cents,
+            "rounds": rounds,
+        }
+
+
+def _told(one: dict[str, Any]) -> str:
+    if one["status"] == "draft":
+        return "draft"
+    statuses = ", ".join(f"{count} {status}" for status, count in sorted(one["by_status"].items()))
+    examples = f"{one['examples']} examples, {one['fooled']} fooled" + (f" ({statuses})" if statuses else "")
+    return f"{one['status']} against {', '.join(one['versions'])}; {one['attempts']} attempts, {examples}"
+
+
+def _next_step(settings: Settings, name: str, last: "Round") -> str:
+    from ml_backend.artefact import list_versions
+
+    if last.status.value != "draft":
+        return f"outfox task show {name}"
+    return f"outfox round open {name}" if list_versions(settings.models_path, name) else f"outfox model train {name}"
+
+
+def _words(last: "Round") -> str:
+    return "a draft" if last.status.value == "draft" else last.status.value

@@ -1,0 +1,140 @@
+"""Opening a round: its versions registered, then pinned for everybody who serves, and only then open.
+
+Each step can be done again, so whoever was killed between two of them runs the command again. The database decides:
+where it says that the round is open, its versions are pinned again and nothing else changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ml_backend.artefact import read_manifest
+from ml_backend.errors import ModelError
+from ml_backend.manifest import Manifest
+from ml_backend.registry.candidate import Load
+from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.registry import Registry
+from ml_backend.registry.rotation import Progress, rotate
+from plugin.errors import PluginError
+from round_manager.clock import Clock
+from round_manager.errors import RoundError
+from round_manager.model_versions import check_fits, find_versions, register_version
+from round_manager.rounds import draft_round, live_round, open_round, pinned_versions
+from round_manager.store import Store
+from round_manager.tasks import find_task, spec_of
+from templates import TaskSpec
+
+MOST_ANCESTORS = 100
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The round that is open now, and whether it was open before."""
+
+    task: str
+    number: int
+    versions: tuple[str, ...]
+    already: bool
+
+
+@dataclass(frozen=True)
+class _Now:
+    """Where the task stands: the round that is live or to be opened, its spec, and what a live one pins."""
+
+    number: int
+    spec: TaskSpec
+    pinned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RoundOpening:
+    """Opens rounds of the tasks in a store against the versions of a registry; `where` is the registry's address."""
+
+    store: Store
+    registry: Registry
+    where: str
+    load: Load
+    clock: Clock
+    timeout: float
+    progress: Progress | None = None
+
+    def open(self, name: str, versions: Sequence[str], *, who: str, why: str) -> Opened:
+        """The task's next round, open against these versions, else those pinned for it, else the newest."""
+        stands = self._stands(name)
+        chosen = tuple(versions) or stands.pinned or self._default(name, stands.number)
+        if stands.pinned:
+            if chosen != stands.pinned:
+                text = f"round {stands.number} of {name} is live with {', '.join(stands.pinned)}"
+                raise RoundError(f"{text}; close it before the next one is opened")
+            self._pin(name, stands.number, chosen, who, why)
+            return Opened(name, stands.number, chosen, already=True)
+        self._register(name, stands.spec, chosen)
+        self._pin(name, stands.number, chosen, who, why)
+        try:
+            with self.store.write() as session:
+                task = find_task(session, name)
+                registered = find_versions(session, task, chosen)
+                opened = open_round(session, task, registered, now=self.clock.now(), who=who, why=why)
+                return Opened(name, opened.number, chosen, already=False)
+        except RoundError:
+            # Somebody else opened it meanwhile, against others: those are the ones that must answer.
+            now = self._stands(name)
+            self._pin(name, now.number, now.pinned, who, "the round was opened against these")
+            raise
+
+    def _stands(self, name: str) -> _Now:
+        with self.store.write() as session:
+            task = find_task(session, name)
+            live = live_round(session, task.id)
+            if live is not None:
+                return _Now(live.number, spec_of(live), pinned_versions(session, live))
+            draft = draft_round(session, task, now=self.clock.now())
+            return _Now(draft.number, spec_of(draft), ())
+
+    def _default(self, name: str, number: int) -> tuple[str, ...]:
+        pins = self.registry.pins(name, number)
+        if pins is not None:
+            return pins.versions
+        known = self.registry.versions(name)
+        if not known:
+            raise PluginError(f"{name} has no model to play against; `outfox model train {name}` makes one")
+        return (known[0],)
+
+    def _register(self, name: str, spec: TaskSpec, versions: Sequence[str]) -> None:
+        lines = [self._ancestry(name, version) for version in versions]
+        for line in lines:
+            check_fits(spec, line[-1])
+        with self.store.write() as session:
+            task = find_task(session, name)
+            for manifest in (one for line in lines for one in line):
+                uri = f"{self.where.rstrip('/')}/{name}/{manifest.version}"
+                register_version(session, task, manifest, uri, now=self.clock.now())
+
+    def _ancestry(self, name: str, version: str) -> list[Manifest]:
+        """The version's manifest after those of its parents, as far back as the registry still has them."""
+        line = [read_manifest(self.registry.fetch(name, version))]
+        while line[0].parent and len(line) < MOST_ANCESTORS:
+            try:
+                line.insert(0, read_manifest(self.registry.fetch(name, line[0].parent)))
+            except (ModelError, RegistryError) as error:
+                if error.retry:  # A parent that is only out of reach now must not be left out for ever.
+                    raise
+                break
+        return line
+
+    def _pin(self, name: str, number: int, versions: Sequence[str], who: str, why: str) -> None:
+        book = self.registry.book(name)
+        # A backend is up when it has something for the task itself: the first round's versions, until it is rotated.
+        for round in (None, number) if book.own(None) is None else (number,):
+            pinned = book.own(round)
+            if pinned is None or pinned.versions != tuple(versions):
+                rotate(
+                    self.registry,
+                    name,
+                    versions,
+                    round=round,
+                    load=self.load,
+                    timeout=self.timeout,
+                    progress=self.progress,
+                    who=who,
+                    why=why or f"round {number} opens",
+                )

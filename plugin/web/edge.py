@@ -1,0 +1,68 @@
+"""What holds for every request: an id, a line in the log, its figures, and bounded time for its body."""
+
+import logging
+import re
+import time
+import uuid
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
+
+from plugin.web.metrics import WebMetrics
+
+REQUEST_ID = "outfox.request_id"
+_ARRIVED = "outfox.arrived"
+_GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SECONDS_OF_SILENCE = 10.0
+SECONDS_FOR_DISCARDING = 30.0
+DISCARDED_BYTES = 100_000_000
+_log = logging.getLogger(__name__)
+
+
+def note_requests(app: Flask, metrics: WebMetrics) -> None:
+    """Every request gets an id, which its reply and its line in the log carry, and is counted."""
+
+    @app.before_request
+    def arrive() -> None:
+        given = request.headers.get("X-Request-ID", "")
+        request.environ[REQUEST_ID] = given if _GOOD_ID.fullmatch(given) else uuid.uuid4().hex[:16]
+        request.environ[_ARRIVED] = time.monotonic()
+        metrics.arrived()
+        connection = request.environ.get("gunicorn.socket")
+        if connection is not None:
+            # A client that has stopped sending must not keep a thread.
+            connection.settimeout(SECONDS_OF_SILENCE)
+
+    @app.after_request
+    def leave(response: Response) -> Response:
+        seconds = time.monotonic() - request.environ[_ARRIVED]
+        # The route, not the path: names that callers make up must not become figures of their own, or reach a log.
+        route = request.endpoint or "other"
+        metrics.answered(route, response.status_code, seconds)
+        response.headers["X-Request-ID"] = request.environ[REQUEST_ID]
+        data = {"request_id": request.environ[REQUEST_ID], "status": response.status_code}
+        _log.info(route, extra={"data": {**data, "ms": round(seconds * 1_000, 2)}})
+        return response
+
+
+def whole_body() -> bytes:
+    """The request's body, up to the app's limit; a client that sends too much, or stops sending, is told so."""
+    try:
+        return request.get_data(cache=False)
+    except RequestEntityTooLarge:
+        discard_body()
+        raise
+    except TimeoutError as error:
+        raise RequestTimeout from error
+
+
+def discard_body() -> None:
+    """Takes in a body that nobody wants, within limits: many clients hear no answer while they are still sending."""
+    left, end = DISCARDED_BYTES, time.monotonic() + SECONDS_FOR_DISCARDING
+    # The server's own stream: Flask's refuses a body that is too large before any of it is read.
+    stream = request.environ["wsgi.input"]
+    try:
+        while left > 0 and time.monotonic() < end and (piece := stream.read(min(left, 65_536))):
+            left -= len(piece)
+    except TimeoutError as error:
+        raise RequestTimeout from error

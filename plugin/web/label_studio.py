@@ -1,0 +1,46 @@
+"""The reader of the Label Studio that the settings name."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ml_backend.judging import RegistryJudge
+from ml_backend.predictor import load_predictor
+from ml_backend.registry.registry import open_registry
+from plugin.settings import Settings
+from plugin.store_door import StoreDoor
+from round_manager.clock import SystemClock
+from round_manager.label_studio import find_link
+from round_manager.models import ProjectKind
+from round_manager.tasks import list_tasks
+
+if TYPE_CHECKING:
+    from plugin.labelstudio.studio import Studio
+
+
+class StudioReader:
+    """Reads the tasks that are connected to the Label Studio of the settings; models are loaded when first needed."""
+
+    def __init__(self, settings: Settings, door: StoreDoor) -> None:
+        place, cache = settings.registry_place, settings.cache_path / "models"
+        self._settings = settings
+        self._door = door
+        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+
+    def tasks(self) -> Sequence[str]:
+        with self._door.store().read() as session:
+            links = [(task.name, find_link(session, task.id, ProjectKind.CREATE)) for task in list_tasks(session)]
+        url = self._settings.label_studio_url.rstrip("/")
+        return [name for name, link in links if link is not None and link.url == url]
+
+    def read(self, task: str) -> None:
+        from plugin.labelstudio.syncing import sync_task
+
+        sync_task(self._door.store(), self._studio, task, self._judge, SystemClock())
+
+    @cached_property
+    def _studio(self) -> "Studio":
+        # The SDK takes a second to import, and of several processes only one reads.
+        from plugin.labelstudio.remote import RemoteStudio
+
+        return RemoteStudio(self._settings.label_studio_url, self._settings.label_studio_token)

@@ -1,0 +1,65 @@
+"""What the web app counts, over all of its processes."""
+
+import os
+from collections.abc import Mapping
+
+from ml_backend.serving.metrics import CONTENT_TYPE, SHARED_FOLDER
+
+__all__ = ["CONTENT_TYPE", "WebMetrics"]
+
+
+class WebMetrics:
+    """The figures of the web app for Prometheus."""
+
+    def __init__(self) -> None:
+        # It looks for the shared folder when it is imported, and never again.
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "outfox_web_requests", "Requests by route and status", ["route", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "outfox_web_request_seconds", "Time from a request's arrival to its reply", ["route"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._in_progress = Gauge(
+            "outfox_web_in_progress", "Requests that are being answered", multiprocess_mode="livesum",
+            registry=self._registry,
+        )  # fmt: skip
+        self._attempts = Counter(
+            "outfox_web_attempts", "Attempts handed in, by what became of them", ["what"], registry=self._registry
+        )
+        self._reads = Counter(
+            "outfox_web_label_studio_reads", "Reads of Label Studio, by task and outcome",
+            ["task", "outcome"], registry=self._registry,
+        )  # fmt: skip
+
+    def arrived(self) -> None:
+        """A request came in; `answered` will tell of it."""
+        self._in_progress.inc()
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self._in_progress.dec()
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def attempts(self, counts: Mapping[str, int]) -> None:
+        """So many attempts were stored, repeated or refused."""
+        for what, count in counts.items():
+            self._attempts.labels(what).inc(count)
+
+    def read(self, task: str, outcome: str) -> None:
+        """Label Studio was read for a task, or could not be."""
+        self._reads.labels(task, outcome).inc()
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format, from all processes that share a folder."""
+        from prometheus_client import CollectorRegistry, generate_latest, multiprocess
+
+        if SHARED_FOLDER not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

@@ -1,0 +1,40 @@
+"""One process of `outfox serve`, put together: store, intake, web app and the reading of Label Studio."""
+
+from pathlib import Path
+
+from plugin.attempts import intake_of
+from plugin.settings import Settings
+from plugin.store_door import StoreDoor
+from plugin.web.app import ignore_hint, web_app
+from plugin.web.metrics import WebMetrics
+from plugin.web.reading import ReadingLoop
+
+
+class ServeProcess:
+    """A running process of the web app; Label Studio is read where the settings have a token for it."""
+
+    def __init__(self, settings: Settings, shared: Path, *, sync_every: float) -> None:
+        metrics = WebMetrics()
+        self._door = StoreDoor(settings.database)
+        self._loop = self._reading(settings, shared, sync_every, metrics)
+        self.app = web_app(
+            self._door,
+            intake_of(settings, self._door),
+            settings.signing_secrets(),
+            metrics=metrics,
+            hint=self._loop.hint if self._loop else ignore_hint,
+        )
+        if self._loop:
+            self._loop.start()
+
+    def close(self, timeout: float) -> None:
+        if self._loop:
+            self._loop.stop(timeout)
+        self._door.close()
+
+    def _reading(self, settings: Settings, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
+        if not settings.label_studio_token:
+            return None
+        from plugin.web.label_studio import StudioReader
+
+        return ReadingLoop(StudioReader(settings, self._door), shared, every=every, told=metrics.read)

@@ -1,0 +1,68 @@
+"""A web app on a store with an open round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from plugin.attempts import AttemptIntake, intake_of
+from plugin.post_signature import signed
+from plugin.settings import Settings
+from plugin.store_door import StoreDoor
+from plugin.web.app import web_app
+from round_manager.rounds import collected
+from round_manager.store import open_store
+from tests.fakes.clock import SettableClock
+from tests.integration.services.stage import Stage, set_stage
+
+SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs-the-posts-since-today")
+
+
+@dataclass(frozen=True)
+class Web:
+    """The web app, a client of it, and what it was told."""
+
+    stage: Stage
+    client: FlaskClient
+    settings: Settings
+    intake: AttemptIntake
+    door: StoreDoor
+    hints: list[str]
+    clock: SettableClock
+
+    def post(self, body: bytes, **headers: str) -> object:
+        """A post with whatever headers, none of its own."""
+        return self.client.post("/api/attempts", data=body, headers=headers)
+
+    def attempts(self) -> int:
+        """How many attempts are stored."""
+        with self.stage.store.read() as session:
+            return collected(session, self.stage.round).attempts
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), secret=" ".join(SECRETS))
+
+
+@pytest.fixture
+def stage(settings: Settings) -> Iterator[Stage]:
+    settings.make_home()
+    with open_store(settings.database, upgrade=True) as store:
+        yield set_stage(store, "sentiment")
+
+
+@pytest.fixture
+def web(stage: Stage, settings: Settings) -> Iterator[Web]:
+    door, hints, clock = StoreDoor(settings.database), list[str](), SettableClock()
+    intake = replace(intake_of(settings, door), clock=clock)
+    app = web_app(door, intake, SECRETS, hint=hints.append)
+    yield Web(stage, app.test_client(), settings, intake, door, hints, clock)
+    door.close()
+
+
+def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:
+    """The headers of a signed post."""
+    return signed(secrets, body, now)

@@ -1,0 +1,187 @@
+"""Tries on their way from a backend's sink to the store, with everything going wrong on the way."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ml_backend.serving.errors import Undeliverable
+from ml_backend.serving.sink import BufferedSink
+from ml_backend.serving.tried import Tried
+from plugin.attempt_post import AttemptPost, NotTaken
+from plugin.attempts import deliver_by_post, deliver_to_store
+from plugin.settings import Settings
+from round_manager.rounds import collected
+from tests.fakes.registry import eventually
+from tests.integration.services.stage import Stage
+from tests.integration.web.conftest import SECRETS
+from tests.integration.web.serving import Serving, serving
+
+Deliver = Callable[[Sequence[Tried]], None]
+
+
+def attempts(stage: Stage) -> int:
+    with stage.store.read() as session:
+        return collected(session, stage.round).attempts
+
+
+def sink_of(deliver: Deliver, folder: Path) -> BufferedSink:
+    return BufferedSink(deliver, folder=folder, linger=0.01, first_wait=0.05, longest_wait=0.2)
+
+
+class Answers:
+    """A web server on loopback that gives one answer to everything."""
+
+    def __init__(self, status: int, body: bytes = b"{}", **headers: str) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response_only(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> "Answers":
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_in_process_tries_are_stored_once(stage: Stage, settings: Settings) -> None:
+    deliver, tries = deliver_to_store(settings), [stage.tried() for _ in range(3)]
+    deliver(tries)
+    deliver(tries)
+    assert attempts(stage) == 3
+
+
+def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
+    stage: Stage, settings: Settings, tmp_path: Path
+) -> None:
+    sink = sink_of(deliver_to_store(settings), tmp_path / "spill")
+    for one in (stage.tried(), stage.tried(task="nothing"), stage.tried()):
+        sink.put(one)
+    sink.start()
+    eventually(lambda: sink.state().refused == 1 and attempts(stage) == 2, "the right ones arrived")
+    sink.close()
+    assert "nothing" in (tmp_path / "spill" / "refused.jsonl").read_text(encoding="ascii")
+
+
+def test_in_process_tries_are_kept_while_the_database_is_locked(
+    stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("round_manager.engine.BUSY_SECONDS", 0.05)
+    holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    sink = sink_of(deliver_to_store(settings), tmp_path / "spill")
+    sink.start()
+    for _ in range(5):
+        sink.put(stage.tried())
+    eventually(lambda: sink.state().error, "the lock is told")
+    assert "locked" in str(sink.state().error)
+    holder.execute("ROLLBACK")
+    holder.close()
+    eventually(lambda: attempts(stage) == 5, "they are stored after all")
+    sink.close()
+    assert (sink.state().refused, sink.state().dropped) == (0, 0)
+
+
+def test_in_process_tries_are_kept_until_there_is_a_database(tmp_path: Path) -> None:
+    settings = Settings(home=str(tmp_path / "home"))
+    settings.make_home()
+    with pytest.raises(NotTaken, match="outfox db upgrade"):
+        deliver_to_store(settings)([])
+
+
+@pytest.fixture
+def web(stage: Stage, settings: Settings) -> Iterator[Serving]:
+    assert stage.round.number == 1
+    with serving(settings) as found:
+        yield found
+
+
+def test_by_post_tries_are_stored_once(web: Serving, stage: Stage, settings: Settings) -> None:
+    deliver, tries = deliver_by_post(replace(settings, web_url=web.url)), [stage.tried() for _ in range(3)]
+    deliver(tries)
+    deliver(tries)
+    assert attempts(stage) == 3
+    with pytest.raises(Undeliverable, match="no task 'nothing'"):
+        deliver([stage.tried(), stage.tried(task="nothing")])
+    assert attempts(stage) == 4
+
+
+def test_by_post_a_clock_that_is_hours_off_loses_nothing(web: Serving, stage: Stage) -> None:
+    post = AttemptPost(web.url + "/", SECRETS, seconds=lambda: 1_000_000.0)
+    post([stage.tried()])
+    post([stage.tried()])
+    assert attempts(stage) == 2
+
+
+def test_by_post_a_wrong_secret_keeps_the_tries_until_it_is_mended(web: Serving, stage: Stage) -> None:
+    with pytest.raises(NotTaken, match="OUTFOX_SECRET"):
+        AttemptPost(web.url, ("a secret that nobody else has, of any length",))([stage.tried()])
+    assert attempts(stage) == 0
+
+
+def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(
+    stage: Stage, settings: Settings, tmp_path: Path
+) -> None:
+    tries = [stage.tried() for _ in range(300)]
+    with serving(settings, "--workers", "2") as web:
+        sink = sink_of(AttemptPost(web.url, SECRETS), tmp_path / "spill")
+        sink.start()
+        for one in tries[:100]:
+            sink.put(one)
+        eventually(lambda: attempts(stage) > 0, "some have arrived")
+        for one in tries[100:200]:
+            sink.put(one)
+        web.kill_all()
+    for one in tries[200:]:
+        sink.put(one)
+    eventually(lambda: sink.state().error, "the sink knows")
+    with serving(settings, port=web.port):
+        eventually(lambda: attempts(stage) == len(tries), "all have arrived", seconds=30)
+        sink.close()
+    assert (sink.state().refused, sink.state().dropped) == (0, 0)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_the_web_app_has_refused_is_not_sent_again(stage: Stage, status: int) -> None:
+    with Answers(status, b'{"error": "no"}') as there, pytest.raises(Undeliverable, match="no"):
+        AttemptPost(there.url, SECRETS)([stage.tried()])
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 429, 500, 502, 503])
+def test_what_somebody_can_mend_is_kept(stage: Stage, status: int) -> None:
+    with Answers(status, Date="Mon, 01 Mar 2027 12:00:00 GMT") as there, pytest.raises(NotTaken, match=str(status)):
+        AttemptPost(there.url, SECRETS)([stage.tried()])
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]", b'{"refused": 1}', b'{"refused": ["x"]}'])
+def test_another_program_at_the_address_takes_nothing(stage: Stage, body: bytes) -> None:
+    with Answers(200, body) as there, pytest.raises(NotTaken, match="web_url"):
+        AttemptPost(there.url, SECRETS)([stage.tried()])
+
+
+def test_nobody_at_the_address_takes_nothing(stage: Stage) -> None:
+    with pytest.raises(NotTaken, match="is `outfox serve` running"):
+        AttemptPost("http://127.0.0.1:9", SECRETS)([stage.tried()])
+
+
+def test_a_batch_that_is_too_large_is_not_even_sent(stage: Stage) -> None:
+    large = stage.tried(stage.fields(text="x" * 8_000_000))
+    with pytest.raises(Undeliverable, match="8,000,000"):
+        AttemptPost("http://127.0.0.1:9", SECRETS)([large])

@@ -1,0 +1,134 @@
+import os
+import signal
+import socket
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from http.client import HTTPConnection
+
+import pytest
+
+from plugin.attempt_post import AttemptPost
+from plugin.labelstudio.webhooks import HEADER, webhook_secret
+from plugin.settings import Settings
+from round_manager.label_studio import find_link
+from round_manager.models import ProjectKind
+from round_manager.rounds import collected
+from tests.conftest import Outfox
+from tests.fakes.registry import eventually
+from tests.integration.services.stage import Stage
+from tests.integration.web.conftest import SECRETS
+from tests.integration.web.serving import serving
+
+
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_grace(settings: Settings, how: signal.Signals) -> None:
+    with serving(settings) as web:
+        assert web.end(how) == 0
+
+
+def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
+    with serving(settings) as web, ThreadPoolExecutor() as pool:
+        holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None, check_same_thread=False)
+        holder.execute("BEGIN IMMEDIATE")
+        posting = pool.submit(AttemptPost(web.url, SECRETS), [stage.tried()])
+        eventually(lambda: b"outfox_web_in_progress 2.0" in web.get("/metrics")[1], "it is at it, and answers others")
+        web.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not _takes_callers(web.port), "the door is closed")
+        holder.execute("ROLLBACK")
+        holder.close()
+        posting.result(30)
+        assert web.end() == 0
+    with stage.store.read() as session:
+        assert collected(session, stage.round).attempts == 1
+
+
+def test_a_worker_that_dies_is_replaced_and_the_figures_go_on(settings: Settings, stage: Stage) -> None:
+    with serving(settings, "--workers", "2") as web:
+        post = AttemptPost(web.url, SECRETS)
+        post([stage.tried(), stage.tried()])
+        eventually(lambda: len(web.workers()) == 2, "both have begun")
+        first = web.workers()
+        os.kill(first[0], signal.SIGKILL)
+        eventually(lambda: len(set(web.workers()) - set(first)) == 1, "another one has begun")
+        post([stage.tried()])
+        assert b'outfox_web_attempts_total{what="stored"} 3.0' in web.get("/metrics")[1]
+
+
+@pytest.mark.usefixtures("stage")
+def test_its_log_is_one_json_object_for_each_request_without_bodies(settings: Settings) -> None:
+    with serving(settings) as web:
+        connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+        connection.request("POST", "/api/attempts", b"private words", {"X-Request-ID": "mine-1"})
+        assert connection.getresponse().status == 401
+        connection.close()
+        events = [one for one in web.events() if one.get("request_id") == "mine-1"]
+        assert [(one["event"], one["status"]) for one in events] == [("attempts", 401)]
+        assert "private words" not in web.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("stage")
+def test_a_body_that_is_far_too_large_gets_a_clear_answer(settings: Settings) -> None:
+    with serving(settings) as web:
+        connection = HTTPConnection("127.0.0.1", web.port, timeout=30)
+        connection.request("POST", "/api/attempts", b"x" * 20_000_000)
+        assert connection.getresponse().status == 413
+        connection.close()
+
+
+@pytest.mark.usefixtures("stage")
+def test_a_caller_who_breaks_off_harms_nobody(settings: Settings) -> None:
+    with serving(settings) as web:
+        for _ in range(20):
+            caller = socket.create_connection(("127.0.0.1", web.port))
+            caller.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbroken")
+            caller.close()
+        assert web.get("/health")[0] == 200
+        assert not [one for one in web.events() if one["level"] == "error"]
+
+
+@pytest.mark.parametrize("every", ["0", "30"])
+def test_a_hint_or_its_time_makes_label_studio_be_read_by_one_of_its_processes(
+    settings: Settings, stage: Stage, every: str
+) -> None:
+    with stage.store.write() as session:
+        link = find_link(session, stage.task.id, ProjectKind.CREATE)
+        assert link is not None
+        link.url = "http://127.0.0.1:9"
+    there = replace(settings, label_studio_url="http://127.0.0.1:9/", label_studio_token="0" * 40)
+    with serving(there, "--workers", "2", "--sync-every", every) as web:
+        if every == "0":
+            connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+            secret = {HEADER: webhook_secret(SECRETS, "sentiment")}
+            connection.request("POST", "/webhooks/label-studio/sentiment", b"{}", secret)
+            assert connection.getresponse().status == 204
+            connection.close()
+        eventually(lambda: [one for one in web.events() if one["event"] == "Label Studio is not read"], "it was read")
+        assert b'outfox_web_label_studio_reads_total{outcome="failed",task="sentiment"} 1.0' in web.get("/metrics")[1]
+        assert web.get("/health")[0] == 200
+        assert web.end() == 0
+
+
+def test_a_secret_that_is_too_short_is_refused(
+    outfox: Outfox, stage: Stage, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stage.round.number == 1
+    monkeypatch.setenv("OUTFOX_HOME", settings.home)
+    monkeypatch.setenv("OUTFOX_SECRET", "short")
+    ran = outfox("serve", "--port", "0")
+    assert (ran.code, "32 characters" in ran.err) == (2, True)
+
+
+def test_without_a_database_it_does_not_start_and_tells_the_cure(outfox: Outfox) -> None:
+    ran = outfox("serve", "--port", "0")
+    assert ran.code in (2, 3)
+    assert ran.err.count("\n") == 1
+
+
+def _takes_callers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.web.reading import ReadingLoop
+from tests.fakes.reader import FakeReader
+from tests.fakes.registry import eventually
+
+Start = Callable[..., ReadingLoop]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a loop that looks all the time, and ends it with the test."""
+    begun = []
+
+    def start(reader: FakeReader, **options: Any) -> ReadingLoop:
+        loop = ReadingLoop(reader, tmp_path, **{"every": 0, "gather": 0.0, "look": 0.01, **options})
+        begun.append(loop)
+        loop.start()
+        return loop
+
+    yield start
+    for loop in begun:
+        loop.stop(5)
+
+
+def test_a_hint_makes_its_task_be_read_soon(start: Start) -> None:
+    reader = FakeReader("sentiment", "nli")
+    start(reader).hint("nli")
+    reader.wait_for(1)
+    assert reader.got == ["nli"]
+
+
+def test_many_hints_in_a_row_are_one(start: Start) -> None:
+    reader = FakeReader()
+    loop = start(reader, gather=0.3)
+    for _ in range(50):
+        loop.hint("sentiment")
+    reader.wait_for(1)
+    loop.hint("nli")
+    reader.wait_for(2)
+    assert reader.got == ["sentiment", "nli"]
+
+
+def test_what_is_hinted_while_it_is_read_is_read_once_more(start: Start) -> None:
+    reader = FakeReader()
+    reader.hold = threading.Event()
+    loop = start(reader)
+    loop.hint("sentiment")
+    reader.wait_for(1)
+    loop.hint("sentiment")
+    reader.hold.set()
+    reader.wait_for(2)
+    assert reader.got == ["sentiment", "sentiment"]
+
+
+def test_every_task_is_read_now_and_then_without_a_hint(start: Start) -> None:
+    reader = FakeReader("sentiment", "nli")
+    start(reader, every=0.05)
+    reader.wait_for(6)
+    assert reader.got[:4] == ["sentiment", "nli", "sentiment", "nli"]
+
+
+def test_a_task_that_fails_is_tried_again_and_keeps_no_other_from_being_read(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    outcomes: list[tuple[str, str]] = []
+    reader = FakeReader("sentiment", "nli")
+    reader.error = LabelStudioError("Label Studio does not answer")
+    start(reader, every=0.03, told=lambda task, outcome: outcomes.append((task, outcome)))
+    reader.wait_for(6)
+    warned = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.__dict__["data"]["task"] for record in warned] == ["sentiment", "nli"], "said once, not each time"
+    assert "does not answer" in warned[0].__dict__["data"]["error"]
+    reader.error = None
+    eventually(lambda: ("nli", "worked") in outcomes, "it works again")
+    assert ("nli", "failed") in outcomes
+    assert "Label Studio is read again" in caplog.text
+
+
+def test_what_a_foreign_error_says_is_not_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    reader = FakeReader()
+    reader.error = RuntimeError("private words")
+    start(reader).hint("sentiment")
+    eventually(lambda: "Label Studio is not read" in caplog.text, "it is told")
+    (record,) = caplog.records
+    assert record.__dict__["data"]["error"] == "RuntimeError"
+
+
+def test_of_two_processes_one_reads_and_the_other_takes_over(start: Start) -> None:
+    first, second = FakeReader(), FakeReader()
+    one = start(first, look=0.03)
+    one.hint("sentiment")
+    first.wait_for(1)
+    # It looks far more often, and would be first each time.
+    other = start(second, look=0.001)
+    for count in range(2, 7):
+        other.hint("sentiment")
+        first.wait_for(count)
+    assert second.got == []
+    one.stop(5)
+    other.hint("nli")
+    second.wait_for(1)
+    assert second.got == ["nli"]
+
+
+def test_it_stops_between_two_tasks(start: Start) -> None:
+    reader = FakeReader("sentiment", "nli")
+    reader.hold = threading.Event()
+    loop = start(reader, every=100)
+    reader.wait_for(1)
+    stopping = threading.Thread(target=loop.stop, args=(5,))
+    stopping.start()
+    eventually(lambda: loop._stopping.is_set(), "it was told to stop")
+    reader.hold.set()
+    stopping.join(5)
+    assert reader.got == ["sentiment"]
