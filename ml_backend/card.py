@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ml_backend.manifest import DataRecord, Manifest
+from ml_backend.manifest import DataRecord, Manifest, Serving
 
 _HOW = {
     "full": "all layers fine-tuned, the word embeddings left as they were",
@@ -11,8 +11,8 @@ _HOW = {
 
 _PURPOSE = "People try to fool it; it is not meant for decisions about anybody."
 _CAUTION = (
-    "Measured on the held-out rows, which also chose the epoch (or the strength of the head) that was kept: "
-    "expect a little less on new text, and much less on text that was written to fool it."
+    "Measured with what serves it, on the held-out rows, which also chose the epoch (or the strength of the head) "
+    "that was kept: expect a little less on new text, and much less on text that was written to fool it."
 )
 _ELSEWHERE = (
     "any program that reads transformers models: put the text through `ml_backend.text.normalise` first, "
@@ -82,7 +82,19 @@ def _facts(manifest: Manifest) -> Iterable[tuple[str, str]]:
         )
     yield "class weights", "yes" if training.class_weights and manifest.kind == "classification" else "no"
     yield "seed", str(training.seed)
+    if manifest.serving:
+        yield "served by", _served(manifest.serving)
     yield "made", f"{manifest.created_at} by Outfox {manifest.code_version}"
+
+
+def _served(serving: Serving) -> str:
+    if serving.runtime == "torch":
+        return f"PyTorch, because {serving.why}"
+    told = (
+        f"ONNX Runtime in {serving.precision}, which agrees with PyTorch on {serving.agreement:.1f} % of the "
+        f"{serving.rows} held-out rows ({serving.headline:.1f} points, PyTorch {serving.torch_headline:.1f})"
+    )
+    return f"{told}; not int8, because {serving.why}" if serving.why else told
 
 
 def _data(manifest: Manifest) -> Iterable[tuple[str, DataRecord]]:

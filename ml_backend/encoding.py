@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-import torch
 from tokenizers import Encoding, Tokenizer
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ml_backend.errors import ModelError
+from ml_backend.runtime import TokenArray
+
+FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -43,23 +45,24 @@ class Windows:
 class TextEncoder:
     """Cuts texts into tokens for one network, at most max_length at a time."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, network: PreTrainedModel, max_length: int) -> None:
-        positions = getattr(network.config, "max_position_embeddings", None)
-        limit = min(tokenizer.model_max_length, positions if isinstance(positions, int) else max_length)
-        if max_length > limit:
-            raise ModelError(f"max_length is {max_length} but this model reads {limit} tokens; lower model.max_length")
+    def __init__(self, tokenizer: Tokenizer, max_length: int, pad_id: int, *, with_types: bool) -> None:
         # A copy: a tokenizer's own padding and truncation are switches that others may turn.
-        self._tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._max_length = max_length
-        self._pad_id = int(tokenizer.pad_token_id)
-        self._with_types = "token_type_ids" in tokenizer.model_input_names
+        self.pad_id = pad_id
+        self._with_types = with_types
 
     def texts(self, rows: Sequence[tuple[str, ...]]) -> list[Tokens]:
         """One or two texts a row; what is too long loses its end, the longer text first."""
-        inputs = [row[0] if len(row) == 1 else row for row in rows]
-        found = [_tokens(encoding) for encoding in self._tokenizer.encode_batch_fast(inputs)]
+        if len(rows) == 1:
+            # A batch of one would still be handed to a pool of threads.
+            first, second = rows[0] if len(rows[0]) == 2 else (rows[0][0], None)
+            encoded = [self._tokenizer.encode(first, second)]
+        else:
+            encoded = self._tokenizer.encode_batch_fast([row[0] if len(row) == 1 else row for row in rows])
+        found = [_tokens(encoding) for encoding in encoded]
         return [
             tokens if len(tokens) <= self._max_length else self._shortened(row)
             for tokens, row in zip(found, rows, strict=True)
@@ -97,18 +100,38 @@ class TextEncoder:
         second.truncate(keep[1])
         return _tokens(self._tokenizer.post_process(first, second, True))
 
-    def tensors(self, batch: Sequence[Tokens]) -> dict[str, torch.Tensor]:
+    def arrays(self, batch: Sequence[Tokens]) -> dict[str, TokenArray]:
         """A batch, padded to its longest row."""
+        if len(batch) == 1:
+            return self._unpadded(batch[0])
         width = max(len(tokens) for tokens in batch)
-        ids = np.full((len(batch), width), self._pad_id, dtype=np.int64)
-        types = np.zeros((len(batch), width), dtype=np.int64)
-        mask = np.zeros((len(batch), width), dtype=np.int64)
+        ids: TokenArray = np.full((len(batch), width), self.pad_id, dtype=np.int64)
+        mask: TokenArray = np.zeros((len(batch), width), dtype=np.int64)
         for row, tokens in enumerate(batch):
             ids[row, : len(tokens)] = tokens.ids
-            types[row, : len(tokens)] = tokens.type_ids
             mask[row, : len(tokens)] = 1
-        inputs = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-        return {**inputs, "token_type_ids": torch.from_numpy(types)} if self._with_types else inputs
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if self._with_types:
+            types: TokenArray = np.zeros((len(batch), width), dtype=np.int64)
+            for row, tokens in enumerate(batch):
+                types[row, : len(tokens)] = tokens.type_ids
+            inputs["token_type_ids"] = types
+        return inputs
+
+    def _unpadded(self, tokens: Tokens) -> dict[str, TokenArray]:
+        ids: TokenArray = np.array([tokens.ids], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        return {**inputs, "token_type_ids": np.array([tokens.type_ids], dtype=np.int64)} if self._with_types else inputs
+
+
+def read_tokenizer(directory: Path) -> Tokenizer:
+    """The tokenizer in a model's folder, or a ModelError."""
+    path = directory / FILE
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:
+        # The library raises nothing more exact.
+        raise ModelError(f"{path} is missing or no tokenizer; restore the folder or train again") from error
 
 
 def _tokens(encoding: Encoding) -> Tokens:

@@ -23,3 +23,8 @@ class TrainingCancelled(BackendError):
 
 class VerdictError(BackendError):
     """A verdict that cannot be made or believed."""
+
+
+def one_line(error: BaseException) -> str:
+    """What a library's error says, short enough to stand in one of ours."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

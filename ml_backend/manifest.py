@@ -1,9 +1,9 @@
 """model.json: what a model version is, what it was made from and what its files must be."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ml_backend.errors import ModelError
 from ml_backend.hashing import json_sha256
@@ -13,6 +13,7 @@ from templates.spec import TrainingSettings
 
 FILE = "model.json"
 CARD = "README.md"
+ONNX = "model.onnx"
 MAX_BYTES = 1_000_000
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -21,7 +22,7 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 # What may differ between two runs of one training; all the rest makes the version's name.
-_NOT_CONTENT = frozenset({"version", "metrics", "code_version", "created_at"})
+_NOT_CONTENT = frozenset({"version", "metrics", "serving", "code_version", "created_at"})
 
 
 class _Part(BaseModel):
@@ -40,6 +41,21 @@ class DataRecord(_Part):
 
     sha256: Sha256
     rows: int = Field(ge=1)
+
+
+class Serving(_Part):
+    """What answers for a version, and how far it agrees with the PyTorch model on the held-out rows.
+
+    `agreement` is in points, `headline` the accuracy of labels or the F1 of spans; `why` tells why it is not int8.
+    """
+
+    runtime: Literal["onnx", "torch"]
+    precision: Literal["int8", "fp32"]
+    agreement: float = Field(ge=0, le=100)
+    rows: int = Field(ge=1)
+    headline: float = Field(ge=0, le=100)
+    torch_headline: float = Field(ge=0, le=100)
+    why: Text | None = None
 
 
 class Manifest(_Part):
@@ -62,9 +78,22 @@ class Manifest(_Part):
     train: DataRecord
     held_out: DataRecord
     metrics: dict[str, Any]
+    # Versions that were trained before there was a choice have none: PyTorch serves them.
+    serving: Serving | None = None
     code_version: Text
     created_at: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")]
     files: dict[FileName, FileRecord] = Field(min_length=1, max_length=100)
+
+    @model_validator(mode="after")
+    def _has_what_serves_it(self) -> Self:
+        if self.has_onnx and ONNX not in self.files:
+            raise ValueError(f"it is served by ONNX Runtime but has no {ONNX}")
+        return self
+
+    @property
+    def has_onnx(self) -> bool:
+        """Whether ONNX Runtime serves this version."""
+        return self.serving is not None and self.serving.runtime == "onnx"
 
 
 def version_of(content: dict[str, Any]) -> str:

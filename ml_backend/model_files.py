@@ -1,4 +1,4 @@
-"""What may lie in a model's folder: safetensors and plain text; nothing that could run code when it is read."""
+"""What may lie in a model's folder: safetensors, ONNX and plain text; nothing that could run code when it is read."""
 
 import json
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -19,9 +19,8 @@ from transformers import (
 )
 from transformers.utils import logging as untyped_logging
 
-from ml_backend.errors import ModelError
-
-Kind = Literal["classification", "qa"]
+from ml_backend.errors import ModelError, one_line
+from ml_backend.runtime import Kind
 
 # What transformers raises at a config, tokenizer or weights that do not fit together.
 _DOES_NOT_FIT = (
@@ -70,7 +69,7 @@ def open_network(directory: Path, kind: Kind, labels: Sequence[str] | None = Non
                 output_loading_info=True,
             )
     except _DOES_NOT_FIT as error:
-        raise ModelError(f"{directory} cannot be opened as a {kind} model: {_one_line(error)}") from error
+        raise ModelError(f"{directory} cannot be opened as a {kind} model: {one_line(error)}") from error
     mismatched = {str(key[0] if isinstance(key, tuple) else key) for key in info["mismatched_keys"]}
     fresh = frozenset({*info["missing_keys"], *mismatched})
     _refuse_gaps(directory, network, fresh)
@@ -84,7 +83,7 @@ def open_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
         with quiet():
             tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
     except _DOES_NOT_FIT as error:
-        raise ModelError(f"the tokenizer in {directory} cannot be opened: {_one_line(error)}") from error
+        raise ModelError(f"the tokenizer in {directory} cannot be opened: {one_line(error)}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerBase) or not tokenizer.is_fast or tokenizer.pad_token_id is None:
         raise ModelError(f"the tokenizer in {directory} has no fast form or no padding token; use another model")
     return tokenizer
@@ -97,7 +96,7 @@ def save_network(directory: Path, network: PreTrainedModel, tokenizer: PreTraine
             network.save_pretrained(directory, max_shard_size="100GB")
             tokenizer.save_pretrained(directory)
     except SafetensorError as error:
-        raise ModelError(f"cannot write the weights: {_one_line(error)}; free the disk or its rights") from error
+        raise ModelError(f"cannot write the weights: {one_line(error)}; free the disk or its rights") from error
 
 
 @contextmanager
@@ -128,7 +127,3 @@ def _refuse_gaps(directory: Path, network: PreTrainedModel, fresh: frozenset[str
     gaps = sorted(name for name in fresh if name.startswith(inside) and "pooler" not in name)
     if gaps:
         raise ModelError(f"the weights in {directory} do not fit its config.json ({gaps[0]}); use a whole model")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

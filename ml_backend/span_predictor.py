@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
-import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ml_backend.answers import Answer, SpanAnswer
 from ml_backend.encoding import TextEncoder, Window, Windows, by_length
 from ml_backend.errors import BackendError, ModelError
-from ml_backend.manifest import Manifest
 from ml_backend.predictor import Row, fields_of
-from ml_backend.spans import Scores, SpanScores
+from ml_backend.runtime import Network
+from ml_backend.spans import SpanScores
 from ml_backend.text import Aligned, align, normalise
 
 LONGEST_ANSWER = 30
@@ -29,7 +27,7 @@ class SpanPredictor:
     def __init__(
         self,
         version: str,
-        network: PreTrainedModel,
+        network: Network,
         encoder: TextEncoder,
         model_input: Sequence[str],
         doc_stride: int,
@@ -41,20 +39,6 @@ class SpanPredictor:
         self._model_input = tuple(model_input)
         self._doc_stride = doc_stride
         self._longest_answer = longest_answer
-
-    @classmethod
-    def of_manifest(
-        cls, manifest: Manifest, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-    ) -> "SpanPredictor":
-        """The predictor of a model version of ours."""
-        return cls(
-            manifest.version,
-            network,
-            TextEncoder(tokenizer, network, manifest.max_length),
-            manifest.model_input,
-            manifest.doc_stride,
-            manifest.longest_answer,
-        )
 
     def predict(self, rows: Sequence[Row]) -> list[Answer]:
         """One SpanAnswer for each row, in their order."""
@@ -82,15 +66,13 @@ class SpanPredictor:
         todo = ((row, window) for row, windows in enumerate(read) for window in windows.windows)
         while chunk := list(islice(todo, WINDOWS_AT_A_TIME)):
             lengths = [len(window.tokens) for _, window in chunk]
-            for batch in by_length(lengths, ROWS_IN_A_PASS, TOKENS_IN_A_PASS):
+            for batch in by_length(lengths, 1 if self._network.alone else ROWS_IN_A_PASS, TOKENS_IN_A_PASS):
                 self._add(scores, [chunk[place] for place in batch])
         return scores
 
     def _add(self, scores: list[SpanScores], batch: list[tuple[int, Window]]) -> None:
-        with torch.inference_mode():
-            output = self._network(**self._encoder.tensors([window.tokens for _, window in batch]))
-        starts: Scores = output.start_logits.double().numpy()
-        ends: Scores = output.end_logits.double().numpy()
+        given = self._network.run(self._encoder.arrays([window.tokens for _, window in batch]))
+        starts, ends = (scores.astype(np.float64) for scores in given)
         if not (np.isfinite(starts).all() and np.isfinite(ends).all()):
             raise ModelError("the model's weights give no numbers; train it again with a lower learning_rate")
         for place, (row, window) in enumerate(batch):

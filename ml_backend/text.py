@@ -1,7 +1,8 @@
 """The one place that prepares text for a model: what training, serving and evaluation all read."""
 
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import emoji
@@ -9,6 +10,8 @@ import emoji
 # One character of the result, and the piece original[start:end] that it stands for.
 Piece = tuple[str, int, int]
 
+# Text that needs no more than single spaces: no emoji, nothing invisible, nothing that could be composed.
+_PLAIN = re.compile(r"[\t\n\r -~\u00a0-\u00a8\u00aa-\u00ac\u00af-\u024f\u2013\u2014\u2018\u2019\u201c\u201d\u2026]*")
 _JOINERS = "\u200c\u200d"
 _VARIATION_SELECTORS = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 
@@ -18,8 +21,8 @@ class Aligned:
     """Normalised text that knows where each of its characters came from."""
 
     text: str
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
+    starts: Sequence[int]
+    ends: Sequence[int]
 
     def original(self, start: int, end: int) -> tuple[int, int]:
         """The range of the original that text[start:end] stands for; the range given must not be empty."""
@@ -28,13 +31,15 @@ class Aligned:
 
 def normalise(text: str) -> str:
     """The text as models read it: NFC, emoji in words, nothing invisible, single spaces."""
-    if text.isascii() and text.isprintable():
+    if _PLAIN.fullmatch(text):
         return " ".join(text.split())
     return align(text).text
 
 
 def align(text: str) -> Aligned:
     """What `normalise` gives, with a way back to the characters of the original."""
+    if _PLAIN.fullmatch(text) and " ".join(text.split()) == text:
+        return Aligned(text, range(len(text)), range(1, len(text) + 1))
     pieces = list(_visible(list(_spelled_out(text))))
     if not unicodedata.is_normalized("NFC", "".join(char for char, _, _ in pieces)):
         pieces = list(_composed(pieces))

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from ml_backend.encoding import TextEncoder, Tokens, Window, Windows
 from ml_backend.errors import BackendError
 from ml_backend.text import Aligned, align, normalise
+from ml_backend.torch_runtime import batch_of
 from ml_backend.training.data import TrainingData
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
@@ -62,7 +63,7 @@ class LabelExamples:
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
         """The cross entropy of the labels."""
-        logits = network(**self.encoder.tensors([self.tokens[place] for place in places])).logits
+        logits = network(**batch_of(self.encoder, [self.tokens[place] for place in places])).logits
         return functional.cross_entropy(logits, self.labels[list(places)], weight=self.weights, reduction="sum")
 
 
@@ -102,7 +103,7 @@ class SpanExamples:
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
         """The mean cross entropy of start and end among the passage's tokens, where the predictor looks."""
         batch = [self.spans[place] for place in places]
-        output = network(**self.encoder.tensors([one.window.tokens for one in batch]))
+        output = network(**batch_of(self.encoder, [one.window.tokens for one in batch]))
         outside = torch.ones(output.start_logits.shape, dtype=torch.bool)
         for row, one in enumerate(batch):
             outside[row, one.window.place : one.window.place + one.window.size] = False

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens
 from ml_backend.errors import ModelError
+from ml_backend.torch_runtime import batch_of
 from ml_backend.training.feature_cache import FeatureCache, Features
 from ml_backend.training.progress import Watch
 from ml_backend.training.start import fingerprint_parts, output_layer
@@ -58,7 +59,7 @@ class FrozenNetwork:
         hook = output_layer(self._network).register_forward_pre_hook(look)
         try:
             with torch.inference_mode():
-                self._network(**self._encoder.tensors(batch))
+                self._network(**batch_of(self._encoder, batch))
         finally:
             hook.remove()
         if len(seen) != 1 or len(seen[0]) != len(batch):

@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 from ml_backend.answers import LabelAnswer
 from ml_backend.encoding import TextEncoder
 from ml_backend.evaluation import headline, label_metrics
-from ml_backend.label_predictor import softmax
 from ml_backend.spans import Scores
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import texts_of
@@ -83,6 +82,12 @@ def put_into(network: PreTrainedModel, weights: Scores, biases: Scores) -> None:
 
 def _points(data: TrainingData, weights: Scores, biases: Scores, features: Features) -> float:
     names = data.spec.label_names
-    shares = softmax(features @ weights.T + biases)
+    shares = _softmax(features @ weights.T + biases)
     answers = [LabelAnswer(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in shares]
     return headline(label_metrics(data.held_out, answers, names))[1]
+
+
+def _softmax(logits: Scores) -> Scores:
+    weights: Scores = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: Scores = weights / weights.sum(axis=-1, keepdims=True)
+    return shares

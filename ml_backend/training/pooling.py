@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens
 from ml_backend.spans import Scores
+from ml_backend.torch_runtime import batch_of
 
 # The layer adds the first token's own state to what was gathered; this makes the gathered count that much more.
 GATHERED_OVER_OWN = 100.0
@@ -107,7 +108,7 @@ def _deepest_that_tells_apart(
     states: list[list[Scores]] = []
     for pair in pairs:
         with torch.inference_mode():
-            output = network.base_model(**encoder.tensors([pair]), output_hidden_states=True)
+            output = network.base_model(**batch_of(encoder, [pair]), output_hidden_states=True)
         states.append([state[0].double().numpy() for state in output.hidden_states])
     looks = [_look([of_row[depth] for of_row in states], pairs) for depth in range(1, len(_layers(network)) + 1)]
     best = max(share for _, share in looks)

@@ -1,31 +1,35 @@
 """Training a model version, from a pack's rows to files on disk."""
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-
-from transformers import PreTrainedModel
 
 from ml_backend.artefact import write_version
 from ml_backend.checkpoint import EMBEDDED
 from ml_backend.encoding import TextEncoder
 from ml_backend.evaluation import Metrics, evaluate
 from ml_backend.label_predictor import LabelPredictor
-from ml_backend.manifest import Manifest
+from ml_backend.manifest import ONNX, Manifest
 from ml_backend.network import save_network
 from ml_backend.predictor import Predictor
+from ml_backend.runtime import Network
 from ml_backend.span_predictor import LONGEST_ANSWER, SpanPredictor
+from ml_backend.torch_runtime import TorchNetwork, text_encoder
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, SpanExamples, texts_of
 from ml_backend.training.full import fine_tune
 from ml_backend.training.head import fit_label_head
+from ml_backend.training.parity import measure
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling, can_pool
 from ml_backend.training.progress import Progress, Watch
 from ml_backend.training.reproducible import reproducible
+from ml_backend.training.servable import Exporting, Servable, make_servable
 from ml_backend.training.span_head import fit_span_head
 from ml_backend.training.start import Start, start_from
 from templates import Pack, SeedRow
@@ -76,38 +80,54 @@ def train(
     watch.check()
     with reproducible(chosen.seed):
         start = start_from(pack, parent)
-        metrics = _fit(start, data, chosen, cache or models_root / CACHE, watch)
-    watch.check()
-    content = _content(start, data, chosen, metrics, clock())
-    directory, manifest = write_version(
-        models_root, content, lambda folder: save_network(folder, start.network, start.tokenizer)
-    )
+        encoder = text_encoder(start.tokenizer, start.network, pack.spec.model.max_length)
+        epoch = _fit(start, encoder, data, chosen, cache or models_root / CACHE, watch)
+    with TemporaryDirectory(prefix="outfox-export-") as folder:
+        served = _servable(start, encoder, data, Path(folder), watch)
+        watch.check()
+        figures = {"metrics": {**served.metrics, **epoch}, "serving": served.record.model_dump()}
+        content = {**_content(start, data, chosen, clock()), **figures}
+        directory, manifest = write_version(models_root, content, lambda draft: _save(draft, start, served))
     return Trained(directory, manifest, manifest.metrics, time.perf_counter() - started)
 
 
-def _fit(start: Start, data: TrainingData, settings: TrainingSettings, cache: Path, watch: Watch) -> Metrics:
+def _fit(
+    start: Start, encoder: TextEncoder, data: TrainingData, settings: TrainingSettings, cache: Path, watch: Watch
+) -> dict[str, Any]:
+    """Trains the network; which epoch was kept, where there were epochs."""
     spec, network = data.spec, start.network
-    encoder = TextEncoder(start.tokenizer, network, spec.model.max_length)
     if start.untrained and spec.kind == "classification" and can_pool(network):
         _pool(start, data, settings, encoder)
 
-    predictor = _predictor(network, encoder, spec)
-
-    def measure() -> Metrics:
-        return evaluate(predictor, data.held_out, spec)
-
     if settings.mode == "full":
+        predictor = _predictor(TorchNetwork(network, spec.kind), encoder, spec)
         examples = (
             SpanExamples.of(data, encoder, spec.model.doc_stride)
             if spec.kind == "qa"
             else LabelExamples.of(data, encoder, class_weights=settings.class_weights)
         )
-        return fine_tune(network, examples, settings, measure, watch)
+        best = fine_tune(network, examples, settings, lambda: evaluate(predictor, data.held_out, spec), watch)
+        return {"epoch": best["epoch"]}
     if spec.kind == "qa":
         fit_span_head(network, encoder, data, spec.model.doc_stride, cache, watch)
     else:
         fit_label_head(network, encoder, data, settings, cache, watch)
-    return measure()
+    return {}
+
+
+def _servable(start: Start, encoder: TextEncoder, data: TrainingData, folder: Path, watch: Watch) -> Servable:
+    def predictor(network: Network, reading: TextEncoder) -> Predictor:
+        return _predictor(network, reading, data.spec)
+
+    itself = predictor(TorchNetwork(start.network, data.spec.kind), encoder)
+    reference = measure(itself, data, watch, "measuring")
+    return make_servable(Exporting(start, encoder, data, predictor, folder, watch), reference)
+
+
+def _save(draft: Path, start: Start, served: Servable) -> None:
+    save_network(draft, start.network, start.tokenizer)
+    if served.file:
+        shutil.copyfile(served.file, draft / ONNX)
 
 
 def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder: TextEncoder) -> None:
@@ -120,15 +140,13 @@ def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder:
         add_pair_pooling(start.network, encoder, texts_of(data.train, data.spec, encoder))
 
 
-def _predictor(network: PreTrainedModel, encoder: TextEncoder, spec: TaskSpec) -> Predictor:
+def _predictor(network: Network, encoder: TextEncoder, spec: TaskSpec) -> Predictor:
     if spec.kind == "qa":
         return SpanPredictor("in training", network, encoder, spec.model_input, spec.model.doc_stride)
     return LabelPredictor("in training", network, encoder, spec.label_names, spec.model_input)
 
 
-def _content(
-    start: Start, data: TrainingData, settings: TrainingSettings, metrics: Metrics, now: datetime
-) -> dict[str, Any]:
+def _content(start: Start, data: TrainingData, settings: TrainingSettings, now: datetime) -> dict[str, Any]:
     spec = data.spec
     return {
         "format": 1,
@@ -145,7 +163,6 @@ def _content(
         "base_sha256": start.base_sha256,
         "training": settings.model_dump(mode="json"),
         **{part: record.model_dump() for part, record in data.records().items()},
-        "metrics": dict(metrics),
         "code_version": installed_version("outfox"),
         "created_at": now.astimezone(UTC).isoformat(),
     }

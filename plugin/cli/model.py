@@ -1,4 +1,4 @@
-"""`outfox model`: train a task's model, ask it, measure it."""
+"""`outfox model`: train a task's model, ask it, measure it, let it answer."""
 
 import json
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import click
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.cli.progress import ProgressBar
+from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from templates import Pack, TaskSpec
@@ -17,10 +18,18 @@ from templates.rows import read_seed
 
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
 
+RUNTIME = click.option(
+    "--runtime",
+    type=click.Choice(["auto", "onnx", "torch"]),
+    default="auto",
+    show_default=True,
+    help="What runs the model; auto: ONNX Runtime where the version has it.",
+)
 
-@click.group()
+
+@click.group(commands=[rotate, rollback, pins, verify, publish])
 def model() -> None:
-    """Train, ask and measure the models in the loop."""
+    """Train, ask and measure the models in the loop, and choose those that answer."""
 
 
 @model.command()
@@ -58,8 +67,11 @@ def train(
             progress=progress,
         )
     data = {"version": trained.manifest.version, "folder": str(trained.directory), "metrics": trained.metrics}
-    text = f"{trained.manifest.version} in {trained.seconds:.0f} s: {_figures(trained.metrics)}\n{trained.directory}"
-    show({**data, "seconds": round(trained.seconds, 1)}, text)
+    serving = trained.manifest.serving
+    figures = f"{_figures(trained.metrics)} ({_serves(trained.manifest)})"
+    text = f"{trained.manifest.version} in {trained.seconds:.0f} s: {figures}\n{trained.directory}"
+    more = {"serving": serving.model_dump() if serving else None, "seconds": round(trained.seconds, 1)}
+    show({**data, **more}, text)
 
 
 @model.command()
@@ -68,10 +80,17 @@ def train(
 @click.option("--rows", type=click.File("rb"), help="Read rows from a JSONL file; - for standard input.")
 @click.option("--target", help="The right answer; the verdict is then told too.")
 @VERSION
+@RUNTIME
 @json_option
 @click.pass_obj
 def predict(
-    settings: Settings, pack: Pack, fields: tuple[str, ...], rows: Any, target: str | None, version: str | None
+    settings: Settings,
+    pack: Pack,
+    fields: tuple[str, ...],
+    rows: Any,
+    target: str | None,
+    version: str | None,
+    runtime: str,
 ) -> None:
     """Ask a model, for example: outfox model predict sentiment text="What a day." --target negative."""
     from datetime import UTC, datetime
@@ -81,7 +100,7 @@ def predict(
     from ml_backend.verdict import judge
 
     asked = _asked(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
-    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version))
+    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version), runtime)
     answers = predictor.predict(asked)
     now = datetime.now(UTC)
     found: list[dict[str, Any]] = []
@@ -97,15 +116,16 @@ def predict(
 @click.argument("pack", type=PACK)
 @click.option("--rows", type=click.Path(path_type=Path), help="Measure on this JSONL file; default: the held-out seed.")
 @VERSION
+@RUNTIME
 @json_option
 @click.pass_obj
-def evaluate(settings: Settings, pack: Pack, rows: Path | None, version: str | None) -> None:
+def evaluate(settings: Settings, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
     """Measure a model version on rows with known answers."""
     from ml_backend.artefact import version_folder
     from ml_backend.evaluation import evaluate as measure
     from ml_backend.predictor import load_predictor
 
-    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version))
+    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version), runtime)
     measured = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
     metrics = measure(predictor, measured, pack.spec)
     show({"version": predictor.version, "rows": len(measured), **metrics}, f"{predictor.version}: {_figures(metrics)}")
@@ -120,9 +140,10 @@ def list_models(settings: Settings, task: str | None) -> None:
     from ml_backend.artefact import list_versions
 
     found = list_versions(settings.models_path, task)
-    columns = ("task", "version", "mode", "parent", "trained", "figures")
+    columns = ("task", "version", "mode", "serves", "parent", "trained", "figures")
     rows = [
-        (one.task, one.version, one.mode, one.parent or "", one.created_at[:19], _figures(one.metrics)) for one in found
+        (one.task, one.version, one.mode, _serves(one), one.parent or "", one.created_at[:19], _figures(one.metrics))
+        for one in found
     ]
     text = table(columns, rows) if rows else "no model yet; `outfox model train sentiment` makes one"
     show([dict(zip(columns, row, strict=True)) for row in rows], text)
@@ -162,6 +183,11 @@ def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str
 def _more(verdict: Any) -> dict[str, Any]:
     more = {"probabilities": dict(verdict.shown.probabilities)} if verdict.shown.probabilities else {}
     return more if verdict.fooled is None else {**more, "fooled": verdict.fooled}
+
+
+def _serves(manifest: Any) -> str:
+    serving = manifest.serving
+    return f"{serving.runtime} {serving.precision}" if serving else "torch fp32"
 
 
 def _figures(metrics: Mapping[str, Any]) -> str:

@@ -20,10 +20,10 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from ml_backend.checkpoint import open_checkpoint
-from ml_backend.encoding import TextEncoder
 from ml_backend.evaluation import Metrics
 from ml_backend.network import open_network, open_tokenizer, quiet
 from ml_backend.text import normalise
+from ml_backend.torch_runtime import text_encoder
 from ml_backend.training import train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples
@@ -51,7 +51,7 @@ def ours(pack: Pack, directory: Path, data: TrainingData) -> float:
 
     started = time.perf_counter()
     with reproducible(settings.seed):
-        encoder = TextEncoder(tokenizer, network, MAX_LENGTH)
+        encoder = text_encoder(tokenizer, network, MAX_LENGTH)
         examples = LabelExamples.of(data, encoder, class_weights=True)
         fine_tune(network, examples, settings, no_measuring, Watch(None, None))
     return time.perf_counter() - started

@@ -45,7 +45,7 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_pack(tiny_base: Path) -> MakePack:
     """Makes a built-in pack over another base model, the tiny one by default."""
 

@@ -14,6 +14,7 @@ from ml_backend.errors import ModelError
 from ml_backend.network import open_network, open_tokenizer
 from ml_backend.predictor import load_predictor
 from ml_backend.text import normalise
+from ml_backend.torch_runtime import batch_of, text_encoder
 from ml_backend.training import feature_cache, head, span_head, train
 from ml_backend.training.feature_cache import FeatureCache
 from ml_backend.training.features import FrozenNetwork
@@ -58,7 +59,7 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
     expected = np.sort(chosen.predict_proba(features[0]), axis=0)
 
     inputs = [row.fields for row in rows if row.split == "train"]
-    answers = load_predictor(trained.directory).predict(inputs)
+    answers = load_predictor(trained.directory, "torch").predict(inputs)
     said = [list(answer.probabilities.values()) for answer in answers if isinstance(answer, LabelAnswer)]
     # Training sorts its rows; sorted columns compare without knowing how.
     assert np.sort(np.array(said), axis=0) == pytest.approx(expected, abs=2e-4)
@@ -177,7 +178,7 @@ def test_the_cache_holds_plain_numbers_only(tmp_path: Path) -> None:
 
 def test_what_is_said_of_a_text_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
     network = open_network(embedded_encoder(), "classification", ["a", "b"]).network
-    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 64)
+    encoder = text_encoder(open_tokenizer(embedded_encoder()), network, 64)
     texts = encoder.texts([(f"Row {number} was " + "really " * (number % 6) + "fine.",) for number in range(24)])
     said = []
     for name, parts in (("alone", [[text] for text in texts]), ("together", [texts])):
@@ -191,15 +192,15 @@ def test_what_is_said_of_a_text_does_not_depend_on_its_neighbours(tmp_path: Path
 
 def pooled(network: Any, encoder: TextEncoder, *texts: str) -> Any:
     with torch.inference_mode():
-        return network.base_model(**encoder.tensors(encoder.texts([texts]))).pooler_output[0]
+        return network.base_model(**batch_of(encoder, encoder.texts([texts]))).pooler_output[0]
 
 
 def test_mean_pooling_shows_the_output_layer_the_mean_of_the_token_states() -> None:
     network = open_network(embedded_encoder(), "classification", ["a", "b"]).network
-    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 64)
+    encoder = text_encoder(open_tokenizer(embedded_encoder()), network, 64)
     text = "The soup tastes like home."
     with torch.inference_mode():
-        mean = network.base_model(**encoder.tensors(encoder.texts([(text,)]))).last_hidden_state[0].mean(0)
+        mean = network.base_model(**batch_of(encoder, encoder.texts([(text,)]))).last_hidden_state[0].mean(0)
     add_mean_pooling(network)
     expected = torch.tanh(0.1 * torch.nn.functional.layer_norm(mean, mean.shape))
     assert torch.cosine_similarity(pooled(network, encoder, text), expected, dim=0) > 0.99
@@ -208,7 +209,7 @@ def test_mean_pooling_shows_the_output_layer_the_mean_of_the_token_states() -> N
 def test_pair_pooling_shows_each_text_in_a_half_of_its_own() -> None:
     pack = find_pack("nli")
     network = open_network(embedded_encoder(), "classification", pack.spec.label_names).network
-    encoder = TextEncoder(open_tokenizer(embedded_encoder()), network, 128)
+    encoder = text_encoder(open_tokenizer(embedded_encoder()), network, 128)
     rows = [(row.fields["premise"], row.fields["hypothesis"]) for row in pack.seed[:40]]
     add_pair_pooling(network, encoder, encoder.texts(rows))
     assert network.config.num_hidden_layers < 7, "layers that mix the texts are dropped"
@@ -217,7 +218,7 @@ def test_pair_pooling_shows_each_text_in_a_half_of_its_own() -> None:
     agreement = []
     for row, one in zip(rows, tokens, strict=False):
         with torch.inference_mode():
-            states = network.base_model(**encoder.tensors([one]), output_hidden_states=True).hidden_states[-2][0]
+            states = network.base_model(**batch_of(encoder, [one]), output_hidden_states=True).hidden_states[-2][0]
         second = torch.tensor(one.type_ids) == 1
         half = network.config.hidden_size // 2
         turn = bert.encoder.layer[-1].attention.self.value.weight.detach()[:half]

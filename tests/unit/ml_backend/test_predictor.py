@@ -11,11 +11,11 @@ from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClas
 
 from ml_backend import label_predictor, span_predictor
 from ml_backend.answers import LabelAnswer, SpanAnswer
-from ml_backend.encoding import TextEncoder
 from ml_backend.errors import BackendError, ModelError
 from ml_backend.network import open_network, open_tokenizer
 from ml_backend.predictor import Predictor, open_checkpoint_predictor
 from ml_backend.text import normalise
+from ml_backend.torch_runtime import text_encoder
 from tests.unit.ml_backend.conftest import MakePack
 
 Save = Callable[..., Path]
@@ -121,14 +121,14 @@ def test_two_texts_that_are_too_long_are_cut_as_transformers_does(tiny_base: Pat
     tokenizer = open_tokenizer(tiny_base)
     pair = ("cat " * lengths[0], "dog " * lengths[1])
     expected = tokenizer(*pair, truncation="longest_first", max_length=64)
-    (tokens,) = TextEncoder(tokenizer, open_network(tiny_base, "qa").network, 64).texts([pair])
+    (tokens,) = text_encoder(tokenizer, open_network(tiny_base, "qa").network, 64).texts([pair])
     assert (tokens.ids, tokens.type_ids) == (expected["input_ids"], expected["token_type_ids"])
 
 
 def test_one_text_that_is_too_long_loses_its_end(tiny_base: Path) -> None:
     tokenizer = open_tokenizer(tiny_base)
     text = " ".join(f"word {number}" for number in range(99))
-    (tokens,) = TextEncoder(tokenizer, open_network(tiny_base, "qa").network, 64).texts([(text,)])
+    (tokens,) = text_encoder(tokenizer, open_network(tiny_base, "qa").network, 64).texts([(text,)])
     assert tokens.ids == tokenizer(text, truncation=True, max_length=64)["input_ids"]
 
 

@@ -1,3 +1,4 @@
+import re
 import unicodedata
 
 import pytest
@@ -10,6 +11,13 @@ from ml_backend.text import align, normalise
 texts = st.text(
     st.one_of(
         st.characters(), st.sampled_from("a 1#é\u200d\ufe0f\u20e3👩👍🏽🇺🇸❤e\u0301\u0323\u1100\u1161\u11a8\u200b\n")
+    )
+)
+
+
+plain_texts = st.text(
+    st.one_of(
+        st.characters(max_codepoint=0x24F), st.sampled_from(" \n\t\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u2026")
     )
 )
 
@@ -72,3 +80,13 @@ def test_a_piece_of_normal_text_leads_back_to_the_original(passage: str, piece: 
     begin = aligned.text.index(piece)
     start, end = aligned.original(begin, begin + len(piece))
     assert passage[start:end] == original
+
+
+@given(plain_texts)
+def test_the_short_way_for_plain_text_gives_what_the_long_one_does(text: str) -> None:
+    short = normalise(text), align(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ml_backend.text._PLAIN", re.compile("(?!)"))
+        long = align(text)
+    assert short[0] == short[1].text == long.text
+    assert (list(short[1].starts), list(short[1].ends)) == (list(long.starts), list(long.ends))

@@ -1,0 +1,205 @@
+"""What training exports to serve a version, and what it does when an export is not as good."""
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModel, DebertaV2Config, DistilBertConfig, RobertaConfig
+
+from ml_backend.artefact import verify
+from ml_backend.errors import ModelError, TrainingCancelled
+from ml_backend.evaluation import evaluate
+from ml_backend.predictor import load_predictor
+from ml_backend.training import Trained, servable, train
+from ml_backend.training.data import TrainingData
+from ml_backend.training.export import export_fp32
+from ml_backend.training.parity import agreement, measure
+from ml_backend.training.progress import Watch
+from templates import SeedRow
+from tests.unit.ml_backend.conftest import MakePack, Seen, nli_rows, qa_rows, quick, sentiment_rows, visible
+
+ROWS: dict[str, list[SeedRow]] = {"sentiment": sentiment_rows(12, 8), "nli": nli_rows(12), "qa": qa_rows(12, 8)}
+Limits = Callable[..., None]
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """Sets how far the forms of a network must agree with it, in points."""
+
+    def limits(*, int8: float, fp32: float = 99.9, lost: float = 100.0) -> None:
+        monkeypatch.setattr(servable, "LEAST_AGREEMENT", {"int8": int8, "fp32": fp32})
+        monkeypatch.setattr(servable, "MOST_LOST", lost)
+
+    return limits
+
+
+def trained(make_pack: MakePack, folder: Path, task: str = "sentiment", **more: Any) -> Trained:
+    return train(make_pack(task), folder, rows=ROWS[task], settings=quick(), **more)
+
+
+@pytest.mark.parametrize(("precision", "least"), [("int8", 0.0), ("fp32", 101.0)])
+@pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
+def test_the_record_of_what_serves_is_what_the_stored_files_do(
+    make_pack: MakePack, tmp_path: Path, limits: Limits, task: str, precision: str, least: float
+) -> None:
+    limits(int8=least)
+    made = trained(make_pack, tmp_path, task)
+    serving = verify(made.directory).serving
+    assert serving is not None
+    assert (serving.runtime, serving.precision) == ("onnx", precision)
+    spec = make_pack(task).spec
+    data = TrainingData.of(ROWS[task], spec)
+    served, reference = (
+        measure(load_predictor(made.directory, runtime), data, Watch(None, None), "") for runtime in ("onnx", "torch")
+    )
+    assert serving.agreement == agreement(reference, served, data)
+    assert (serving.rows, serving.headline, serving.torch_headline) == (
+        len(data.held_out),
+        served.headline,
+        reference.headline,
+    )
+    told = {name: value for name, value in made.metrics.items() if name != "epoch"}
+    assert told == evaluate(load_predictor(made.directory), data.held_out, spec), "figures are those of what serves"
+
+
+def test_int8_is_taken_when_it_agrees(make_pack: MakePack, tmp_path: Path, limits: Limits) -> None:
+    limits(int8=0.0)
+    made = trained(make_pack, tmp_path)
+    assert made.manifest.serving is not None
+    assert made.manifest.serving.why is None
+    assert (made.directory / "model.onnx").stat().st_size < (made.directory / "model.safetensors").stat().st_size / 2
+    assert "ONNX Runtime in int8, which agrees" in (made.directory / "README.md").read_text(encoding="utf-8")
+
+
+def test_int8_that_disagrees_gives_way_to_fp32_and_it_is_said_why(
+    make_pack: MakePack, tmp_path: Path, limits: Limits
+) -> None:
+    limits(int8=101.0)
+    made = trained(make_pack, tmp_path)
+    assert made.manifest.serving is not None
+    assert made.manifest.serving.precision == "fp32"
+    assert "int8 agrees with PyTorch on" in str(made.manifest.serving.why)
+    assert "not int8, because" in (made.directory / "README.md").read_text(encoding="utf-8")
+
+
+def test_int8_that_loses_points_gives_way_even_when_it_agrees(
+    make_pack: MakePack, tmp_path: Path, limits: Limits
+) -> None:
+    limits(int8=0.0, lost=-101.0)
+    made = trained(make_pack, tmp_path)
+    assert made.manifest.serving is not None
+    assert made.manifest.serving.runtime == "torch", "the limit is the same for both"
+    assert "int8 falls from" in str(made.manifest.serving.why)
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    raise RuntimeError("operator aten::strange is not\nsupported")
+
+
+def test_a_network_that_cannot_be_exported_is_trained_all_the_same_and_served_by_torch(
+    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(torch.onnx, "export", refuse)
+    made = trained(make_pack, tmp_path)
+    serving = made.manifest.serving
+    assert serving is not None
+    assert (serving.runtime, serving.precision, serving.agreement) == ("torch", "fp32", 100.0)
+    assert serving.headline == serving.torch_headline
+    assert "aten::strange is not supported" in str(serving.why)
+    assert "aten::strange" in caplog.text
+    assert "PyTorch, because" in (made.directory / "README.md").read_text(encoding="utf-8")
+    assert not (made.directory / "model.onnx").exists()
+    assert len(load_predictor(made.directory).predict([{"text": "x"}])) == 1
+    with pytest.raises(ModelError, match=r"aten::strange.*use runtime auto"):
+        load_predictor(made.directory, "onnx")
+
+
+def test_an_export_that_runs_but_says_something_else_is_not_served(
+    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(network: Any, *more: Any) -> None:
+        with torch.no_grad():
+            network.classifier.weight.neg_()
+            export_fp32(network, *more)
+            network.classifier.weight.neg_()
+
+    monkeypatch.setattr(servable, "export_fp32", wrong)
+    made = trained(make_pack, tmp_path)
+    assert made.manifest.serving is not None
+    assert made.manifest.serving.runtime == "torch"
+    assert "fp32 agrees with PyTorch on" in str(made.manifest.serving.why)
+
+
+def test_no_path_of_the_machine_is_in_a_reason(
+    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(network: Any, encoder: Any, kind: Any, path: Path) -> None:
+        path.write_bytes(b"torn")
+
+    monkeypatch.setattr(servable, "export_fp32", torn)
+    made = trained(make_pack, tmp_path)
+    assert made.manifest.serving is not None
+    assert "not a whole ONNX file" in str(made.manifest.serving.why)
+    assert "/tmp" not in str(made.manifest.serving.why)
+
+
+def test_training_leaves_the_log_and_the_terminal_as_they_were(
+    make_pack: MakePack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers), list(root.filters), root.level
+    trained(make_pack, tmp_path)
+    assert (root.handlers, root.filters, root.level) == before
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("stage", ["measuring", "checking int8", "checking fp32"])
+def test_a_training_that_is_cancelled_while_it_checks_writes_nothing(
+    make_pack: MakePack, tmp_path: Path, limits: Limits, stage: str
+) -> None:
+    limits(int8=101.0)
+    seen = Seen()
+    with pytest.raises(TrainingCancelled):
+        trained(make_pack, tmp_path, progress=seen, cancel=lambda: stage in seen.stages)
+    assert visible(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "roberta", "deberta"])
+def test_encoders_of_other_kinds_are_exported_too(
+    make_pack: MakePack, tiny_base: Path, tmp_path: Path, limits: Limits, kind: str
+) -> None:
+    limits(int8=101.0)
+    base = other_base(kind, tiny_base, tmp_path / kind)
+    made = train(make_pack("sentiment", base=base), tmp_path / "models", rows=ROWS["sentiment"], settings=quick())
+    assert made.manifest.serving is not None
+    assert (made.manifest.serving.runtime, made.manifest.serving.agreement) == ("onnx", 100.0)
+    served, reference = (load_predictor(made.directory, runtime) for runtime in ("onnx", "torch"))
+    rows = [{"text": "One " + "and another " * number} for number in range(40)]
+    for ours, theirs in zip(served.predict(rows), reference.predict(rows), strict=True):
+        assert ours.confidence == pytest.approx(theirs.confidence, abs=1e-4)
+
+
+def other_base(kind: str, tiny_base: Path, directory: Path) -> Path:
+    """A tiny network of another kind, whose tokenizer gives no types."""
+    sizes = {"vocab_size": 30_522, "max_position_embeddings": 140, "pad_token_id": 0}
+    bert = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    own: dict[str, tuple[Any, dict[str, Any]]] = {
+        "distilbert": (DistilBertConfig, {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}),
+        "roberta": (RobertaConfig, bert),
+        "deberta": (DebertaV2Config, {**bert, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+    }
+    config, more = own[kind]
+    auto: Any = AutoModel
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        auto.from_config(config(**sizes, **more)).save_pretrained(directory)
+    shutil.copyfile(tiny_base / "tokenizer.json", directory / "tokenizer.json")
+    settings = json.loads((tiny_base / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    return directory
