@@ -67,7 +67,7 @@ def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -
             attempts.append(known.attempt(tried))
         except _Unregistered as error:
             unknown.add((tried.verdict.task, str(error)))
-            refused[tried.verdict.id] = f"version {error} of {tried.verdict.task} is not registered"
+            refused[tried.verdict.id] = f"version {str(error)[:40]!a} of {tried.verdict.task} is not registered"
         except _Wrong as error:
             refused[tried.verdict.id] = str(error)
     stored = _added(session, attempts)

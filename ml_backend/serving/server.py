@@ -1,174 +1,20 @@
-"""Runs a backend under gunicorn: worker processes with threads, each with models of its own, ended with grace."""
+"""The ML backend's processes, each with models of its own."""
 
-import logging
-import os
-import select
-import shutil
-import signal
 import socket
-import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gunicorn.app.base import BaseApplication
-from gunicorn.arbiter import Arbiter
-from gunicorn.glogging import Logger
-from gunicorn.workers.gthread import ThreadWorker
-
-from ml_backend.errors import BackendError
 from ml_backend.serving.backend import Backend, Plan
-from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
+from ml_backend.serving.processes import Workers, serve_processes
 
+NAME = "outfox-backend"
 # Threads beyond those at the models and in line, so that a full backend can still say that it is full.
 SPARE_THREADS = 8
-# Of the time for a graceful end, what is kept for handing on the last tries.
-SECONDS_FOR_THE_SINK = 5
-SECONDS_TO_START = 300
-BACKLOG = 512
-MILLISECONDS_TO_LINGER = 100
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a backend listens; port 0 is any free one."""
-
-    host: str = "127.0.0.1"
-    port: int = 9090
-
-    def listen(self) -> socket.socket:
-        """A socket that listens there."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((self.host, self.port))
-        except OSError as error:
-            listening.close()
-            text = f"cannot listen on {self.host} port {self.port}: {error.strerror}"
-            raise BackendError(f"{text}; choose another with --host and --port") from error
-        listening.listen(BACKLOG)
-        return listening
 
 
 def serve(plan: Plan, listening: socket.socket, *, workers: int = 1, grace: int = 30) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes what it has in `grace` seconds; a second SIGINT ends it at once.
+    """Serves until SIGTERM or SIGINT, then finishes what it has in `grace` seconds; it ends the process."""
 
-    It ends the process: workers are copies of it, and none of them may come back to whoever called this.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="outfox-backend-", dir=_in_memory()))
-    host, port = listening.getsockname()[:2]
-    _log.info("serving", extra={"data": {"at": f"{host}:{port}", "tasks": list(plan.packs), "workers": workers}})
-    _Application(plan, listening.detach(), folder, workers, grace).run()
+    def begin(shared: Path) -> Backend:
+        return Backend(plan, shared if workers > 1 else None)
 
-
-class _Application(BaseApplication):  # type: ignore[misc]
-    """What gunicorn asks for; `folder` is the processes' own and ends with them."""
-
-    def __init__(self, plan: Plan, descriptor: int, folder: Path, workers: int, grace: int) -> None:
-        self._plan = plan
-        self._notes = folder / "notes"
-        self._figures = folder / "figures"
-        self._folder = folder
-        self._backend: Backend | None = None
-        self._settings: dict[str, Any] = {
-            "bind": f"fd://{descriptor}",
-            "workers": workers,
-            "worker_class": _OurWorker,
-            "threads": plan.at_once + plan.room + SPARE_THREADS,
-            "timeout": SECONDS_TO_START,
-            "graceful_timeout": grace,
-            "keepalive": 30,
-            "worker_tmp_dir": str(folder),
-            "errorlog": None,
-            "loglevel": "warning",
-            "logger_class": _OurLogger,
-            "control_socket_disable": True,
-            "proc_name": "outfox-ml-backend",
-            "post_worker_init": self._worker_began,
-            "worker_exit": self._worker_ends,
-            "child_exit": self._worker_ended,
-            "on_exit": self._all_ended,
-        }
-        super().__init__()
-
-    def load_config(self) -> None:
-        """Everything comes from here; no file is looked for."""
-        for name, value in self._settings.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Any:
-        """The application; called in every worker after it has begun, so that each loads its own models."""
-        self._backend = Backend(self._plan, self._notes if self.cfg.workers > 1 else None)
-        return self._backend.app
-
-    def run(self) -> None:
-        """Runs until it is told to stop."""
-        self._notes.mkdir()
-        self._figures.mkdir()
-        os.environ[SHARED_FOLDER] = str(self._figures)
-        _OurArbiter(self).run()
-
-    def _worker_began(self, worker: Any) -> None:
-        # Ctrl-C reaches the whole process group; it is for the master to say what happens then.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # The master kills whoever is not done when the time is over, so that requests may not use all of it.
-        worker.cfg.set("graceful_timeout", max(1, self.cfg.graceful_timeout - SECONDS_FOR_THE_SINK - 1))
-
-    def _worker_ends(self, _server: Any, _worker: Any) -> None:
-        if self._backend is not None:
-            self._backend.close(SECONDS_FOR_THE_SINK - 1)
-
-    def _worker_ended(self, _server: Any, worker: Any) -> None:
-        forget_process(worker.pid)
-
-    def _all_ended(self, _server: Any) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class _OurArbiter(Arbiter):  # type: ignore[misc]
-    def handle_int(self) -> None:
-        """Ctrl-C is as graceful as SIGTERM."""
-        self.handle_term()
-
-
-class _OurWorker(ThreadWorker):  # type: ignore[misc]
-    """Threads that wait a moment for a connection's next request before they give the connection back.
-
-    Handing it to the main thread and from there to another takes longer than all of our own work. Nobody is kept
-    waiting by it, for it is only done while there is a thread for every connection.
-    """
-
-    def handle(self, conn: Any) -> Any:
-        """Handles a connection's requests for as long as they follow each other."""
-        kept = super().handle(conn)
-        while kept is True and self.alive and self.nr_conns <= self.cfg.threads and self._next_comes(conn):
-            kept = super().handle(conn)
-        return kept
-
-    def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
-        """At the end it closes the door too: whoever comes then is refused at once instead of left waiting."""
-        super().set_accept_enabled(enabled)
-        if not self.alive:
-            for listening in self.sockets:
-                listening.close()
-
-    @staticmethod
-    def _next_comes(conn: Any) -> bool:
-        waiting = select.poll()
-        waiting.register(conn.sock, select.POLLIN)
-        return bool(conn.parser.unreader.buf.getvalue() or waiting.poll(MILLISECONDS_TO_LINGER))
-
-
-class _OurLogger(Logger):  # type: ignore[misc]
-    """Leaves it to the process how its log looks."""
-
-    def __init__(self, cfg: Any) -> None:
-        super().__init__(cfg)
-        self.error_log.propagate = True
-
-
-def _in_memory() -> str | None:
-    """A folder that is memory, where there is one: what is noted there is of people who are writing just now."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - mkdtemp makes its own in it
+    serve_processes(begin, listening, Workers(NAME, workers, plan.at_once + plan.room + SPARE_THREADS, grace))

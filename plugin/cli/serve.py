@@ -4,6 +4,8 @@ import click
 
 from plugin.settings import Settings
 
+THREADS = 16
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
@@ -27,10 +29,9 @@ def serve(settings: Settings, host: str, port: int, workers: int, sync_every: fl
     """Serve the web app until Ctrl-C: attempts from ML backends, Label Studio's hints, health and metrics."""
     from pathlib import Path
 
-    from ml_backend.serving.server import Address
+    from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.signing import VerdictSigner
     from plugin.web.process import ServeProcess
-    from plugin.web.server import serve as serve_web
     from round_manager.store import open_store
 
     # A database that is not there or not up to date, or a weak secret, is told here, and not to every caller.
@@ -44,4 +45,4 @@ def serve(settings: Settings, host: str, port: int, workers: int, sync_every: fl
     click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
     if not settings.label_studio_token:
         click.echo("Label Studio is not read: the setting label_studio_token is empty", err=True)
-    serve_web(begin, listening, workers=workers, grace=grace)
+    serve_processes(begin, listening, Workers("outfox-web", workers, THREADS, grace))

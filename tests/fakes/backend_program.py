@@ -13,7 +13,8 @@ from pathlib import Path
 from ml_backend.predictor import Predictor
 from ml_backend.serving import bodies
 from ml_backend.serving.backend import Plan
-from ml_backend.serving.server import Address, serve
+from ml_backend.serving.processes import Address
+from ml_backend.serving.server import serve
 from ml_backend.serving.tried import Tried
 from plugin.logs import configure_logs
 from templates import find_pack

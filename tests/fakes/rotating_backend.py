@@ -6,7 +6,8 @@ from pathlib import Path
 from ml_backend.registry.registry import open_registry
 from ml_backend.registry.shelf import Shelf
 from ml_backend.serving.backend import Plan
-from ml_backend.serving.server import Address, serve
+from ml_backend.serving.processes import Address
+from ml_backend.serving.server import serve
 from templates import find_pack
 from tests.fakes.registry import TASK, load_fixed
 

@@ -154,7 +154,7 @@ def test_every_try_that_was_answered_is_handed_on_though_its_process_was_killed_
 
 def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
     from ml_backend.errors import BackendError
-    from ml_backend.serving.server import Address
+    from ml_backend.serving.processes import Address
 
     with Address("127.0.0.1", 0).listen() as taken, pytest.raises(BackendError, match="choose another"):
         Address("127.0.0.1", taken.getsockname()[1]).listen()
