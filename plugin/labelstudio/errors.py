@@ -1,4 +1,10 @@
-"""What can go wrong with Label Studio."""
+"""What can go wrong with Label Studio.
+
+PluginError
+├── LabelStudioError   Label Studio is not installed, does not answer, or answers no
+├── Unreadable         an annotation says nothing that can be kept
+└── NoRound            what people wrote has to wait until a round takes it
+"""
 
 from plugin.errors import PluginError
 
@@ -12,3 +18,13 @@ class LabelStudioError(PluginError):
         super().__init__(message)
         self.retry = retry
         self.status = status
+
+
+class Unreadable(PluginError):
+    """An annotation that says nothing that can be kept; the message is for the task's owner."""
+
+
+class NoRound(PluginError):
+    """The task has no round that takes what people write, or not the one that it had a moment ago."""
+
+    retry = True

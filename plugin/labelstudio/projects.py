@@ -1,18 +1,17 @@
 """Label Studio's projects, tasks, annotations and predictions in our words, through its SDK."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markdown_it import MarkdownIt
 
-from plugin.labelstudio.errors import INSTALL, LabelStudioError
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.sdk import open_sdk, translated
 from templates import Pack
 from templates.payloads import Json, creation_tasks
 from templates.samples import Template, template_xml
 
-SECONDS_TO_ANSWER = 60.0
 _PURPOSE = {"create": "write", "validate": "check"}
 
 
@@ -36,69 +35,72 @@ def instructions_html(markdown: str) -> str:
     return html.replace(">\n<", "><").strip()
 
 
+def project_settings(pack: Pack, template: Template) -> Json:
+    """What a pack's project is set to in Label Studio."""
+    return {
+        "title": project_title(pack, template),
+        "description": pack.spec.description,
+        "label_config": template_xml(pack, template),
+        "expert_instruction": instructions_html(pack.instructions),
+        "show_instruction": True,
+        "enable_empty_annotation": False,
+        # People who write or check must not see what a model said beforehand.
+        "show_collab_predictions": False,
+        "maximum_annotations": 1,
+    }
+
+
 class LabelStudio:
     """One Label Studio and the user whose token is used; every failure is a LabelStudioError."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/")
-        if not token:
-            raise LabelStudioError("no token for Label Studio; copy one from its page Account & Settings")
-        self._sdk = _client(self._url, token)
+        self._sdk = open_sdk(self._url, token)
 
     def ensure_project(self, pack: Pack, template: Template, known_id: int | None = None) -> Project:
         """The project for one of the pack's templates: made if there is none, brought up to date if there is."""
-        settings = {
-            "title": project_title(pack, template),
-            "description": pack.spec.description,
-            "label_config": template_xml(pack, template),
-            "expert_instruction": instructions_html(pack.instructions),
-            "show_instruction": True,
-            "enable_empty_annotation": False,
-            # People who write or check must not see what a model said beforehand.
-            "show_collab_predictions": False,
-            "maximum_annotations": 1,
-        }
+        settings = project_settings(pack, template)
         found = self._known(known_id) or self.find_project(project_title(pack, template))
-        with _translated(self._url):
+        with translated(self._url):
             if found is None:
                 return self._project(self._sdk.projects.create(**settings))
             return self._project(self._sdk.projects.update(found.id, **settings))
 
     def find_project(self, title: str) -> Project | None:
         """The project with exactly this title, the oldest if there are several."""
-        with _translated(self._url):
+        with translated(self._url):
             same = [one for one in self._sdk.projects.list(title=title) if one.title == title]
         return self._project(min(same, key=lambda one: one.id)) if same else None
 
     def delete_project(self, project: Project) -> None:
         """Deletes a project with everything in it."""
-        with _translated(self._url):
+        with translated(self._url):
             self._sdk.projects.delete(project.id)
 
     def import_tasks(self, project: Project, tasks: Sequence[Json]) -> list[int]:
         """Adds tasks and gives their ids, in the same order."""
         if not tasks:
             return []
-        with _translated(self._url):
+        with translated(self._url):
             answer = self._sdk.projects.import_tasks(project.id, request=list(tasks), return_task_ids=True)
             return list(answer.task_ids)
 
     def import_contexts(self, project: Project, pack: Pack) -> list[int]:
         """One task for each of the pack's contexts that the project does not have yet."""
-        with _translated(self._url):
+        with translated(self._url):
             there = {(task.meta or {}).get("context") for task in self._sdk.tasks.list(project=project.id)}
         wanted = creation_tasks(pack.spec, pack.contexts)
         return self.import_tasks(project, [task for task in wanted if task["meta"]["context"] not in there])
 
     def add_annotation(self, task_id: int, annotation: Json) -> int:
         """Stores an annotation as if the token's user had submitted it."""
-        with _translated(self._url):
+        with translated(self._url):
             made: int = self._sdk.annotations.create(task_id, **annotation).id
         return made
 
     def add_prediction(self, task_id: int, prediction: Json) -> int:
         """Stores what a model said about a task."""
-        with _translated(self._url):
+        with translated(self._url):
             made: int = self._sdk.predictions.create(task=task_id, **prediction).id
         return made
 
@@ -106,7 +108,7 @@ class LabelStudio:
         if project_id is None:
             return None
         try:
-            with _translated(self._url):
+            with translated(self._url):
                 return self._project(self._sdk.projects.get(project_id))
         except LabelStudioError as error:
             if error.status == 404:
@@ -115,41 +117,3 @@ class LabelStudio:
 
     def _project(self, found: Any) -> Project:
         return Project(found.id, found.title, f"{self._url}/projects/{found.id}/data")
-
-
-def _client(url: str, token: str) -> Any:
-    # Imported here: the SDK is optional and takes a second.
-    try:
-        from label_studio_sdk import client
-    except ImportError as error:
-        raise LabelStudioError(f"the Label Studio SDK is not installed; run: {INSTALL}") from error
-    make: Any = client.LabelStudio
-    with _translated(url):
-        # No retries inside: a repeated import would make every task twice. Who calls us decides, by `retry`.
-        return make(base_url=url, api_key=token, timeout=SECONDS_TO_ANSWER, max_retries=0)
-
-
-@contextmanager
-def _translated(url: str) -> Iterator[None]:
-    import httpx
-    from label_studio_sdk.core.api_error import ApiError
-
-    try:
-        yield
-    except httpx.HTTPError as error:
-        raise LabelStudioError(f"Label Studio at {url} does not answer; is it running?", retry=True) from error
-    except ApiError as error:
-        raise _refusal(url, error.status_code or 0, error.body) from error
-
-
-def _refusal(url: str, status: int, body: Any) -> LabelStudioError:
-    detail = body.get("detail") if isinstance(body, dict) else None
-    fields = body.get("validation_errors") if isinstance(body, dict) else None
-    if status in (401, 403):
-        text = "does not accept the token; copy the one of the projects' owner from its page Account & Settings"
-    elif fields:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in dict(fields).items())
-        text = f"refuses the request: {reasons}"
-    else:
-        text = f"answers {status}: {detail or 'no reason given'}"
-    return LabelStudioError(f"Label Studio at {url} {text}", retry=status >= 500 or status == 429, status=status)

@@ -1,0 +1,75 @@
+"""`outfox labelstudio` from the command line, against the real Label Studio."""
+
+import json
+
+import pytest
+
+from plugin.serving import free_port
+from tests.conftest import Outfox
+from tests.e2e.labelstudio.backend import counting_backend
+from tests.e2e.labelstudio.conftest import Studio
+from tests.fakes.label_studio_adapter import tidy_studio
+
+__all__ = ["tidy_studio"]
+
+pytestmark = pytest.mark.xdist_group("labelstudio")
+
+
+@pytest.fixture
+def outfox_here(outfox: Outfox, tidy_studio: Studio, monkeypatch: pytest.MonkeyPatch) -> Outfox:
+    """The command, for this Label Studio, with the sentiment task made."""
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", tidy_studio.server.url)
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", tidy_studio.server.token)
+    assert outfox("db", "upgrade").code == 0
+    assert outfox("task", "create", "sentiment").code == 0
+    return outfox
+
+
+def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> None:
+    with counting_backend("prompt") as backend:
+        options = ("sentiment", "--ml-backend", backend.url, "--web-url", "", "--json")
+        made = outfox_here("labelstudio", "connect", *options)
+        assert made.code == 0, made.err
+        project = json.loads(made.out)["projects"]["create"]
+        assert json.loads(outfox_here("labelstudio", "connect", *options).out)["changes"] == []
+        pushed = outfox_here("labelstudio", "push", "sentiment", "--json")
+        assert json.loads(pushed.out)["contexts"] == 72
+        assert "72 of 72" in pushed.err or "done in" in pushed.err
+        told = outfox_here("labelstudio", "status", "sentiment")
+    assert told.code == 0
+    assert "Connected at" in told.out
+    assert "72 there, 0 to send" in told.out
+    assert "no open round" in told.out
+    synced = outfox_here("labelstudio", "sync", "--all", "--json")
+    assert json.loads(synced.out) == [
+        {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0, "error": None}
+    ]
+    assert studio.get(f"projects/{project}")["task_number"] == 72
+    assert studio.server.token not in told.out + told.err + made.out + made.err
+
+
+def test_a_backend_that_is_not_there_is_told_with_exit_code_3(outfox_here: Outfox) -> None:
+    ran = outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", f"http://127.0.0.1:{free_port()}")
+    assert ran.code == 3
+    assert "outfox ml-backend" in ran.err
+    assert outfox_here("labelstudio", "push", "sentiment", "--json").code == 0
+
+
+def test_a_label_studio_that_is_away_ends_with_exit_code_3_and_status_shows_what_is_known(
+    outfox_here: Outfox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", "").code == 0
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", f"http://127.0.0.1:{free_port()}")
+    told = outfox_here("labelstudio", "status", "--json")
+    assert told.code == 3
+    found = json.loads(told.out)
+    assert (found["user"], len(found["projects"])) == (None, 2)
+    assert "does not answer" in found["error"]
+    assert outfox_here("labelstudio", "connect", "sentiment").code == 3
+
+
+def test_a_wrong_token_ends_with_exit_code_2(outfox_here: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "0" * 40)
+    ran = outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", "")
+    assert (ran.code, "does not accept the token" in ran.err) == (2, True)
+    assert outfox_here("labelstudio", "status").code == 2

@@ -1,0 +1,137 @@
+"""A Label Studio that is away, slow, broken, replaced or closed to us: told clearly, nothing lost, caught up with."""
+
+import threading
+
+import pytest
+
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.pushing import Pushed
+from plugin.labelstudio.remote import RemoteStudio
+from plugin.labelstudio.syncing import Synced
+from round_manager.models import Example
+from tests.fakes.label_studio_adapter import Adapters, adapters, tidy_studio
+
+pytestmark = pytest.mark.xdist_group("labelstudio")
+
+__all__ = ["adapters", "tidy_studio"]
+
+
+def test_label_studio_restarted_in_the_middle_loses_nothing(adapters: Adapters) -> None:
+    adapter = adapters(contexts=3)
+    made = adapter.connect()
+    adapter.push()
+    tasks = adapter.tasks(made.projects["create"])
+    for task in tasks:
+        adapter.annotate(task["id"], adapter.written(f"text {task['id']}", task))
+
+    def stop_after_one() -> None:
+        if len(adapter.judge.asked) == 1:
+            adapter.studio.server.stop()
+
+    adapter.judge.before = stop_after_one
+    direct = RemoteStudio(adapter.studio.server.url, adapter.studio.server.token)
+    try:
+        with pytest.raises(LabelStudioError) as caught:
+            adapter.sync()
+        assert caught.value.retry
+        adapter.judge.before = lambda: None
+        with pytest.raises(LabelStudioError, match="does not answer"):
+            direct.whoami()
+        away = adapter.status()
+        assert (away.user, away.retry) == (None, True)
+        assert away.projects[0].last_error or away.projects[1].last_error
+    finally:
+        adapter.studio.server.start()
+    adapter.sync()
+    assert len(adapter.rows(Example)) == 3
+    assert all(one.last_error is None for one in adapter.status().projects)
+
+
+@pytest.mark.parametrize("status", [500, 502, 429])
+def test_a_label_studio_that_fails_is_told_and_caught_up_with(adapters: Adapters, status: int) -> None:
+    adapter = adapters(contexts=1)
+    made = adapter.connect()
+    adapter.push()
+    (task,) = adapter.tasks(made.projects["create"])
+    adapter.annotate(task["id"], adapter.written("a text", task))
+    adapter.proxy.broken = status
+    with pytest.raises(LabelStudioError, match=f"answers {status}") as caught:
+        adapter.sync()
+    assert caught.value.retry
+    adapter.proxy.broken = None
+    assert f"answers {status}" in (adapter.status().projects[0].last_error or "")
+    assert adapter.sync() == Synced(read=1, examples=1)
+
+
+def test_an_answer_that_got_lost_does_not_double_the_tasks(adapters: Adapters) -> None:
+    adapter = adapters()
+    project = adapter.connect().projects["create"]
+    adapter.proxy.lost_answers = 504
+    with pytest.raises(LabelStudioError):
+        adapter.push()
+    adapter.proxy.lost_answers = None
+    pushed = adapter.push()
+    assert pushed.found == len(adapter.pack.contexts)
+    keys = [task["meta"]["outfox"] for task in adapter.tasks(project)]
+    assert len(keys) == len(set(keys)) == len(adapter.pack.contexts)
+
+
+def test_a_slow_label_studio_is_given_up_in_time(adapters: Adapters) -> None:
+    adapter = adapters(contexts=1, seconds=0.5)
+    adapter.proxy.hold = threading.Event()
+    with pytest.raises(LabelStudioError, match="takes too long") as caught:
+        adapter.remote.whoami()
+    assert caught.value.retry
+    adapter.proxy.hold.set()
+
+
+def test_something_that_is_no_label_studio_is_told(adapters: Adapters) -> None:
+    adapter = adapters(contexts=1)
+    adapter.proxy.broken = 200
+    assert "not its API" in (adapter.status().error or "")
+
+
+def test_a_revoked_token_is_told_and_nothing_is_lost(adapters: Adapters) -> None:
+    adapter = adapters(contexts=1)
+    made = adapter.connect()
+    adapter.push()
+    (task,) = adapter.tasks(made.projects["create"])
+    adapter.annotate(task["id"], adapter.written("a text", task))
+    good, adapter.remote = adapter.remote, RemoteStudio(adapter.proxy.url, "0" * 40)
+    with pytest.raises(LabelStudioError, match="does not accept the token") as caught:
+        adapter.sync()
+    assert not caught.value.retry
+    assert "does not accept the token" in (adapter.status().error or "")
+    adapter.remote = good
+    assert adapter.sync() == Synced(read=1, examples=1)
+
+
+def test_a_personal_access_token_will_do(adapters: Adapters) -> None:
+    adapter = adapters(contexts=1)
+    token = adapter.call("POST", "token/")["token"]
+    adapter.remote = RemoteStudio(adapter.studio.server.url, token)
+    assert adapter.remote.whoami() == adapter.studio.server.email
+    adapter.connect()
+    assert adapter.push() == Pushed(contexts=1)
+    broken = RemoteStudio(adapter.studio.server.url, f"{token[:-4]}AAAA")
+    with pytest.raises(LabelStudioError, match="token"):
+        broken.whoami()
+
+
+def test_a_deleted_project_is_told_and_made_anew(adapters: Adapters) -> None:
+    adapter = adapters(contexts=2)
+    old = adapter.connect().projects["create"]
+    adapter.push()
+    task = adapter.tasks(old)[0]
+    adapter.annotate(task["id"], adapter.written("before", task))
+    adapter.sync()
+    adapter.call("DELETE", f"projects/{old}/")
+    with pytest.raises(LabelStudioError, match=f"project {old} of sentiment is gone"):
+        adapter.sync()
+    new = adapter.connect().projects["create"]
+    assert new != old
+    assert adapter.push().contexts == 2
+    task = adapter.tasks(new)[0]
+    adapter.annotate(task["id"], adapter.written("after", task))
+    assert adapter.sync() == Synced(read=1, examples=1)
+    assert [one.fields["text"] for one in adapter.rows(Example)] == ["before", "after"]

@@ -1,0 +1,209 @@
+"""A Label Studio in memory that behaves as the real one was found to, and that a test can break at any call."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.studio import KEY, BackendAuth, BackendSeen, Hook, HookSeen, Json, Page, ProjectSeen, TaskSeen
+from tests.fakes.clock import NOON
+
+URL = "http://studio.test"
+SECOND = timedelta(seconds=1)
+
+
+class Killed(BaseException):
+    """What a test raises where a process would die."""
+
+
+class FakeStudio:
+    """Projects, tasks, annotations, backends and hooks in dictionaries; every call that changes something is listed."""
+
+    url = URL
+
+    def __init__(self) -> None:
+        self.now = NOON
+        self.calls: list[str] = []
+        self.changes: list[str] = []
+        self.down: LabelStudioError | None = None
+        # Name of a call -> what to raise: before it does anything, or after it did.
+        self.before: dict[str, BaseException] = {}
+        self.after: dict[str, BaseException] = {}
+        self.backend_answers = True
+        self.projects: dict[int, dict[str, Any]] = {}
+        self.tasks: dict[int, TaskSeen] = {}
+        self.homes: dict[int, int] = {}
+        self.backend_of: dict[int, list[BackendSeen]] = {}
+        self.hook_of: dict[int, list[HookSeen]] = {}
+        self.passwords: dict[int, str] = {}
+        self.predictions: list[Json] = []
+        self.last: Counter[str] = Counter()
+
+    def whoami(self) -> str:
+        self._call("whoami")
+        return "owner@example.com"
+
+    def project(self, project_id: int) -> ProjectSeen | None:
+        self._call("project")
+        found = self.projects.get(project_id)
+        return None if found is None else ProjectSeen(project_id, found["title"], found["label_config"], dict(found))
+
+    def projects_called(self, title: str) -> list[ProjectSeen]:
+        self._call("projects_called")
+        found = [self.project(number) for number in sorted(self.projects)]
+        return [one for one in found if one is not None and one.title == title]
+
+    def make_project(self, settings: Mapping[str, Any]) -> ProjectSeen:
+        self._call("make_project", changes=True)
+        number = self._next("project")
+        # The real one trims texts too.
+        self.projects[number] = {**settings, "label_config": settings["label_config"].strip()}
+        self._done("make_project")
+        found = self.project(number)
+        assert found is not None
+        return found
+
+    def change_project(self, project_id: int, settings: Mapping[str, Any]) -> None:
+        self._call("change_project", changes=True)
+        self.projects[project_id] |= settings
+
+    def backends(self, project_id: int) -> list[BackendSeen]:
+        self._call("backends")
+        return list(self.backend_of.get(project_id, []))
+
+    def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendSeen:
+        self._call("add_backend", changes=True)
+        self._try_backend()
+        made = BackendSeen(self._next("backend"), url, "Connected", True, auth.user if auth else "", None)
+        self.backend_of.setdefault(project_id, []).append(made)
+        self.passwords[made.id] = auth.password if auth else ""
+        self._done("add_backend")
+        return made
+
+    def change_backend(self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None) -> None:
+        self._call("change_backend", changes=True)
+        self._try_backend()
+        changed = replace(known, url=url, interactive=True, state="Connected", user=auth.user if auth else known.user)
+        if auth:
+            self.passwords[known.id] = auth.password
+        self.backend_of[project_id] = [changed if one.id == known.id else one for one in self.backend_of[project_id]]
+
+    def hooks(self, project_id: int) -> list[HookSeen]:
+        self._call("hooks")
+        return list(self.hook_of.get(project_id, []))
+
+    def add_hook(self, project_id: int, hook: Hook) -> HookSeen:
+        self._call("add_hook", changes=True)
+        made = HookSeen(self._next("hook"), hook)
+        self.hook_of.setdefault(project_id, []).append(made)
+        self._done("add_hook")
+        return made
+
+    def change_hook(self, hook_id: int, hook: Hook) -> None:
+        self._call("change_hook", changes=True)
+        for project, hooks in self.hook_of.items():
+            self.hook_of[project] = [HookSeen(hook_id, hook) if one.id == hook_id else one for one in hooks]
+
+    def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> Page:
+        self._call("changed_tasks")
+        found = [task for task in self._worked_on(project_id) if since is None or task.changed_at >= since]
+        found.sort(key=lambda task: task.changed_at)
+        return Page(tuple(found[:size]), len(found))
+
+    def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> Page:
+        self._call("tasks_changed_at")
+        found = [task for task in self._worked_on(project_id) if task.changed_at == moment and task.id > after]
+        return Page(tuple(found[:size]), len(found))
+
+    def all_tasks(self, project_id: int, *, after: int = 0, size: int = 100) -> Page:
+        self._call("all_tasks")
+        found = [task for task in self._of(project_id) if task.id > after]
+        return Page(tuple(found[:size]), len(found))
+
+    def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
+        self._call("add_tasks", changes=True)
+        if project_id not in self.projects:
+            raise LabelStudioError("answers 404", status=404)
+        made = []
+        for task in tasks:
+            number = self._next("task")
+            self.homes[number] = project_id
+            self.tasks[number] = TaskSeen(number, task.get("meta", {}).get(KEY), self.tick(), task["data"], ())
+            made.append(number)
+        self._done("add_tasks")
+        return made
+
+    def remove_task(self, task_id: int) -> None:
+        self._call("remove_task", changes=True)
+        assert not self.tasks[task_id].annotations, "somebody worked on it"
+        del self.tasks[task_id]
+
+    def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
+        self._call("add_predictions", changes=True)
+        for one in predictions:
+            task = self.tasks[one["task"]]
+            self.tasks[task.id] = replace(task, model_versions=task.model_versions | {one["model_version"]})
+            self.predictions.append(one)
+        self._done("add_predictions")
+
+    def annotate(
+        self, task_id: int, result: list[Json], *, user: int = 7, at: datetime | None = None, **more: Any
+    ) -> int:
+        """Somebody submits an annotation."""
+        number = self._next("annotation")
+        made = {"id": number, "result": result, "completed_by": user, "was_cancelled": False, "lead_time": 12.5, **more}
+        self._put(task_id, {**made, "created_at": self.now.isoformat()}, at)
+        return number
+
+    def edit(self, task_id: int, annotation: int, result: list[Json]) -> None:
+        """Somebody changes it."""
+        (old,) = [one for one in self.tasks[task_id].annotations if one["id"] == annotation]
+        self._put(task_id, {**old, "result": result}, None)
+
+    def tick(self) -> datetime:
+        """A second passes."""
+        self.now += SECOND
+        return self.now
+
+    def numbers(self, project_id: int) -> list[int]:
+        """The tasks of a project."""
+        return [task.id for task in self._of(project_id)]
+
+    def _put(self, task_id: int, annotation: Json, at: datetime | None) -> None:
+        when = at or self.tick()
+        task = self.tasks[task_id]
+        others = tuple(one for one in task.annotations if one["id"] != annotation["id"])
+        mine = {**annotation, "updated_at": when.isoformat()}
+        self.tasks[task_id] = replace(task, annotations=(*others, mine), changed_at=when)
+
+    def _of(self, project_id: int) -> list[TaskSeen]:
+        if project_id not in self.projects:
+            raise LabelStudioError("answers 404", status=404)
+        return [task for number, task in sorted(self.tasks.items()) if self.homes[number] == project_id]
+
+    def _worked_on(self, project_id: int) -> list[TaskSeen]:
+        return [task for task in self._of(project_id) if any(not one["was_cancelled"] for one in task.annotations)]
+
+    def _next(self, kind: str) -> int:
+        """The next number: the real one numbers each kind of thing from one, too."""
+        self.last[kind] += 1
+        return self.last[kind]
+
+    def _try_backend(self) -> None:
+        if not self.backend_answers:
+            raise LabelStudioError("refuses the request: Can't connect to ML backend", status=400)
+
+    def _call(self, name: str, *, changes: bool = False) -> None:
+        self.calls.append(name)
+        if self.down is not None:
+            raise self.down
+        if name in self.before:
+            raise self.before.pop(name)
+        if changes:
+            self.changes.append(name)
+
+    def _done(self, name: str) -> None:
+        if name in self.after:
+            raise self.after.pop(name)

@@ -1,0 +1,175 @@
+"""A task with an open round and its way to a real Label Studio, past a proxy that counts and breaks."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from plugin.labelstudio.connecting import Connected, Wishes, connect
+from plugin.labelstudio.predicting import Predicted, predict
+from plugin.labelstudio.pushing import Pushed, push
+from plugin.labelstudio.remote import RemoteStudio
+from plugin.labelstudio.status import Status, find_status
+from plugin.labelstudio.syncing import Synced, sync_task
+from round_manager.clock import SystemClock
+from round_manager.rounds import open_round
+from round_manager.store import Store, open_store
+from round_manager.tasks import create_task
+from templates import BUILT_IN, Pack, find_pack, load_pack
+from templates.payloads import Json, Span, results
+from templates.xml_lines import read_elements
+from tests.e2e.labelstudio.backend import CountingBackend, counting_backend
+from tests.e2e.labelstudio.conftest import Studio
+from tests.fakes.judge import FakeJudge
+from tests.fakes.label_studio_proxy import Proxy, proxy_of
+from tests.fakes.predictor import FakePredictor
+from tests.integration.store.world import new_model
+
+SECRETS = ("s" * 32,)
+WEB = "http://127.0.0.1:9/outfox"
+
+
+@dataclass
+class Adapter:
+    """One task, its database, and the way to Label Studio."""
+
+    pack: Pack
+    store: Store
+    studio: Studio
+    proxy: Proxy
+    backend: CountingBackend
+    remote: RemoteStudio
+    judge: FakeJudge = field(default_factory=FakeJudge)
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    @property
+    def name(self) -> str:
+        return self.pack.spec.name
+
+    def connect(self, **wishes: Any) -> Connected:
+        given = {"ml_backend": self.backend.url, "web_url": WEB, **wishes}
+        return connect(self.store, self.remote, self.pack, Wishes(SECRETS, **given), self.clock)
+
+    def push(self) -> Pushed:
+        return push(self.store, self.remote, self.name, self.clock)
+
+    def sync(self) -> Synced:
+        return sync_task(self.store, self.remote, self.name, self.judge, self.clock)
+
+    def status(self) -> Status:
+        return find_status(self.store, self.remote, self.name)
+
+    def predict(self, **more: Any) -> Predicted:
+        predictor = FakePredictor(self.pack.spec, "v1")
+        return predict(self.store, self.remote, self.name, predictor, self.clock, **more)
+
+    def rows(self, model: type[Any]) -> list[Any]:
+        with self.store.read() as session:
+            return list(session.query(model).order_by(model.id))
+
+    def tasks(self, project: int) -> list[Json]:
+        answer: list[Json] = self.studio.get(f"tasks?project={project}&page_size=500&fields=all")["tasks"]
+        return answer
+
+    def annotate(self, task: int, result: list[Json], *, user: int = 1) -> int:
+        """Somebody submits, past the proxy."""
+        answer = self.call("POST", f"tasks/{task}/annotations/", {"result": result, "completed_by": user})
+        return int(answer["id"])
+
+    def call(self, method: str, path: str, body: Json | None = None) -> Any:
+        headers = {"Authorization": f"Token {self.studio.server.token}"}
+        answer = requests.request(
+            method, f"{self.studio.server.url}/api/{path}", headers=headers, json=body, timeout=30
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def written(self, text: str, task: Json) -> list[Json]:
+        spec = self.pack.spec
+        values: dict[str, str | Span] = {"feedback": "The model says what I want."}
+        for one in spec.fields:
+            if one.role == "input":
+                values[one.name] = text
+            elif one.role == "span":
+                # Not the first word, which the fake model says.
+                word = task["data"]["passage"].split()[1]
+                values[one.name] = Span(task["data"]["passage"].index(f" {word}") + 1, word)
+            elif one.required and one.role != "context":
+                values[one.name] = one.choices[0] if one.choices else "because"
+        return results(read_elements(self.pack.create_xml, "create.xml"), values)
+
+    def judged(self, task: Json) -> list[Json]:
+        spec = self.pack.spec
+        value: str | Span = spec.label_names[0] if spec.labels else Span(0, task["data"]["passage"].split()[0])
+        name = "label" if spec.labels else spec.with_role("span")[0].name
+        return results(read_elements(self.pack.validate_xml, "validate.xml"), {name: value})
+
+
+Adapters = Callable[..., Adapter]
+
+
+@pytest.fixture(scope="session")
+def others(studio: Studio) -> list[int]:
+    """Three people beside the owner."""
+    made = []
+    for number in range(3):
+        answer = requests.post(
+            f"{studio.server.url}/api/users/",
+            headers={"Authorization": f"Token {studio.server.token}"},
+            json={"email": f"worker{number}@example.com", "username": f"worker{number}"},
+            timeout=30,
+        )
+        answer.raise_for_status()
+        made.append(int(answer.json()["id"]))
+    return made
+
+
+@pytest.fixture
+def tidy_studio(studio: Studio) -> Iterator[Studio]:
+    """Label Studio, which is left without the projects that the test made: their webhooks would slow down others."""
+    before = _projects(studio)
+    yield studio
+    for number in _projects(studio) - before:
+        headers = {"Authorization": f"Token {studio.server.token}"}
+        requests.delete(f"{studio.server.url}/api/projects/{number}/", headers=headers, timeout=60).raise_for_status()
+
+
+def _projects(studio: Studio) -> set[int]:
+    return {one["id"] for one in studio.get("projects?page_size=1000")["results"]}
+
+
+@pytest.fixture
+def adapters(tidy_studio: Studio, tmp_path: Path) -> Iterator[Adapters]:
+    """Makes adapters with an open round."""
+    studio = tidy_studio
+    made: list[Adapter] = []
+    with proxy_of(studio.server.url) as proxy, counting_backend("prompt") as backend:
+
+        def make(name: str = "sentiment", *, contexts: int | None = None, seconds: float = 60.0) -> Adapter:
+            pack = find_pack(name)
+            if contexts is not None:
+                folder = tmp_path / "packs" / name
+                folder.parent.mkdir(exist_ok=True)
+                shutil.copytree(BUILT_IN / name, folder)
+                lines = (folder / "contexts.jsonl").read_text().splitlines()[:contexts]
+                (folder / "contexts.jsonl").write_text("\n".join(lines) + "\n")
+                pack = load_pack(folder)
+            store = open_store(f"sqlite:///{tmp_path / f'{len(made)}.db'}", upgrade=True)
+            remote = RemoteStudio(proxy.url, studio.server.token, seconds=seconds)
+            adapter = Adapter(pack, store, studio, proxy, backend, remote)
+            made.append(adapter)
+            with store.write() as session:
+                task = create_task(session, pack, now=adapter.clock.now())
+                model = new_model(task.id, f"{name}-v1")
+                session.add(model)
+                session.flush()
+                open_round(session, task, [model], now=adapter.clock.now(), who="tests", why="to try it")
+            return adapter
+
+        yield make
+    for adapter in made:
+        adapter.store.close()

@@ -1,0 +1,145 @@
+"""A task with an open round in a real database, connected to a Label Studio in memory."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin.labelstudio.connecting import Connected, Wishes, connect
+from plugin.labelstudio.pushing import Pushed, push
+from plugin.labelstudio.status import Status, find_status
+from plugin.labelstudio.syncing import Synced, sync_task
+from round_manager.label_studio import find_link
+from round_manager.models import LabelStudioLink, ModelVersion, ProjectKind, RoundStatus
+from round_manager.rounds import live_round, open_round
+from round_manager.store import Store, open_store
+from round_manager.tasks import create_task, find_task
+from templates import Pack, find_pack
+from templates.payloads import Json, Span, results
+from templates.xml_lines import read_elements
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.judge import FakeJudge
+from tests.fakes.label_studio import FakeStudio
+from tests.integration.store.world import new_model
+
+SECRETS = ("s" * 32,)
+BACKEND = "http://backend.test"
+WEB = "http://web.test"
+
+
+@dataclass
+class World:
+    """One task, its database and its Label Studio."""
+
+    pack: Pack
+    store: Store
+    studio: FakeStudio = field(default_factory=FakeStudio)
+    judge: FakeJudge = field(default_factory=FakeJudge)
+    clock: SettableClock = field(default_factory=SettableClock)
+
+    @property
+    def name(self) -> str:
+        return self.pack.spec.name
+
+    def connect(self, **wishes: Any) -> Connected:
+        given = {"ml_backend": BACKEND, "web_url": WEB, **wishes}
+        return connect(self.store, self.studio, self.pack, Wishes(SECRETS, **given), self.clock)
+
+    def push(self) -> Pushed:
+        return push(self.store, self.studio, self.name, self.clock)
+
+    def sync(self) -> Synced:
+        return sync_task(self.store, self.studio, self.name, self.judge, self.clock)
+
+    def status(self) -> Status:
+        return find_status(self.store, self.studio, self.name)
+
+    def link(self, kind: ProjectKind = ProjectKind.CREATE) -> LabelStudioLink:
+        with self.store.read() as session:
+            found = find_link(session, find_task(session, self.name).id, kind)
+        assert found is not None
+        return found
+
+    def tasks(self, kind: ProjectKind = ProjectKind.CREATE) -> list[int]:
+        """The numbers of the tasks that stand in a project."""
+        return self.studio.numbers(self.link(kind).project)
+
+    def rows(self, model: type[Any]) -> list[Any]:
+        """Every row of a table."""
+        with self.store.read() as session:
+            return list(session.query(model).order_by(model.id))
+
+    def written(self, text: str, **more: str | Span) -> list[Json]:
+        """What somebody submits who writes a text."""
+        (name,) = [one.name for one in self.pack.spec.with_role("input")]
+        required = {one.name: "because" for one in self.pack.spec.with_role("reason") if one.required}
+        elements = read_elements(self.pack.create_xml, "create.xml")
+        return results(elements, {**required, name: text, **more})
+
+    def judged(self, **values: str | Span) -> list[Json]:
+        """What somebody submits who checks."""
+        return results(read_elements(self.pack.validate_xml, "validate.xml"), values)
+
+    def open_round(self) -> None:
+        with self.store.write() as session:
+            task = find_task(session, self.name)
+            model = new_model(task.id, f"{self.name}-v{len(self.rows(ModelVersion))}")
+            session.add(model)
+            session.flush()
+            open_round(session, task, [model], now=NOON, who="tests", why="to try it")
+
+    def close_round(self) -> None:
+        with self.store.write() as session:
+            live = live_round(session, find_task(session, self.name).id)
+            assert live is not None
+            live.status, live.validating_at = RoundStatus.VALIDATING, NOON
+            session.flush()
+            live.status, live.closed_at = RoundStatus.CLOSED, NOON
+
+    def examples(self, texts: list[str], *, user: int = 7) -> list[int]:
+        """Examples that fooled the model, read from Label Studio; their tasks' numbers."""
+        free = [number for number in self.tasks() if not self.studio.tasks[number].annotations]
+        chosen = [number for number in free if self.studio.tasks[number].data.get("target") == "negative"]
+        for number, text in zip(chosen, texts, strict=False):
+            self.studio.annotate(number, self.written(text), user=user)
+        assert self.sync().examples == len(texts)
+        return chosen[: len(texts)]
+
+
+Worlds = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with its tables, to copy."""
+    file = tmp_path_factory.mktemp("empty") / "outfox.db"
+    open_store(f"sqlite:///{file}", upgrade=True).close()
+    return file
+
+
+@pytest.fixture
+def worlds(tmp_path: Path, empty_database: Path) -> Iterator[Worlds]:
+    """Makes worlds: of which pack, and how far they have come."""
+    opened: list[Store] = []
+
+    def make(name: str = "sentiment", *, is_open: bool = True, pushed: bool = True) -> World:
+        file = tmp_path / f"outfox-{len(opened)}.db"
+        shutil.copy(empty_database, file)
+        store = open_store(f"sqlite:///{file}")
+        opened.append(store)
+        world = World(find_pack(name), store)
+        with store.write() as session:
+            create_task(session, world.pack, now=NOON)
+        if is_open:
+            world.open_round()
+        if pushed:
+            world.connect()
+            world.push()
+        return world
+
+    yield make
+    for store in opened:
+        store.close()

@@ -1,0 +1,70 @@
+"""`outfox labelstudio`: mistakes that are found before anybody is asked."""
+
+from pathlib import Path
+
+import pytest
+
+from plugin.serving import free_port
+from tests.conftest import Outfox, replace_in
+
+
+@pytest.fixture
+def ready(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> Outfox:
+    """The command with a database, and a Label Studio that is not there."""
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "0" * 40)
+    assert outfox("db", "upgrade").code == 0
+    return outfox
+
+
+@pytest.mark.parametrize("command", ["connect", "push", "sync", "status"])
+def test_a_task_that_is_not_there_is_told_with_the_cure(ready: Outfox, command: str) -> None:
+    ran = ready("labelstudio", command, "sentiment")
+    assert (ran.code, "outfox task create sentiment" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["push", "sync"])
+def test_a_task_that_is_not_connected_is_told_with_the_cure(ready: Outfox, command: str) -> None:
+    ready("task", "create", "sentiment")
+    ran = ready("labelstudio", command, "sentiment")
+    assert (ran.code, "outfox labelstudio connect sentiment" in ran.err) == (2, True)
+
+
+def test_sync_wants_a_task_or_all(ready: Outfox) -> None:
+    assert ready("labelstudio", "sync").code == 2
+    assert ready("labelstudio", "sync", "sentiment", "--all").code == 2
+    ran = ready("labelstudio", "sync", "--all")
+    assert (ran.code, "no task is connected" in ran.out) == (0, True)
+
+
+def test_status_never_fails_because_label_studio_is_away(ready: Outfox) -> None:
+    ready("task", "create", "sentiment")
+    ran = ready("labelstudio", "status")
+    assert ran.code == 3
+    assert "does not answer" in ran.out
+    assert "sentiment is not connected" in ran.out
+
+
+def test_without_a_token_the_place_to_find_one_is_told(ready: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "")
+    ran = ready("labelstudio", "status")
+    assert (ran.code, "Account & Settings" in ran.out) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["", "nobody", ":word", "user:"])
+def test_a_password_file_that_cannot_be_right_is_refused(ready: Outfox, tmp_path: Path, text: str) -> None:
+    ready("task", "create", "sentiment")
+    file = tmp_path / "auth"
+    file.write_text(text, encoding="utf-8")
+    ran = ready("labelstudio", "connect", "sentiment", "--ml-auth", file)
+    assert ran.code == 2
+    assert "user:password" in ran.err
+    assert ready("labelstudio", "connect", "sentiment", "--ml-auth", tmp_path / "none").code == 2
+
+
+def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: object) -> None:
+    folder = copy_of("sentiment")  # type: ignore[operator]
+    ready("task", "create", folder)
+    replace_in(folder / "task.yaml", "tries: 10", "tries: 9")
+    ran = ready("labelstudio", "connect", "sentiment")
+    assert (ran.code, "outfox task create" in ran.err) == (2, True)
