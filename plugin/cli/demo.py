@@ -18,10 +18,10 @@ Ready after {seconds:.0f} s. As the owner of the task:
   log in    {email}
   password  {password}
 
-The project "{title}" holds {tasks} tasks to write for. Its base model is {version} ({accuracy:.1f} % on held-out
-sentences). Ask it:
+Open one of the {tasks} tasks, write a sentence and press Shift+Enter: the model answers at once, and tells whether you
+fooled it. It is {version} ({accuracy:.1f} % on held-out sentences). What you submitted:
 
-  outfox --home {home} model predict sentiment text="I have had worse Mondays." --target positive
+  outfox --home {home} task show sentiment
 
 Ctrl-C ends the demo; what you did is kept in {home}.
 """
@@ -33,7 +33,7 @@ Ctrl-C ends the demo; what you did is kept in {home}.
 @json_option
 @click.pass_obj
 def demo(settings: Settings, port: int, until_ready: bool) -> None:
-    """Start Label Studio with the sentiment task in it, train the task's model, and tell how to log in."""
+    """Start Label Studio with the sentiment task and a model that answers there, and tell how to log in."""
     with ProgressBar() as progress:
         progress.start(0, "Loading")
         from plugin.demo import Demo
@@ -46,7 +46,7 @@ def demo(settings: Settings, port: int, until_ready: bool) -> None:
             running.stop()
             raise
     try:
-        values = {**asdict(ready), "url": ready.project.url, "title": ready.project.title, "home": settings.home}
+        values = {**asdict(ready), "home": settings.home}
         show(values, WELCOME.format(**values))
         console().file.flush()
         if not until_ready:
@@ -64,4 +64,4 @@ def _wait_for_the_end() -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, end)
     ended.wait()
-    click.echo("ending Label Studio …", err=True)
+    click.echo("ending the servers …", err=True)

@@ -149,7 +149,8 @@ def _text(results: list[Json], name: str) -> str | None:
 def _span(results: list[Json], field: TaskField, passage: str) -> dict[str, Any] | None:
     """The piece of our own passage that is marked, in Python's counting; None where nothing is."""
     values = [one.get("value") for one in results if one.get("from_name") == field.name]
-    marked = [value for value in values if isinstance(value, Mapping)]
+    # Label Studio also hangs the selected label on results that have no place, such as the verdict's own.
+    marked = [value for value in values if isinstance(value, Mapping) and {"start", "end"} & value.keys()]
     if not marked:
         return None
     if len(marked) > 1:

@@ -3,9 +3,7 @@
 import importlib.util
 import os
 import re
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,16 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import requests
-
+from plugin.child import Child, is_up
 from plugin.labelstudio.errors import INSTALL, LabelStudioError
 
 HOST = "127.0.0.1"
 # The first start migrates the database; the second is ready in ten seconds or so.
 SECONDS_TO_START = 240.0
-SECONDS_TO_STOP = 10.0
 SECONDS_BETWEEN_LOOKS = 0.25
-LAST_LINES = 12
 
 # What it is doing, and for how many seconds it has been starting.
 Progress = Callable[[str, float], None]
@@ -51,7 +46,7 @@ class LabelStudioServer:
     email: str
     password: str = field(repr=False)
     token: str = field(repr=False)
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _child: Child | None = field(default=None, init=False, repr=False)
 
     @property
     def url(self) -> str:
@@ -68,17 +63,9 @@ class LabelStudioServer:
         self._check()
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
-        with self.log_file.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place],
-                cwd=self.data_dir,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # A process group of its own: ended whole, and not by the Ctrl-C that our own process gets.
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place]
+        self._child = Child(command, self._environment(), self.data_dir, self.log_file)
+        self._child.start()
         try:
             self._wait(progress)
         except BaseException:
@@ -87,18 +74,9 @@ class LabelStudioServer:
 
     def stop(self) -> None:
         """Ends it and everything that it started; does nothing when it does not run."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, how)
-                process.wait(SECONDS_TO_STOP)
-            except ProcessLookupError:
-                break
-            except subprocess.TimeoutExpired:
-                continue
-        process.wait()
+        child, self._child = self._child, None
+        if child is not None:
+            child.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +87,7 @@ class LabelStudioServer:
         self.stop()
 
     def _check(self) -> None:
-        if self._process is not None:
+        if self._child is not None:
             raise LabelStudioError("this Label Studio runs already; stop it first")
         if importlib.util.find_spec("label_studio") is None:
             raise LabelStudioError(f"Label Studio is not installed; run: {INSTALL}")
@@ -141,33 +119,17 @@ class LabelStudioServer:
 
     def _wait(self, progress: Progress) -> None:
         began = time.monotonic()
-        while not self._answers():
-            seconds = time.monotonic() - began
-            if self._process is None or self._process.poll() is not None:
-                raise LabelStudioError(
-                    f"Label Studio ended while it started; the end of {self.log_file}:\n{self._tail()}"
-                )
+        while not is_up(self.url):
+            child, seconds = self._child, time.monotonic() - began
+            if child is None:
+                raise LabelStudioError("Label Studio was stopped while it started")
+            told = f"the end of {self.log_file}:\n{child.last_words()}"
+            if not child.lives:
+                raise LabelStudioError(f"Label Studio ended while it started; {told}")
             if seconds > SECONDS_TO_START:
-                text = f"Label Studio did not answer within {SECONDS_TO_START:.0f} s; the end of {self.log_file}"
-                raise LabelStudioError(f"{text}:\n{self._tail()}", retry=True)
-            progress(self._stage(), seconds)
+                raise LabelStudioError(
+                    f"Label Studio did not answer within {SECONDS_TO_START:.0f} s; {told}", retry=True
+                )
+            migrates = "Initializing database" in child.log()
+            progress("Label Studio prepares its database" if migrates else "Label Studio starts", seconds)
             time.sleep(SECONDS_BETWEEN_LOOKS)
-
-    def _answers(self) -> bool:
-        with requests.Session() as session:
-            session.trust_env = False  # a proxy knows nothing of this machine's ports
-            return self._is_up(session)
-
-    def _is_up(self, session: requests.Session) -> bool:
-        try:
-            return session.get(f"{self.url}/health", timeout=2).ok
-        except requests.RequestException:
-            return False
-
-    def _stage(self) -> str:
-        log = self.log_file.read_text(encoding="utf-8", errors="replace")
-        return "Label Studio prepares its database" if "Initializing database" in log else "Label Studio starts"
-
-    def _tail(self) -> str:
-        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(f"  {line}" for line in lines[-LAST_LINES:])

@@ -32,14 +32,29 @@ def test_the_demo_can_be_used_and_ends_with_everything_that_it_started(tmp_path:
         token = (home / "label-studio-token").read_text()
         session = requests.Session()
         session.headers["Authorization"] = f"Token {token}"
-        project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']['id']}", timeout=30).json()
+        project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']}", timeout=30).json()
         assert project["title"] == "sentiment: write"
         assert project["task_number"] == ready["tasks"] == 72
 
+        assert _said_to_a_writer(session, port, ready["project"]).startswith(("You fooled the model!", "Not fooled"))
+
         running.send_signal(signal.SIGINT)
         assert running.wait(SECONDS_TO_END) == 0
-    with pytest.raises(requests.ConnectionError):
-        requests.get(f"http://127.0.0.1:{port}/health", timeout=5)
+    for address in (f"http://127.0.0.1:{port}", ready["backend"]):
+        with pytest.raises(requests.ConnectionError):
+            requests.get(f"{address}/health", timeout=5)
+
+
+def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str:
+    """What Label Studio gets from its ML backend for somebody who has just written."""
+    api = f"http://127.0.0.1:{port}/api"
+    (backend,) = session.get(f"{api}/ml/?project={project}", timeout=30).json()
+    task = session.get(f"{api}/tasks/?project={project}&page_size=1", timeout=30).json()["tasks"][0]["id"]
+    written = {"from_name": "text", "to_name": "prompt", "type": "textarea", "value": {"text": ["I have had worse."]}}
+    asked = {"task": task, "context": {"result": [written]}}
+    said = session.post(f"{api}/ml/{backend['id']}/interactive-annotating", json=asked, timeout=60).json()
+    text: str = said["data"]["result"][0]["value"]["text"][0]
+    return text
 
 
 def _first_document(running: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_places_are_counted_as_browsers_do_or_as_we_do() -> None:
         ({"start": 5, "end": 500, "text": None}, "not in the passage"),
         ({"start": "5", "end": 9, "text": "mill"}, "not in the passage"),
         ({"start": 9, "end": 5}, "not in the passage"),
-        ({}, "not in the passage"),
+        ({}, "no answer is marked"),
     ],
 )
 def test_an_answer_that_the_passage_does_not_have_is_refused(value: dict[str, Any], says: str) -> None:
@@ -55,6 +55,14 @@ def test_no_answer_and_two_answers_are_refused() -> None:
         read_written(QA, {"passage": PASSAGE}, None, asked())
     with pytest.raises(Unreadable, match="2 answers"):
         read_written(QA, {"passage": PASSAGE}, None, asked(span, span))
+
+
+def test_a_label_that_the_editor_put_on_something_without_a_place_marks_nothing() -> None:
+    # Label Studio hangs the label that is selected on the verdict's own result too.
+    span = result("answer", start=PASSAGE.index("mill"), end=PASSAGE.index("mill") + 4, text="mill")
+    read = read_written(QA, {"passage": PASSAGE}, None, asked(result("answer", labels=["Answer"]), span))
+    assert read.answer is not None
+    assert read.answer["text"] == "mill"
 
 
 def test_choices_and_optional_fields_are_read_beside_the_text() -> None:
