@@ -7,6 +7,7 @@ from ml_backend.artefact import read_manifest
 from ml_backend.errors import BackendError, ModelError
 from ml_backend.manifest import Manifest
 from ml_backend.predictor import Predictor
+from ml_backend.probes import check_probes
 from ml_backend.registry.registry import Registry
 
 Load = Callable[[Path], Predictor]
@@ -22,6 +23,7 @@ def prepare(registry: Registry, load: Load, task: str, version: str) -> Predicto
     try:
         predictor = load(directory)
         _warm_up(predictor, manifest)
+        check_probes(directory, predictor)
     except BackendError:
         raise
     except Exception as error:

@@ -18,6 +18,7 @@ from ml_backend.label_predictor import LabelPredictor
 from ml_backend.manifest import ONNX, Manifest
 from ml_backend.network import save_network
 from ml_backend.predictor import Predictor
+from ml_backend.probes import write_probes
 from ml_backend.runtime import Network
 from ml_backend.span_predictor import LONGEST_ANSWER, SpanPredictor
 from ml_backend.torch_runtime import TorchNetwork, text_encoder
@@ -128,6 +129,7 @@ def _save(draft: Path, start: Start, served: Servable) -> None:
     save_network(draft, start.network, start.tokenizer)
     if served.file:
         shutil.copyfile(served.file, draft / ONNX)
+    write_probes(draft, served.probes)
 
 
 def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder: TextEncoder) -> None:

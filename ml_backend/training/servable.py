@@ -1,7 +1,7 @@
 """What will answer for a trained network: int8 where it is as good as PyTorch, else fp32, else PyTorch itself."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,7 @@ from ml_backend.evaluation import Metrics
 from ml_backend.manifest import ONNX, Serving
 from ml_backend.onnx_runtime import open_onnx
 from ml_backend.predictor import Predictor
+from ml_backend.probes import Probe, choose_probes
 from ml_backend.runtime import Network
 from ml_backend.training.data import TrainingData
 from ml_backend.training.export import export_fp32, quantise
@@ -31,10 +32,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Servable:
-    """What serves a version: its record, its held-out figures, and its file where it is not PyTorch."""
+    """What serves a version: its record, its held-out figures, its probes, and its file where it is not PyTorch."""
 
     record: Serving
     metrics: Metrics
+    probes: Sequence[Probe]
     file: Path | None
 
 
@@ -109,4 +111,6 @@ def _servable(
         torch_headline=reference.headline,
         why="; ".join(dict.fromkeys(reasons))[:LONGEST_WHY] or None,
     )
-    return Servable(record, shown.metrics, exporting.folder / precision / ONNX if found else None)
+    rows, names = [row.fields for row in exporting.data.held_out], exporting.data.spec.model_input
+    file = exporting.folder / precision / ONNX if found else None
+    return Servable(record, shown.metrics, choose_probes(rows, shown.answers, names), file)

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from ml_backend.answers import Answer, LabelAnswer
 from ml_backend.artefact import write_version
 from ml_backend.errors import ModelError
+from ml_backend.probes import Probe, write_probes
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.registry import Pace
 from templates.spec import TrainingSettings
@@ -44,13 +45,25 @@ class QuickRegistry(LocalRegistry):
 
 
 def make_version(
-    models: Path, label: str = "positive", *, task: str = TASK, note: str = "", fault: str = "", weights: int = 64
+    models: Path,
+    label: str = "positive",
+    *,
+    task: str = TASK,
+    note: str = "",
+    fault: str = "",
+    weights: int = 64,
+    said: str = "",
 ) -> str:
-    """A version whose predictor says the label; the note makes it another one, a fault makes it fail to load."""
+    """A version whose predictor says the label; the note makes it another one, a fault makes it fail to load.
+
+    `said` is what it is said to have said when it was made; left out, nobody asked it.
+    """
 
     def save(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps({"label": label, "note": note, "fault": fault}))
         (folder / "tokenizer.json").write_text("{}")
+        if said:
+            write_probes(folder, [Probe({"text": f"Text {number}."}, said) for number in range(5)])
         save_file({"weight": np.ones(weights, dtype=np.float32)}, folder / "model.safetensors")
 
     directory, manifest = write_version(models, _content(task), save)

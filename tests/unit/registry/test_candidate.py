@@ -6,6 +6,7 @@ import pytest
 from ml_backend.answers import Answer
 from ml_backend.errors import ModelError
 from ml_backend.registry.candidate import prepare
+from ml_backend.registry.rotation import rotate
 from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, load_fixed, make_version
 from tests.unit.registry.conftest import StartShelf
 
@@ -56,3 +57,16 @@ def test_a_model_that_loads_and_cannot_answer_is_refused(
     with pytest.raises(ModelError, match=why):
         prepare(registry, lambda directory: kind(directory.name, "positive"), TASK, version)
     assert prepare(registry, load_fixed, TASK, version).version == version
+
+
+def test_a_model_that_answers_otherwise_than_when_it_was_made_is_refused_and_the_old_one_goes_on(
+    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+) -> None:
+    good = make_version(models, "positive", said="positive")
+    shelf = start_shelf(load_fixed)
+    rotate(registry, TASK, [good], load=load_fixed)
+    strange = make_version(models, "negative", said="positive")
+    with pytest.raises(ModelError, match="fails its parity check here"):
+        rotate(registry, TASK, [strange], load=load_fixed)
+    assert registry.pins(TASK, None).versions == (good,)  # type: ignore[union-attr]
+    assert shelf.serving(TASK).predictors[0].version == good
