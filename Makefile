@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap
+.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,12 @@ bench-packs: setup ## every pack's base model from its own seed data
 
 bench-gap: setup ## the adversarial gap on DynaSent's two rounds
 	$(BIN)/python tests/bench/dynasent.py
+
+bench-serve: setup ## our backend, the official SDK's request path, plain torch, the bare forward pass
+	$(BIN)/python tests/bench/serve.py
+
+bench-rotate: setup ## 100 rotations under load: failed, mismatched and stale answers
+	$(BIN)/python tests/bench/rotate.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,7 @@ from plugin.errors import SettingsError
 
 PREFIX = "OUTFOX_"
 CONFIG_FILE = "outfox.toml"
+DATABASE = "outfox.db"
 SECRET_BYTES = 32
 
 
@@ -68,7 +69,7 @@ class Settings:
     @property
     def database(self) -> str:
         """The database's URL."""
-        return self.database_url or f"sqlite:///{self.home_path / 'outfox.db'}"
+        return self.database_url or f"sqlite:///{self.home_path / DATABASE}"
 
     @property
     def models_path(self) -> Path:

@@ -6,7 +6,7 @@ import click
 
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
-from plugin.settings import Settings
+from plugin.settings import DATABASE, Settings
 from templates import Pack, PackError
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def create(settings: Settings, pack: Pack) -> None:
     problems = check_pack(pack)
     if problems:
         raise PackError(problems)
-    with open_store(settings.database) as store, store.write() as session:
+    # Whoever makes their first task has no database yet; one that is there is upgraded only when its owner says so.
+    first = not settings.database_url and not (settings.make_home() / DATABASE).exists()
+    with open_store(settings.database, upgrade=first) as store, store.write() as session:
         made = create_task(session, pack, now=SystemClock().now())
         last = list_rounds(session, made)[-1]
     step = _next_step(settings, made.name, last)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from plugin.labelstudio.projects import Project
 from templates import find_pack
 from templates.samples import sample_annotation, sample_task
 from tests.e2e.browser import Complaints
 from tests.e2e.labelstudio.backend import counting_backend
 from tests.e2e.labelstudio.conftest import Studio, submit
+from tests.e2e.labelstudio.projects import Project
 
 pytestmark = pytest.mark.xdist_group("labelstudio")
 

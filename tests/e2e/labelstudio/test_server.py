@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.projects import LabelStudio
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.serving import free_port
 from templates import find_pack
 from tests.e2e.labelstudio.conftest import Studio
+from tests.e2e.labelstudio.projects import LabelStudio
 
 pytestmark = pytest.mark.xdist_group("labelstudio")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from plugin.labelstudio.projects import Project
 from templates import find_pack
 from templates.samples import TEMPLATES, Template, sample_annotation, sample_flag, sample_prediction, sample_task
 from tests.conftest import PACKS
 from tests.e2e.browser import Complaints
 from tests.e2e.labelstudio.conftest import Studio, submit
+from tests.e2e.labelstudio.projects import Project
 
 pytestmark = pytest.mark.xdist_group("labelstudio")
 

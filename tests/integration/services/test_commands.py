@@ -65,8 +65,14 @@ def test_a_pack_with_a_mistake_makes_no_task(outfox: Outfox, copy_of: Callable[[
     assert "there is no task yet" in outfox("task", "list").out
 
 
-def test_without_a_database_the_cure_is_told(outfox: Outfox, tmp_path: Path) -> None:
+def test_the_first_task_makes_the_database_of_the_home(outfox: Outfox) -> None:
+    assert outfox("task", "create", "sentiment").code == 0
+    assert "sentiment" in outfox("task", "list").out
+
+
+def test_without_a_database_the_cure_is_told(outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").mkdir()
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", f"sqlite:///{tmp_path / 'chosen.db'}")
     for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
         ran = outfox(*command)
         assert ran.code in (2, 3)

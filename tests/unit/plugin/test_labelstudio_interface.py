@@ -8,7 +8,8 @@ import pytest
 
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.interface import check_templates, render
-from plugin.labelstudio.projects import LabelStudio, instructions_html
+from plugin.labelstudio.projects import instructions_html
+from plugin.labelstudio.sdk import open_sdk, translated
 from templates import find_pack, load_pack
 from templates.samples import TEMPLATES
 from tests.conftest import PACKS, replace_in
@@ -82,16 +83,17 @@ def test_instructions_become_html_and_nothing_in_them_runs() -> None:
 
 def test_without_a_token_nothing_is_asked() -> None:
     with pytest.raises(LabelStudioError, match="no token"):
-        LabelStudio("http://127.0.0.1:1", "")
+        open_sdk("http://127.0.0.1:1", "")
 
 
 def test_without_the_sdk_no_project_is_made_and_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "label_studio_sdk", None)
     with pytest.raises(LabelStudioError, match="pip install"):
-        LabelStudio("http://127.0.0.1:1", "0" * 40)
+        open_sdk("http://127.0.0.1:1", "0" * 40)
 
 
 def test_a_label_studio_that_does_not_answer_is_worth_another_try() -> None:
-    with pytest.raises(LabelStudioError, match="does not answer") as caught:
-        LabelStudio("http://127.0.0.1:1", "0" * 40).find_project("anything")
+    url = "http://127.0.0.1:1"
+    with pytest.raises(LabelStudioError, match="does not answer") as caught, translated(url):
+        list(open_sdk(url, "0" * 40).projects.list())
     assert caught.value.retry

@@ -1,0 +1,150 @@
+"""Everything that an owner runs for live verdicts: our command, our two servers, and the real Label Studio."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from ml_backend.predictor import Predictor, load_predictor
+from ml_backend.training import train
+from ml_backend.verdict import Verdict, judge
+from plugin.serving import free_port
+from round_manager.store import open_store
+from templates import Pack, find_pack
+from tests.e2e.labelstudio.conftest import Studio
+from tests.e2e.labelstudio.projects import Project
+
+OUTFOX = str(Path(sys.executable).parent / "outfox")
+SECONDS_TO_START = 120.0
+TAUGHT = 5
+SECONDS_TO_SYNC = 60.0
+
+
+@dataclass
+class Live:
+    """A home with its database and models, and the servers that work on it."""
+
+    home: Path
+    studio: Studio
+    _web_port: int = field(default_factory=free_port)
+    _backend_port: int = field(default_factory=free_port)
+    _servers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    _versions: dict[str, str] = field(default_factory=dict)
+
+    def outfox(self, *arguments: str) -> Any:
+        """What the command says in JSON; its error where it fails."""
+        ran = subprocess.run(
+            [OUTFOX, *arguments, "--json"], env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"outfox {' '.join(arguments)}: {ran.stderr}"
+        return json.loads(ran.stdout)
+
+    def open_round(self, name: str) -> None:
+        """A task with a model and an open round."""
+        self.outfox("task", "create", name)
+        pack = find_pack(name)
+        # Some of its rows: a quick model is right and wrong often enough.
+        trained = train(pack, self.home / "models", mode="head", rows=pack.seed[::TAUGHT])
+        self._versions[name] = trained.manifest.version
+        self.outfox("round", "open", name)
+
+    def project(self, name: str) -> Project:
+        """The task's project for writers, with its contexts in it."""
+        number = self.outfox("labelstudio", "connect", name)["projects"]["create"]
+        self.outfox("labelstudio", "push", name)
+        return Project(number, f"{name}: write", f"{self.studio.server.url}/projects/{number}/data")
+
+    def start(self) -> None:
+        """The ML backend and the web app, and waits until both answer."""
+        backend = ["ml-backend", "--port", str(self._backend_port)]
+        web = ["serve", "--port", str(self._web_port), "--sync-every", "0"]
+        for arguments, port in ((backend, self._backend_port), (web, self._web_port)):
+            with (self.home / f"{arguments[0]}.log").open("ab") as log:
+                process = subprocess.Popen([OUTFOX, *arguments], env=self._environment, stdout=log, stderr=log)
+            self._servers.append(process)
+            _wait_until_up(process, port)
+
+    def stop(self) -> None:
+        """Ends both."""
+        while self._servers:
+            process = self._servers.pop()
+            process.terminate()
+            process.wait(SECONDS_TO_START)
+
+    def predictor(self, name: str) -> Predictor:
+        """The very version that serves the task."""
+        return _loaded(self.home / "models" / name / self._versions[name])
+
+    def verdict(self, pack: Pack, fields: Mapping[str, str], target: str | None) -> Verdict:
+        """What the version must say to these inputs."""
+        predictor = self.predictor(pack.spec.name)
+        (answer,) = predictor.predict([fields])
+        return judge(pack.spec, fields, [(predictor.version, answer)], target, now=datetime.now(UTC))
+
+    def examples(self, name: str, count: int) -> list[Any]:
+        """The task's examples in our database, as soon as there are so many; the webhook makes them come."""
+        until = time.monotonic() + SECONDS_TO_SYNC
+        while len(found := self._examples(name)) < count:
+            assert time.monotonic() < until, f"{len(found)} of {count} examples came; {self._said('serve')}"
+            time.sleep(0.1)
+        return found
+
+    def attempts(self, name: str) -> list[Any]:
+        """Every try of the task in our database, in order."""
+        from sqlalchemy import select
+
+        from round_manager.models import Attempt, Task
+
+        with open_store(f"sqlite:///{self.home / 'outfox.db'}") as store, store.read() as session:
+            asked = select(Attempt).join(Task, Task.id == Attempt.task_id).where(Task.name == name)
+            return list(session.scalars(asked.order_by(Attempt.id)))
+
+    def _examples(self, name: str) -> list[Any]:
+        from sqlalchemy import select
+
+        from round_manager.models import Example, Task
+
+        with open_store(f"sqlite:///{self.home / 'outfox.db'}") as store, store.read() as session:
+            asked = select(Example).join(Task, Task.id == Example.task_id).where(Task.name == name)
+            return list(session.scalars(asked.order_by(Example.id)))
+
+    def _said(self, server: str) -> str:
+        return (self.home / f"{server}.log").read_text(encoding="utf-8")[-2000:]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "OUTFOX_HOME": str(self.home),
+            "OUTFOX_LABEL_STUDIO_URL": self.studio.server.url,
+            "OUTFOX_LABEL_STUDIO_TOKEN": self.studio.server.token,
+            "OUTFOX_ML_BACKEND_URL": f"http://127.0.0.1:{self._backend_port}",
+            "OUTFOX_ML_BACKEND_AUTH": "studio:not-secret",
+            "OUTFOX_WEB_URL": f"http://127.0.0.1:{self._web_port}",
+        }
+
+
+@cache
+def _loaded(directory: Path) -> Predictor:
+    return load_predictor(directory)
+
+
+def _wait_until_up(process: "subprocess.Popen[bytes]", port: int) -> None:
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            if requests.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200:
+                return
+        except requests.RequestException:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"{process.args!r} does not come up")
