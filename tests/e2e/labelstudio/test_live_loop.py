@@ -145,16 +145,18 @@ def begin(live: Live, project: Project, name: str, place: int) -> Writing:
     """A task with texts that the task's own model is and is not fooled by; another one for another place."""
     tasks = live.studio.get(f"tasks/?project={project.id}&page_size=100&fields=all")["tasks"]
     pack = find_pack(name)
+    # Nobody may hand in the same text twice.
+    texts = [row.fields[pack.spec.with_role("input")[0].name] for row in pack.seed[place::29]]
     for task in sorted(tasks, key=lambda one: one["id"])[place::2]:
-        found = _qa(live, pack, task) if pack.spec.kind == "qa" else _labels(live, pack, task)
+        found = _qa(live, pack, task, texts) if pack.spec.kind == "qa" else _labels(live, pack, task, texts)
         if found:
             return found
     raise AssertionError("the model answers everything alike")
 
 
-def _labels(live: Live, pack: Pack, task: dict[str, Any]) -> Writing | None:
+def _labels(live: Live, pack: Pack, task: dict[str, Any], texts: list[str]) -> Writing | None:
     trying = Writing(pack, task, "", "", None)
-    verdicts = {text: _fooled(live, trying, text, trying.target) for text in _texts(trying)}
+    verdicts = {text: _fooled(live, trying, text, trying.target) for text in texts}
     if set(verdicts.values()) != {True, False}:
         return None
     fooling = next(text for text, fooled in verdicts.items() if fooled)
@@ -162,22 +164,18 @@ def _labels(live: Live, pack: Pack, task: dict[str, Any]) -> Writing | None:
     return Writing(pack, task, fooling, failing, None)
 
 
-def _qa(live: Live, pack: Pack, task: dict[str, Any]) -> Writing | None:
+def _qa(live: Live, pack: Pack, task: dict[str, Any], texts: list[str]) -> Writing | None:
     """One answer that the model gives to one question, and not to another."""
     trying = Writing(pack, task, "", "", None)
     passage = task["data"]["passage"]
-    for failing in _texts(trying):
+    for failing in texts:
         said = live.verdict(pack, trying.fields(failing), None).shown.prediction
         # A word that stands alone and only once is selected with one drag.
         for word in [one for one in said.split() if one.isalpha() and passage.count(one) == 1]:
-            verdicts = {text: _fooled(live, trying, text, word) for text in _texts(trying)}
+            verdicts = {text: _fooled(live, trying, text, word) for text in texts}
             if verdicts[failing] is False and True in verdicts.values():
                 return Writing(pack, task, next(text for text, fooled in verdicts.items() if fooled), failing, word)
     return None
-
-
-def _texts(trying: Writing) -> list[str]:
-    return [row.fields[trying.input] for row in trying.pack.seed[::29]]
 
 
 def _fooled(live: Live, trying: Writing, text: str, target: str) -> bool | None:
