@@ -12,9 +12,11 @@ from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.gate import Gate
 from ml_backend.serving.metrics import Metrics
 from ml_backend.serving.notes import OwnNotes, SharedNotes
+from ml_backend.serving.outbox import Outbox
 from ml_backend.serving.recollection import Recollection
 from ml_backend.serving.service import BULK_PATIENCE, PATIENCE, Shelf, VerdictService
-from ml_backend.serving.sink import BufferedSink, NoSink, Tried
+from ml_backend.serving.sink import NoSink
+from ml_backend.serving.tried import Tried
 from ml_backend.serving.web import Hint, backend_app, ignore_hint
 from templates.pack import Pack
 
@@ -42,14 +44,14 @@ def cores() -> int:
 class Plan:
     """Everything that a serving process is made of; it is made once and carried out in every process.
 
-    `at_once` calls are at the models at a time and `room` wait. `deliver` takes tries to be stored; they wait for it in
-    the folder `spill`.
+    `at_once` calls are at the models at a time and `room` wait. Tries are put into the folder `outbox`, from
+    where a process of its own delivers them; without one they are not kept.
     """
 
     packs: Mapping[str, Pack]
     open_shelf: Callable[[], LiveShelf]
     deliver: Callable[[Sequence[Tried]], None] | None = None
-    spill: Path | None = None
+    outbox: Path | None = None
     auth: BasicAuth | None = field(default=None, repr=False)
     hint: Callable[[Hint], None] = ignore_hint
     at_once: int = 1
@@ -63,7 +65,7 @@ class Backend:
 
     def __init__(self, plan: Plan, notes: Path | None = None) -> None:
         metrics = Metrics()
-        self._sink = BufferedSink(plan.deliver, folder=plan.spill, told=metrics.tries) if plan.deliver else None
+        self._sink = Outbox(plan.outbox, told=metrics.tries) if plan.outbox else None
         self._shelf = plan.open_shelf()
         service = VerdictService(
             plan.packs,
@@ -81,7 +83,7 @@ class Backend:
         self._shelf.start()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stops following the pins and hands on every try, in that order."""
+        """Stops following the pins and leaves every try to the courier, in that order."""
         self._shelf.stop()
         if self._sink:
-            self._sink.close(timeout)
+            self._sink.close()

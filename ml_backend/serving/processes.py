@@ -19,6 +19,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 
 from ml_backend.errors import BackendError
+from ml_backend.serving.beside import Beside, Run
 from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
 
 # Of the time for a graceful end, what is kept for what runs beside the requests.
@@ -79,22 +80,23 @@ class Serving(Protocol):
 Begin = Callable[[Path], Serving]
 
 
-def serve_processes(begin: Begin, listening: socket.socket, workers: Workers) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes what it has in time.
+def serve_processes(begin: Begin, listening: socket.socket, workers: Workers, beside: Run | None = None) -> None:
+    """Serves until SIGTERM or SIGINT, then finishes what it has in time; `beside` runs in one more process meanwhile.
 
     It ends the process: workers are copies of it, and none of them may come back to whoever called this.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{workers.name}-", dir=_in_memory()))
     host, port = listening.getsockname()[:2]
     _log.info("serving", extra={"data": {"at": f"{host}:{port}", "workers": workers.count}})
-    _Application(begin, listening.detach(), folder, workers).run()
+    _Application(begin, listening.detach(), folder, workers, Beside(beside) if beside else None).run()
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
     """What gunicorn asks for; `folder` is the processes' own and ends with them."""
 
-    def __init__(self, begin: Begin, descriptor: int, folder: Path, workers: Workers) -> None:
+    def __init__(self, begin: Begin, descriptor: int, folder: Path, workers: Workers, beside: Beside | None) -> None:
         self._begin = begin
+        self._beside = beside
         self._folder = folder
         self._serving: Serving | None = None
         self._settings: dict[str, Any] = {
@@ -133,7 +135,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
         (self._folder / "shared").mkdir()
         (self._folder / "figures").mkdir()
         os.environ[SHARED_FOLDER] = str(self._folder / "figures")
-        _Arbiter(self).run()
+        _Arbiter(self, self._beside).run()
 
     def _worker_began(self, worker: Any) -> None:
         # Ctrl-C reaches the whole process group; it is for the master to say what happens then.
@@ -149,10 +151,22 @@ class _Application(BaseApplication):  # type: ignore[misc]
         forget_process(worker.pid)
 
     def _all_ended(self, _server: Any) -> None:
+        if self._beside:
+            self._beside.stop(SECONDS_FOR_THE_REST)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]
+    def __init__(self, application: BaseApplication, beside: Beside | None) -> None:
+        super().__init__(application)
+        self._beside = beside
+
+    def manage_workers(self) -> None:
+        """Called every second or so, and when a worker ends."""
+        if self._beside:
+            self._beside.keep()
+        super().manage_workers()
+
     def handle_int(self) -> None:
         """Ctrl-C is as graceful as SIGTERM."""
         self.handle_term()

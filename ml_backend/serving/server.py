@@ -1,9 +1,12 @@
 """The ML backend's processes, each with models of its own."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from ml_backend.serving.backend import Backend, Plan
+from ml_backend.serving.courier import Courier
+from ml_backend.serving.metrics import Metrics
 from ml_backend.serving.processes import Workers, serve_processes
 
 NAME = "outfox-backend"
@@ -17,4 +20,9 @@ def serve(plan: Plan, listening: socket.socket, *, workers: int = 1, grace: int 
     def begin(shared: Path) -> Backend:
         return Backend(plan, shared if workers > 1 else None)
 
-    serve_processes(begin, listening, Workers(NAME, workers, plan.at_once + plan.room + SPARE_THREADS, grace))
+    def carry(wait: Callable[[float], bool]) -> None:
+        if plan.outbox and plan.deliver:
+            Courier(plan.outbox, plan.deliver, told=Metrics().tries).run(wait)
+
+    chosen = Workers(NAME, workers, plan.at_once + plan.room + SPARE_THREADS, grace)
+    serve_processes(begin, listening, chosen, carry if plan.outbox and plan.deliver else None)

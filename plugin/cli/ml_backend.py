@@ -104,7 +104,7 @@ def ml_backend(
         packs,
         open_shelf,
         deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
-        spill=settings.make_home() / "tries",
+        outbox=settings.make_home() / "tries",
         auth=auth,
         at_once=max(1, cores() // workers),
         room=queue,

@@ -50,7 +50,7 @@ def main() -> None:
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
             file.writelines(json.dumps(one.to_json()) + "\n" for one in tries)
 
-    plan = Plan(packs, shelf, deliver, folder / "spill", **settings)
+    plan = Plan(packs, shelf, deliver, folder / "outbox", **settings)
     serve(plan, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
 
 

@@ -13,6 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from ml_backend.serving.outbox import read_notes
 from tests.fakes import backend_program
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,7 +74,11 @@ class Running:
     def workers(self) -> list[int]:
         """The process ids of the workers that have begun."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(one) for one in path.read_text(encoding="ascii").split()]
+        return [int(one) for one in path.read_text(encoding="ascii").split() if int(one) != self.courier()]
+
+    def courier(self) -> int:
+        """The process id of the one that delivers tries; 0 before it has begun."""
+        return read_notes(self.folder / "outbox").process
 
     def shared_folder(self) -> Path:
         """Where its processes keep what they share."""

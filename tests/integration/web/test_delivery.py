@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
+from ml_backend.serving.courier import Courier
 from ml_backend.serving.errors import Undeliverable
-from ml_backend.serving.sink import BufferedSink
+from ml_backend.serving.outbox import Outbox
 from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.attempts import deliver_by_post, deliver_to_store
@@ -29,8 +30,24 @@ def attempts(stage: Stage) -> int:
         return collected(session, stage.round).attempts
 
 
-def sink_of(deliver: Deliver, folder: Path) -> BufferedSink:
-    return BufferedSink(deliver, folder=folder, linger=0.01, first_wait=0.05, longest_wait=0.2)
+class Carried:
+    """An outbox with its courier, in this process."""
+
+    def __init__(self, deliver: Deliver, folder: Path) -> None:
+        outbox = Outbox(folder, seal_after=0.01)
+        self._outbox, self.put, self.state = outbox, outbox.put, outbox.state
+        self._ending = Event()
+        courier = Courier(folder, deliver, first_wait=0.05, longest_wait=0.2)
+        self._thread = Thread(target=courier.run, args=(lambda _seconds: self._ending.wait(0.01),))
+
+    def start(self) -> None:
+        self._outbox.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._outbox.close()
+        self._ending.set()
+        self._thread.join(20)
 
 
 class Answers:
@@ -71,7 +88,7 @@ def test_in_process_tries_are_stored_once(stage: Stage, settings: Settings) -> N
 def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
     stage: Stage, settings: Settings, tmp_path: Path
 ) -> None:
-    sink = sink_of(deliver_to_store(settings), tmp_path / "spill")
+    sink = Carried(deliver_to_store(settings), tmp_path / "spill")
     for one in (stage.tried(), stage.tried(task="nothing"), stage.tried()):
         sink.put(one)
     sink.start()
@@ -86,7 +103,7 @@ def test_in_process_tries_are_kept_while_the_database_is_locked(
     monkeypatch.setattr("round_manager.engine.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    sink = sink_of(deliver_to_store(settings), tmp_path / "spill")
+    sink = Carried(deliver_to_store(settings), tmp_path / "spill")
     sink.start()
     for _ in range(5):
         sink.put(stage.tried())
@@ -141,7 +158,7 @@ def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(
 ) -> None:
     tries = [stage.tried() for _ in range(300)]
     with serving(settings, "--workers", "2") as web:
-        sink = sink_of(AttemptPost(web.url, SECRETS), tmp_path / "spill")
+        sink = Carried(AttemptPost(web.url, SECRETS), tmp_path / "spill")
         sink.start()
         for one in tries[:100]:
             sink.put(one)

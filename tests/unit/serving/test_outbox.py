@@ -1,0 +1,132 @@
+"""Every try is on disk before its verdict is answered, and the courier may have it soon after."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ml_backend.serving.outbox import OPEN, SEALED, Outbox, is_free, read_notes, read_tries, waiting_files
+from ml_backend.serving.tried import Tried
+from tests.fakes.registry import eventually
+from tests.unit.serving.test_tried import a_try
+
+
+def some(count: int) -> list[Tried]:
+    return [a_try(f"Text {number}.") for number in range(count)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "outbox"
+
+
+@pytest.fixture
+def outbox(folder: Path) -> Iterator[Outbox]:
+    made = Outbox(folder, seal_after=600)
+    yield made
+    made.close()
+
+
+def lying(folder: Path) -> list[Tried]:
+    return [tried for path in waiting_files(folder) for tried in read_tries(path)[0]]
+
+
+def test_a_try_is_on_disk_before_put_returns(outbox: Outbox, folder: Path) -> None:
+    for number, one in enumerate(some(3), start=1):
+        outbox.put(one)
+        assert len(lying(folder)) == number
+        assert lying(folder)[-1] == one
+
+
+def test_the_courier_may_have_what_is_sealed_and_nothing_that_is_still_written_to(outbox: Outbox, folder: Path) -> None:
+    first, second = some(2)
+    outbox.put(first)
+    (path,) = waiting_files(folder)
+    assert (path.suffix, is_free(path)) == (OPEN, False)
+    outbox.seal()
+    outbox.put(second)
+    sealed, path = waiting_files(folder)
+    assert (sealed.suffix, is_free(sealed), is_free(path)) == (SEALED, True, False)
+    assert read_tries(sealed) == ([first], 0)
+
+
+def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
+    outbox = Outbox(folder, seal_after=0.01)
+    outbox.start()
+    outbox.put(a_try())
+    eventually(lambda: [path for path in waiting_files(folder) if path.suffix == SEALED], "it is sealed")
+    outbox.close()
+
+
+def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        Outbox(folder).put(a_try())
+        os._exit(0)  # as a kill would end it
+    os.waitpid(child, 0)
+    (path,) = waiting_files(folder)
+    assert (path.suffix, is_free(path), len(read_tries(path)[0])) == (OPEN, True, 1)
+
+
+def test_half_a_line_at_the_end_of_a_file_is_left_out_and_counted(outbox: Outbox, folder: Path) -> None:
+    for one in some(3):
+        outbox.put(one)
+    outbox.seal()
+    (path,) = waiting_files(folder)
+    path.write_bytes(path.read_bytes()[:-40])
+    tries, torn = read_tries(path)
+    assert (len(tries), torn) == (2, 1)
+
+
+def test_after_its_end_it_takes_nothing_and_says_so(outbox: Outbox, folder: Path) -> None:
+    told: list[tuple[str, int]] = []
+    outbox = Outbox(folder, told=lambda *one: told.append(one))
+    outbox.put(a_try())
+    outbox.close()
+    outbox.put(a_try())
+    assert len(lying(folder)) == 1
+    assert (outbox.state().dropped, told) == (1, [("dropped", 1)])
+
+
+def test_while_the_disk_is_full_tries_wait_in_memory_in_their_order(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def full(file: int, content: Any) -> int:
+        # A disk that is nearly full takes a part.
+        write(file, content[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    outbox = Outbox(folder, capacity=4)
+    tries = some(6)
+    outbox.put(tries[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda file, content: write(file, content[:10]))
+        for one in tries[1:3]:
+            outbox.put(one)
+        patched.setattr(os, "write", full)
+        outbox.put(tries[3])
+    assert json.loads(next(waiting_files(folder)).read_bytes().splitlines()[0])["id"] == str(tries[0].verdict.id)
+    outbox.put(tries[4])
+    outbox.close()
+    assert [one for one in lying(folder) if one in tries] == tries[:5]
+
+
+def test_no_more_wait_in_memory_than_fit(tmp_path: Path) -> None:
+    (tmp_path / "outbox").write_text("a file where the folder should be")
+    outbox = Outbox(tmp_path / "outbox", capacity=3)
+    for one in some(5):
+        outbox.put(one)
+    assert (outbox.state().waiting, outbox.state().dropped) == (3, 2)
+
+
+def test_notes_that_cannot_be_read_are_none(folder: Path) -> None:
+    folder.mkdir()
+    assert read_notes(folder).delivered == 0
+    (folder / "courier.json").write_text("{")
+    assert read_notes(folder).error is None
