@@ -48,6 +48,7 @@ def _packages(settings: Settings) -> Iterator[Finding]:
     wanted = {
         "torch": "make setup",
         "transformers": "make setup",
+        "onnxruntime": "make setup",
         "label-studio": "pip install 'outfox[label-studio]'",
         "label-studio-sdk": "pip install 'outfox[label-studio]'",
     }
@@ -131,6 +132,22 @@ def _label_studio(settings: Settings) -> Iterator[Finding]:
         yield Finding("Label Studio token", "warning", "is not set", cure)
 
 
+def _servers(settings: Settings) -> Iterator[Finding]:
+    ours = (
+        ("ML backend", settings.ml_backend_url, "`outfox ml-backend`", "OUTFOX_ML_BACKEND_URL"),
+        ("web app", settings.web_url, "`outfox serve`", "OUTFOX_WEB_URL"),
+    )
+    for what, url, command, setting in ours:
+        try:
+            answer = requests.get(f"{url.rstrip('/')}/health", timeout=SECONDS_TO_ANSWER)
+        except requests.RequestException:
+            cure = f"start it with {command}, or set {setting}; live verdicts need it"
+            yield Finding(what, "warning", f"{url} does not answer", cure)
+            continue
+        cure = "" if answer.ok else f"look at what {command} says"
+        yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", cure)
+
+
 def _browser(settings: Settings) -> Iterator[Finding]:
     found = next((shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")), None)
     if found:
@@ -148,5 +165,6 @@ _LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _encoder,
     _editor,
     _label_studio,
+    _servers,
     _browser,
 )

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from transformers import PreTrainedModel
 from ml_backend.encoding import TextEncoder
 from ml_backend.errors import ModelError, one_line
 from ml_backend.onnx_file import PAD_ID
-from ml_backend.runtime import OUTPUTS, Kind
+from ml_backend.runtime import OUTPUTS, Kind, TokenArray
 from ml_backend.torch_runtime import batch_of
+from ml_backend.training.smoothing import smooth
 
 OPSET = 17
 # Two rows of different lengths: an export that merged ids and mask, or fixed a size, would not fit them.
@@ -69,12 +70,16 @@ def export_fp32(network: PreTrainedModel, encoder: TextEncoder, kind: Kind, path
         raise ModelError(f"{type(network).__name__} cannot be exported to ONNX ({one_line(error)})") from error
 
 
-def quantise(fp32: Path, int8: Path) -> None:
-    """Write an int8 form of an exported network; scales of what flows through it are taken as it runs."""
+def quantise(fp32: Path, int8: Path, rows: Sequence[Mapping[str, TokenArray]]) -> None:
+    """Write an int8 form of an exported network; scales of what flows through it are taken as it runs.
+
+    `rows` are inputs like those that it will read, by which it is smoothed first.
+    """
     try:
+        smoothed = smooth(onnx.load_model(fp32), rows)
         with _without_root_log():
             # A scale for each channel costs nothing here, and keeps answers closer to the original's.
-            quantize_dynamic(fp32, int8, weight_type=QuantType.QInt8, per_channel=True)
+            quantize_dynamic(smoothed, int8, weight_type=QuantType.QInt8, per_channel=True)
     except Exception as error:
         # It fails in as many ways as there are networks.
         raise ModelError(f"the network cannot be made int8 ({one_line(error)})") from error

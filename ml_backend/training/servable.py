@@ -1,7 +1,7 @@
 """What will answer for a trained network: int8 where it is as good as PyTorch, else fp32, else PyTorch itself."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,8 @@ from ml_backend.manifest import ONNX, Serving
 from ml_backend.onnx_runtime import open_onnx
 from ml_backend.predictor import Predictor
 from ml_backend.probes import Probe, choose_probes
-from ml_backend.runtime import Network
+from ml_backend.runtime import Network, TokenArray
+from ml_backend.text import normalise
 from ml_backend.training.data import TrainingData
 from ml_backend.training.export import export_fp32, quantise
 from ml_backend.training.parity import Measured, agreement, measure
@@ -26,6 +27,7 @@ Precision = Literal["int8", "fp32"]
 LEAST_AGREEMENT = {"int8": 98.0, "fp32": 99.9}
 MOST_LOST = 1.0
 LONGEST_WHY = 500
+ROWS_TO_SMOOTH_BY = 96
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +94,18 @@ def _write(exporting: Exporting, precision: Precision) -> Path:
     if not exported.exists():
         export_fp32(exporting.start.network, exporting.encoder, exporting.data.spec.kind, exported)
     if precision == "int8":
-        quantise(exported, folder / ONNX)
+        quantise(exported, folder / ONNX, _read_before(exporting))
     else:
         exported.rename(folder / ONNX)
     return folder
+
+
+def _read_before(exporting: Exporting) -> list[Mapping[str, TokenArray]]:
+    """Some training rows as the network reads them, from all over."""
+    rows, names = exporting.data.train, exporting.data.spec.model_input
+    chosen = rows[:: max(1, len(rows) // ROWS_TO_SMOOTH_BY)][:ROWS_TO_SMOOTH_BY]
+    texts = [tuple(normalise(row.fields[name]) for name in names) for row in chosen]
+    return [exporting.encoder.arrays([one]) for one in exporting.encoder.texts(texts)]
 
 
 def _servable(

@@ -1,0 +1,73 @@
+"""Smoothing changes no answer in exact arithmetic, and leaves a network with odd channels far better to round."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime  # type: ignore[import-untyped]
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
+
+from ml_backend.training.smoothing import smooth
+
+WIDTH = 32
+Array = npt.NDArray[np.float32]
+
+
+@pytest.fixture
+def network() -> onnx.ModelProto:
+    """Ids become vectors, of which two channels are a hundred times larger; two matrices read them."""
+    random = np.random.default_rng(5)
+    table = random.normal(size=(50, WIDTH)).astype(np.float32)
+    table[:, [3, 17]] *= 100
+    matrices = [random.normal(size=(WIDTH, 8)).astype(np.float32) for _ in range(2)]
+    for matrix in matrices:
+        matrix[[3, 17]] /= 100
+    initializers = [numpy_helper.from_array(table, "table")]
+    initializers += [numpy_helper.from_array(one, f"w{place}") for place, one in enumerate(matrices)]
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["x"], name="gather"),
+        helper.make_node("MatMul", ["x", "w0"], ["a"], name="first"),
+        helper.make_node("MatMul", ["x", "w1"], ["b"], name="second"),
+        helper.make_node("Add", ["a", "b"], ["scores"], name="add"),
+    ]
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["rows", "tokens"])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["rows", "tokens", 8])
+    graph = helper.make_graph(nodes, "odd", [ids], [scores], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+ROWS = [{"ids": np.arange(first, first + 10, dtype=np.int64)[None]} for first in range(0, 40, 10)]
+
+
+def scores(model: onnx.ModelProto | Path) -> Array:
+    content = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, row)[0] for row in ROWS])
+
+
+def in_int8(model: onnx.ModelProto, path: Path) -> Array:
+    quantize_dynamic(model, path, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul"])
+    return scores(path)
+
+
+def test_a_smoothed_network_says_the_same_and_its_reader_stays_as_it_was(network: onnx.ModelProto) -> None:
+    before = network.SerializeToString()
+    smoothed = smooth(network, ROWS)
+    onnx.checker.check_model(smoothed)
+    assert np.allclose(scores(smoothed), scores(network), rtol=1e-4, atol=1e-4)
+    assert network.SerializeToString() == before
+    assert [node.op_type for node in smoothed.graph.node].count("Mul") == 1, "what reads the same is divided once"
+
+
+def test_it_is_rounded_with_a_small_part_of_the_error(network: onnx.ModelProto, tmp_path: Path) -> None:
+    exact = scores(network)
+    plain = np.abs(in_int8(network, tmp_path / "plain.onnx") - exact).mean()
+    smoothed = np.abs(in_int8(smooth(network, ROWS), tmp_path / "smooth.onnx") - exact).mean()
+    assert smoothed < plain / 5
+
+
+def test_smoothing_twice_the_same_gives_the_same_bytes(network: onnx.ModelProto) -> None:
+    assert smooth(network, ROWS).SerializeToString() == smooth(network, ROWS).SerializeToString()
