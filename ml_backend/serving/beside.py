@@ -10,6 +10,7 @@ from collections.abc import Callable
 # What runs there; it is given a way to wait that answers True when it is time to end.
 Run = Callable[[Callable[[float], bool]], None]
 
+NICE = 10
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +55,8 @@ class Beside:
         try:
             # The listening socket above all: while anybody holds it, callers wait there instead of being refused.
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            # Whoever waits for an answer comes first.
+            os.nice(NICE)
             ending = threading.Event()
             signal.signal(signal.SIGTERM, lambda *_: ending.set())
             # Ctrl-C reaches the whole process group; it is for the master to say what happens then.

@@ -26,6 +26,8 @@ from ml_backend.serving.service import VerdictService
 REQUEST_ID = "outfox.request_id"
 OPEN_TO_ALL = "/health"
 WEBHOOK = "webhook"
+REFUSED = 400
+SLOW = 0.5
 
 _PATH = re.compile(r"/tasks/([a-z0-9_]{1,64})(?:/rounds/([0-9]{1,9}))?/([a-z]{1,16})/?")
 _GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -134,7 +136,9 @@ class Edge:
         task = asked.task if asked.task in self._tasks else ""
         what = asked.what if asked.what in _KNOWN and (predicts or asked.what != PREDICT) else "other"
         self._metrics.answered(task, what, status, seconds)
-        if _log.isEnabledFor(logging.INFO):
+        # A verdict that went well is in the metrics and in the database; a line for each would slow the next one.
+        level = logging.DEBUG if predicts and status < REFUSED and seconds < SLOW else logging.INFO
+        if _log.isEnabledFor(level):
             told = {"error": error} if error else {}
             data = {"request_id": asked.id, "task": task, "round": asked.round, "status": status, **told}
-            _log.info(what, extra={"data": {**data, "ms": round(seconds * 1_000, 2)}})
+            _log.log(level, what, extra={"data": {**data, "ms": round(seconds * 1_000, 2)}})

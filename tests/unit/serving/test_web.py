@@ -236,7 +236,7 @@ def test_a_webhook_is_a_hint_and_nothing_of_its_body_goes_further(world: World) 
 
 
 def test_neither_tokens_nor_typed_texts_are_logged(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     pack = find_pack("sentiment")
     hook = {"action": "ANNOTATION_CREATED", "project": {"id": 14, "token": INVITATION}, "text": TYPED}
     with (
