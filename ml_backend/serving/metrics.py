@@ -3,9 +3,12 @@
 import os
 import time
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ml_backend.verdict import Verdict
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Names the folder in which the processes of one backend keep their figures together. prometheus_client looks for it
@@ -69,13 +72,7 @@ class Metrics:
 
     def page(self) -> bytes:
         """Everything in Prometheus' text format, from all processes that share a folder."""
-        from prometheus_client import CollectorRegistry, generate_latest, multiprocess
-
-        if SHARED_FOLDER not in os.environ:
-            return generate_latest(self._registry)
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        return metrics_page(self._registry)
 
     def latency(self) -> dict[str, Any]:
         """The predict calls of this process lately: how many in the last minute, and how long they took."""
@@ -87,6 +84,17 @@ class Metrics:
             return {"last_minute": 0, "of": 0}
         shares = {f"p{share}_ms": _share(times, share) for share in (50, 90, 99)}
         return {"last_minute": last_minute, "of": len(times), **shares}
+
+
+def metrics_page(own: "CollectorRegistry") -> bytes:
+    """The figures of all processes that share a folder, or else this process's own, in Prometheus' text format."""
+    from prometheus_client import CollectorRegistry, generate_latest, multiprocess
+
+    if SHARED_FOLDER not in os.environ:
+        return generate_latest(own)
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
 
 
 def forget_process(process: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ml_backend.errors import BackendError
+from plugin.cli.auth import backend_auth
 from plugin.cli.output import json_option, show
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY
@@ -17,12 +18,10 @@ from round_manager.errors import RoundManagerError
 if TYPE_CHECKING:
     from ml_backend.judging import RegistryJudge
     from plugin.labelstudio.remote import RemoteStudio
-    from plugin.labelstudio.studio import BackendAuth
     from round_manager.store import Store
     from templates import Pack
 
 WRONG, AWAY = 2, 3
-LONGEST_AUTH_FILE = 1_000
 
 
 @click.group()
@@ -56,16 +55,18 @@ def connect(settings: Settings, task: str, ml_backend: str | None, auth_file: Pa
     """Make or update a task's two projects, with the ML backend and webhooks; safe to run again."""
     from plugin.labelstudio.connecting import Wishes
     from plugin.labelstudio.connecting import connect as connect_task
+    from plugin.labelstudio.studio import BackendAuth
     from round_manager.clock import SystemClock
     from round_manager.store import open_store
 
     backend = settings.ml_backend_url if ml_backend is None else ml_backend
+    auth = backend_auth(settings, auth_file)
     with open_store(settings.database) as store:
         pack = _pack(store, task)
         wishes = Wishes(
             settings.signing_secrets(),
             ml_backend=backend or None,
-            auth=_auth(settings, auth_file),
+            auth=BackendAuth(*auth) if auth else None,
             web_url=(settings.web_url if web_url is None else web_url) or None,
         )
         made = connect_task(store, _studio(settings), pack, wishes, SystemClock())
@@ -210,24 +211,6 @@ def _pack(store: "Store", task: str) -> "Pack":
             f"{found.folder} changed since the task was made; run `outfox task create {found.folder}` first"
         )
     return pack
-
-
-def _auth(settings: Settings, path: Path | None) -> "BackendAuth | None":
-    from plugin.labelstudio.studio import BackendAuth
-
-    text = settings.ml_backend_auth
-    if path is not None:
-        try:
-            with path.open(encoding="utf-8") as file:
-                text = file.read(LONGEST_AUTH_FILE).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PluginError(f"cannot read {path}; write user:password into it") from error
-    elif not text:
-        return None
-    user, _, password = text.partition(":")
-    if not (user and password):
-        raise PluginError("the ML backend's user and password are written as user:password; correct --ml-auth")
-    return BackendAuth(user, password)
 
 
 def _connected(store: "Store") -> list[str]:

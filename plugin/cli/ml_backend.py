@@ -3,22 +3,18 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from plugin.cli.auth import backend_auth
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from templates import Pack, find_pack
 from templates.errors import PackError, TemplateError
 
-if TYPE_CHECKING:
-    from ml_backend.serving.auth import BasicAuth
-
 log = logging.getLogger(__name__)
 
-LONGEST_AUTH_FILE = 1_000
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -84,6 +80,7 @@ def ml_backend(
     """Serve live verdicts to Label Studio until Ctrl-C; a task's address is http://HOST:PORT/tasks/TASK."""
     from ml_backend.registry.registry import open_registry
     from ml_backend.registry.shelf import Shelf
+    from ml_backend.serving.auth import BasicAuth
     from ml_backend.serving.backend import Plan, cores
     from ml_backend.serving.loading import Loader
     from ml_backend.serving.processes import Address
@@ -91,7 +88,7 @@ def ml_backend(
     from plugin.attempts import deliver_by_post, deliver_to_store
 
     registry, cache = where or settings.registry_place, settings.cache_path / "models"
-    auth = _auth(settings, auth_file)
+    auth = backend_auth(settings, auth_file)
     known = open_registry(registry, cache).tasks()
     packs = _packs(settings, names.split(",")) if names else _packs_of(settings, known)
     if auth is None and not unguarded and host not in LOOPBACK:
@@ -105,7 +102,7 @@ def ml_backend(
         open_shelf,
         deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
         outbox=settings.make_home() / "tries",
-        auth=auth,
+        auth=BasicAuth(*auth) if auth else None,
         at_once=max(1, cores() // workers),
         room=queue,
     )
@@ -133,19 +130,3 @@ def _packs_of(settings: Settings, tasks: Sequence[str]) -> dict[str, Pack]:
         cure = "train one, then let it answer: `outfox model train sentiment`, `outfox model rotate sentiment VERSION`"
         raise PluginError(f"no task has a model yet; {cure}")
     return found
-
-
-def _auth(settings: Settings, path: Path | None) -> "BasicAuth | None":
-    from ml_backend.serving.auth import BasicAuth
-
-    given = settings.ml_backend_auth
-    if path is not None:
-        try:
-            with path.open(encoding="utf-8") as file:
-                given = file.read(LONGEST_AUTH_FILE).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PluginError(f"cannot read {path}; write user:password into it") from error
-    if not given and path is None:
-        return None
-    user, _, password = given.partition(":")
-    return BasicAuth(user, password)

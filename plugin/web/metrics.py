@@ -1,9 +1,8 @@
 """What the web app counts, over all of its processes."""
 
-import os
 from collections.abc import Mapping
 
-from ml_backend.serving.metrics import CONTENT_TYPE, SHARED_FOLDER
+from ml_backend.serving.metrics import CONTENT_TYPE, metrics_page
 
 __all__ = ["CONTENT_TYPE", "WebMetrics"]
 
@@ -56,10 +55,4 @@ class WebMetrics:
 
     def page(self) -> bytes:
         """Everything in Prometheus' text format, from all processes that share a folder."""
-        from prometheus_client import CollectorRegistry, generate_latest, multiprocess
-
-        if SHARED_FOLDER not in os.environ:
-            return generate_latest(self._registry)
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        return metrics_page(self._registry)
