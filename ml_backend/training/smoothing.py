@@ -25,7 +25,7 @@ Channels = npt.NDArray[np.float32]
 
 def smooth(model: onnx.ModelProto, rows: Sequence[Mapping[str, TokenArray]]) -> onnx.ModelProto:
     """The same network, ready to be rounded; `rows` are inputs like those that it will read."""
-    smoothed = onnx.ModelProto.FromString(model.SerializeToString())
+    smoothed: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
     graph = smoothed.graph
     weights = {one.name: one for one in graph.initializer}
     readers: dict[str, list[NodeProto]] = {}
