@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from templates.spec import TrainingSettings
 TASK = "sentiment"
 LABELS = ("positive", "neutral", "negative")
 ROW = {"text": "A day like any other."}
+BEGINNING = datetime(2027, 3, 1, tzinfo=UTC)
 
 
 class FixedPredictor:
@@ -117,5 +119,5 @@ def _content(task: str) -> dict[str, Any]:
         "held_out": data,
         "metrics": {"accuracy": 100.0},
         "code_version": "test",
-        "created_at": f"2027-03-01T12:00:00.{time.monotonic_ns() % 10**9:09d}+00:00",
+        "created_at": (BEGINNING + timedelta(microseconds=time.monotonic_ns() // 1_000)).isoformat(),
     }

@@ -33,6 +33,10 @@ class Studio:
         answer.raise_for_status()
         return answer.json()
 
+    def delete(self, path: str) -> None:
+        """What is there is there no more."""
+        requests.delete(f"{self.server.url}/api/{path}", headers=self._headers, timeout=60).raise_for_status()
+
     @contextmanager
     def project_with(self, pack: Pack, backend: CountingBackend) -> Iterator[Project]:
         """The pack's project for writers with an ML backend, until the end of the block."""

@@ -39,6 +39,7 @@ class Live:
     _backend_port: int = field(default_factory=free_port)
     _servers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _versions: dict[str, str] = field(default_factory=dict)
+    _projects: set[int] = field(default_factory=set)
 
     def outfox(self, *arguments: str) -> Any:
         """What the command says in JSON; its error where it fails."""
@@ -59,7 +60,9 @@ class Live:
 
     def project(self, name: str) -> Project:
         """The task's project for writers, with its contexts in it."""
-        number = self.outfox("labelstudio", "connect", name)["projects"]["create"]
+        projects = self.outfox("labelstudio", "connect", name)["projects"]
+        self._projects |= set(projects.values())
+        number = projects["create"]
         self.outfox("labelstudio", "push", name)
         return Project(number, f"{name}: write", f"{self.studio.server.url}/projects/{number}/data")
 
@@ -74,11 +77,13 @@ class Live:
             _wait_until_up(process, port)
 
     def stop(self) -> None:
-        """Ends both."""
+        """Ends both, and leaves Label Studio to others as it was."""
         while self._servers:
             process = self._servers.pop()
             process.terminate()
             process.wait(SECONDS_TO_START)
+        for number in self._projects:
+            self.studio.delete(f"projects/{number}/")
 
     def predictor(self, name: str) -> Predictor:
         """The very version that serves the task."""
