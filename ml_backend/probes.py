@@ -47,6 +47,8 @@ def check_probes(directory: Path, predictor: Predictor) -> None:
     if not (directory / FILE).is_file():
         return
     probes = _read(directory)
+    if not probes:
+        raise ModelError(f"{directory / FILE} holds no probes, so that nobody can check the version; train it again")
     answers = [predictor.predict([probe.fields])[0] for probe in probes]
     different = sum(said(answer) != probe.said for answer, probe in zip(answers, probes, strict=True))
     if different > MOST_DIFFERENT:

@@ -1,5 +1,6 @@
 """The demo: a real Label Studio with the sentiment task in it, and a model that answers whoever writes there."""
 
+import fcntl
 import os
 import sys
 import threading
@@ -30,6 +31,7 @@ TASK = "sentiment"
 EMAIL = "owner@example.com"
 PASSWORD_BYTES = 8
 TOKEN_BYTES = 20
+LOCK = "demo.lock"
 SECONDS_TO_START = 120.0
 SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -77,6 +79,9 @@ class Demo:
     def prepare(self, progress: Progress) -> Ready:
         """Starts and fills everything; what takes longest runs beside the rest."""
         began = time.monotonic()
+        # Before anything is changed.
+        self._take_home()
+        self._studio.check()
         starting = _Background(self._studio)
         try:
             pack = load_pack(BUILT_IN / TASK)
@@ -108,6 +113,15 @@ class Demo:
         """Ends what was started."""
         for server in (self._backend, self._web, self._studio):
             server.stop()
+
+    def _take_home(self) -> None:
+        """This home is this demo's until the process ends."""
+        self._lock = (self._settings.home_path / LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            home = self._settings.home_path
+            raise PluginError(f"a demo runs in {home} already; end it first, or choose another --home") from error
 
     @property
     def log_files(self) -> tuple[Path, ...]:

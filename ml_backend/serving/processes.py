@@ -6,8 +6,12 @@ import select
 import shutil
 import signal
 import socket
+import struct
+import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +23,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 
 from ml_backend.errors import BackendError
+from ml_backend.serving import bodies
 from ml_backend.serving.beside import Beside, Run
 from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
 
@@ -181,9 +186,21 @@ class _Worker(ThreadWorker):  # type: ignore[misc]
 
     def handle(self, conn: Any) -> Any:
         """Handles a connection's requests for as long as they follow each other."""
-        kept = super().handle(conn)
+        kept = self._handle_once(conn)
         while kept is True and self.alive and self.nr_conns <= self.cfg.threads and self._next_comes(conn):
-            kept = super().handle(conn)
+            kept = self._handle_once(conn)
+        return kept
+
+    def _handle_once(self, conn: Any) -> Any:
+        # A client that has begun a request and says nothing more must not keep a thread.
+        patience, began = bodies.SECONDS_OF_SILENCE, time.monotonic()
+        silence = struct.pack("ll", *divmod(int(patience * 1_000_000), 1_000_000))
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, silence)
+        kept = super().handle(conn)
+        if kept is False and time.monotonic() - began >= patience:
+            # Or the main thread would wait for it to say goodbye, one such client after the other.
+            with suppress(OSError):
+                conn.sock.shutdown(socket.SHUT_RDWR)
         return kept
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
@@ -206,6 +223,13 @@ class _Logger(Logger):  # type: ignore[misc]
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
         self.error_log.propagate = True
+
+    def exception(self, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """A client that fell silent is no failure of ours, and must not fill the log."""
+        if isinstance(sys.exc_info()[1], BlockingIOError):
+            self.debug(msg, *args)
+        else:
+            super().exception(msg, *args, **kwargs)
 
 
 def _in_memory() -> str | None:

@@ -17,6 +17,7 @@ from plugin.labelstudio.reading import (
     read_written,
     signed_by,
 )
+from plugin.labelstudio.studio import TaskSeen
 from round_manager.clock import Clock
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
 from round_manager.judging import Judge
@@ -32,7 +33,6 @@ from round_manager.models import (
     Round,
     Source,
     Task,
-    Worker,
 )
 from round_manager.rounds import live_round, pinned_versions
 from round_manager.store import Store
@@ -41,6 +41,7 @@ from round_manager.tasks import spec_of
 from round_manager.votes import cast_vote
 from round_manager.workers import ensure_worker
 from templates import TaskSpec
+from templates.contract import judged_fields
 
 MARKETPLACE = "label_studio"
 CHANGED = "it was changed in Label Studio after it was read; what was read first stays"
@@ -66,6 +67,7 @@ class _One:
     """An annotation with its task, and what was known of it when we looked."""
 
     row: LabelStudioTask
+    data: Json
     annotation: Json
     known: LabelStudioAnnotation | None
     sha256: str
@@ -73,6 +75,12 @@ class _One:
     @property
     def number(self) -> int:
         return int(self.annotation["id"])
+
+    def check_shown(self, sent: Json) -> None:
+        """Unreadable where people were shown something else than was sent."""
+        other = sorted(name for name, value in sent.items() if self.data.get(name) != value)
+        if other:
+            raise Unreadable(f"the task's `{other[0]}` was changed in Label Studio, so its people saw something else")
 
     def keep(self, session: Any, when: datetime, **became: Any) -> None:
         keep_annotation(session, self.row, self.number, self.sha256, changed_at=when, **became)
@@ -93,16 +101,18 @@ class Intake:
         if self.link.kind is ProjectKind.CREATE:
             self._round()
 
-    def take(self, row: LabelStudioTask, annotation: Json, known: LabelStudioAnnotation | None) -> Outcome:
-        """What it became; NoRound where it has to wait."""
+    def take(
+        self, row: LabelStudioTask, seen: TaskSeen, annotation: Json, known: LabelStudioAnnotation | None
+    ) -> Outcome:
+        """What an annotation of a task became, as the task stands there now; NoRound where it has to wait."""
         if not is_submitted(annotation) or (known is not None and known.origin is Origin.OURS):
             return Outcome.NOTHING
         sha256 = content_sha256(annotation)
         if known is not None and known.result_sha256 == sha256:
             return Outcome.NOTHING
         if known is not None and (known.example_id is not None or known.vote_id is not None):
-            return self._keep_problem(_One(row, annotation, known, sha256), CHANGED)
-        one = _One(row, annotation, known, sha256)
+            return self._keep_problem(_One(row, seen.data, annotation, known, sha256), CHANGED)
+        one = _One(row, seen.data, annotation, known, sha256)
         try:
             return self._take_written(one) if self.link.kind is ProjectKind.CREATE else self._take_judged(one)
         except (Unreadable, SubmissionRefused, VoteRefused, BadValueError) as error:
@@ -115,6 +125,7 @@ class Intake:
         with self.store.read() as session:
             context = session.get_one(Context, one.row.context_id)
         shown = {field.name: str(context.fields.get(field.name, "")) for field in spec.with_role("context")}
+        one.check_shown({**shown, **({} if one.row.label is None else {"target": one.row.label})})
         written, signed = read_written(spec, shown, one.row.label, one.annotation), signed_by(one.annotation)
         submission = Submission(
             fields={**shown, **written.fields},
@@ -146,10 +157,9 @@ class Intake:
         with self._turn(one) as session:
             example = session.get_one(Example, one.row.example_id)
             spec = spec_of(session.get_one(Round, example.round_id))
-            judged = read_judged(spec, {name: str(text) for name, text in example.fields.items()}, one.annotation)
-            author = session.get_one(Worker, example.author_id)
-            if (author.marketplace, author.external_id) == (MARKETPLACE, self._user(signed.sent_by)):
-                raise VoteRefused("the example's own author sent this vote")
+            fields = {name: str(text) for name, text in example.fields.items()}
+            one.check_shown({name: fields[name] for name in judged_fields(spec)})
+            judged = read_judged(spec, fields, one.annotation)
             voter = ensure_worker(session, MARKETPLACE, self._user(signed.user), now=self.clock.now())
             vote = cast_vote(
                 session,

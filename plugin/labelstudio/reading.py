@@ -19,13 +19,9 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Signed:
-    """Whose annotation it is, who sent it last, when, and how long they worked on it.
-
-    A request can name anybody as the annotation's user; who sent it is Label Studio's own word.
-    """
+    """Whose annotation it is, when they sent it, and how long they worked on it."""
 
     user: int
-    sent_by: int
     at: datetime
     active_ms: int | None
 
@@ -63,11 +59,16 @@ def content_sha256(annotation: Json) -> str:
 
 
 def signed_by(annotation: Json) -> Signed:
-    """Whose work it is; Unreadable where Label Studio does not know any more."""
+    """Whose work it is; Unreadable where Label Studio does not know any more, or another user sent it.
+
+    A request can name anybody as the annotation's user; who sent it is Label Studio's own word.
+    """
     user, sender = _user(annotation.get("completed_by")), _user(annotation.get("updated_by"))
     if user is None:
         raise Unreadable("Label Studio names nobody who made it; its user was deleted")
-    return Signed(user, user if sender is None else sender, changed_at(annotation), _active_ms(annotation))
+    if sender not in (None, user):
+        raise Unreadable(f"user {sender} sent it in the name of user {user}; only what people send themselves counts")
+    return Signed(user, changed_at(annotation), _active_ms(annotation))
 
 
 def changed_at(annotation: Json) -> datetime:

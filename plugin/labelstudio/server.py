@@ -60,7 +60,7 @@ class LabelStudioServer:
 
     def start(self, progress: Progress = lambda _what, _seconds: None) -> None:
         """Starts it and waits until it answers; whatever prevents that is a LabelStudioError with advice."""
-        self._check()
+        self.check()
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
         command = [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place]
@@ -86,7 +86,8 @@ class LabelStudioServer:
     ) -> None:
         self.stop()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """A LabelStudioError where it could not be started."""
         if self._child is not None:
             raise LabelStudioError("this Label Studio runs already; stop it first")
         if importlib.util.find_spec("label_studio") is None:

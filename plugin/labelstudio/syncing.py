@@ -103,7 +103,7 @@ def _read(store: Store, link: LabelStudioLink, intake: Intake, tasks: tuple[Task
         if row is None:
             continue  # somebody else's task
         for annotation in task.annotations:
-            yield _COUNTED[intake.take(row, annotation, known.get(int(annotation["id"])))]
+            yield _COUNTED[intake.take(row, task, annotation, known.get(int(annotation["id"])))]
 
 
 def changed_pages(studio: Studio, project: int, since: datetime | None) -> Iterator[tuple[TaskSeen, ...]]:

@@ -78,6 +78,19 @@ def test_a_client_that_stops_in_the_middle_of_its_body_is_told_so(backend: Runni
     assert backend.request("GET", "/health").status == 200
 
 
+def test_clients_that_stop_in_the_middle_of_a_header_keep_no_threads(backend: Running) -> None:
+    clients = [socket.create_connection(("127.0.0.1", backend.port), timeout=30) for _ in range(120)]
+    try:
+        for client in clients:
+            client.sendall(b"GET /health HTTP/1.1\r\nHo")
+        assert backend.request("GET", "/health").status == 200
+        assert clients[0].recv(65_536) == b"", "and they are let go"
+    finally:
+        for client in clients:
+            client.close()
+    assert not [one for one in backend.events() if one["level"] == "error"]
+
+
 def test_a_client_that_goes_away_leaves_nothing_behind(backend: Running) -> None:
     pack = find_pack("qa")
     body = json.dumps(calls.predict(pack, calls.writes(pack, "Who?"))).encode()

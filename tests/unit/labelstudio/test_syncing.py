@@ -38,15 +38,27 @@ def test_a_second_sync_finds_nothing_new(worlds: Worlds) -> None:
     assert len(world.rows(Example)) == 2
 
 
-def test_texts_and_targets_that_were_edited_in_label_studio_are_not_believed(worlds: Worlds) -> None:
+@pytest.mark.parametrize("edited", [{"prompt": "something else"}, {"target": "neither"}])
+def test_work_on_a_task_that_was_edited_in_label_studio_is_a_problem_and_no_example(
+    worlds: Worlds, edited: dict[str, str]
+) -> None:
     world = worlds()
     number = world.tasks()[0]
-    real = dict(world.studio.tasks[number].data)
-    world.studio.tasks[number].data.update(prompt="something else", target="neutral")  # type: ignore[attr-defined]
+    world.studio.tasks[number].data.update(edited)  # type: ignore[attr-defined]
     world.studio.annotate(number, world.written("a text"))
-    world.sync()
-    (example,) = world.rows(Example)
-    assert (example.fields["prompt"], example.label) == (real["prompt"], real["target"])
+    assert world.sync() == Synced(read=1, problems=1)
+    assert f"`{next(iter(edited))}` was changed in Label Studio" in world.status().projects[0].problems[0].text
+    assert world.rows(Example) == []
+
+
+def test_a_vote_on_a_task_that_shows_another_text_is_a_problem(worlds: Worlds) -> None:
+    world = worlds()
+    world.examples(["positive, they said"], user=7)
+    world.push()
+    number = world.tasks(VALIDATE)[0]
+    world.studio.tasks[number].data.update(text="I am furious")  # type: ignore[attr-defined]
+    world.studio.annotate(number, world.judged(label="negative"), user=8)
+    assert world.sync() == Synced(read=1, problems=1)
 
 
 def test_an_answer_is_kept_as_it_stands_in_our_own_passage(worlds: Worlds) -> None:
@@ -166,13 +178,13 @@ def test_a_refused_vote_frees_its_place(worlds: Worlds, user: int) -> None:
     assert world.push().validations == 0
 
 
-def test_authors_cannot_vote_in_the_name_of_others(worlds: Worlds) -> None:
+def test_nobody_votes_in_the_name_of_others(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive, they said"], user=7)
     world.push()
-    world.studio.annotate(world.tasks(VALIDATE)[0], world.judged(label="negative"), user=8, updated_by=7)
+    world.studio.annotate(world.tasks(VALIDATE)[0], world.judged(label="negative"), user=8, updated_by=9)
     assert world.sync() == Synced(read=1, problems=1)
-    assert "own author" in world.status().projects[1].problems[0].text
+    assert "in the name of user 8" in world.status().projects[1].problems[0].text
 
 
 def test_while_no_round_is_open_work_waits_and_is_read_when_one_is(worlds: Worlds) -> None:
@@ -225,8 +237,9 @@ def test_everything_is_read_when_many_tasks_changed_at_one_moment(worlds: Worlds
     count = TASKS_AT_ONCE * 2 + 30
     project = world.link().project
     world.push()
-    key = world.studio.tasks[world.tasks()[0]].key
-    copies = world.studio.add_tasks(project, [{"data": {}, "meta": {"outfox": key}} for _ in range(count)])
+    first = world.studio.tasks[world.tasks()[0]]
+    made_again = {"data": dict(first.data), "meta": {"outfox": first.key}}
+    copies = world.studio.add_tasks(project, [made_again for _ in range(count)])
     moment = world.studio.tick()
     for place, number in enumerate(copies):
         world.studio.annotate(number, world.written(f"text {place}"), at=moment)

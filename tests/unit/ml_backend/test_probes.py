@@ -60,7 +60,7 @@ def test_spans_are_compared_by_their_text() -> None:
     assert probe.said == "ninety"
 
 
-@pytest.mark.parametrize("content", ['{"probes": [1]}', '{"probes": {"a": 1}}', "[]", "{"])
+@pytest.mark.parametrize("content", ['{"probes": [1]}', '{"probes": []}', '{"probes": {"a": 1}}', "[]", "{"])
 def test_a_spoiled_file_is_told_in_one_line(version: Path, content: str) -> None:
     (version / FILE).write_text(content)
     with pytest.raises(ModelError):
