@@ -82,10 +82,11 @@ class Running:
 
     def shared_folder(self) -> Path:
         """Where its processes keep what they share."""
-        maps = Path(f"/proc/{self.workers()[0]}/maps").read_text(encoding="utf-8")
-        found = re.search(r"(/\S*/outfox-backend-[^/\s]+)/", maps)
-        assert found, "no figures are shared"
-        return Path(found[1])
+        return Path(wait_for(self._shared, "figures are shared", self.process)[1])
+
+    def _shared(self) -> re.Match[str] | None:
+        maps = "".join(Path(f"/proc/{one}/maps").read_text(encoding="utf-8") for one in self.workers())
+        return re.search(r"(/\S*/outfox-backend-[^/\s]+)/", maps)
 
     def hold(self) -> Path:
         path = self.folder / "hold"
@@ -122,6 +123,7 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
             lambda: [one["at"] for one in found.events() if one["event"] == "serving"], "serving", process
         )
         found.port = int(address[0].rpartition(":")[2])
+        wait_for(found.courier, "a courier", process)
         wait_for(lambda: len(found.workers()) == settings.get("workers", 1), "workers", process)
         wait_for(lambda: found.request("GET", "/health").status == 200, "health", process)
         yield found
