@@ -19,7 +19,7 @@ from ml_backend.errors import VerdictError
 from ml_backend.serving.sink import SinkState
 from ml_backend.serving.tried import Tried
 
-OPEN, SEALED = ".open", ".jsonl"
+DRAFT, OPEN, SEALED = ".draft", ".open", ".jsonl"
 NOTES = "courier.json"
 SECONDS_UNTIL_SEALED = 0.5
 
@@ -204,13 +204,14 @@ def _entries(folder: Path) -> list[Path]:
 def _new_file(folder: Path) -> tuple[Path, int]:
     """A file of this process's own, and its descriptor; names sort by the time at which they were made."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    while True:
-        path = folder / f"tries-{time.time_ns():020d}-{token_hex(4)}{OPEN}"
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # The courier looked at it before it could be locked.
-            os.close(file)
-            path.unlink(missing_ok=True)
-            continue
-        return path, file
+    path = folder / f"tries-{time.time_ns():020d}-{token_hex(4)}{OPEN}"
+    # Locked before the courier can see it: it would take one that is not for a dead process's, and remove it.
+    draft = path.with_suffix(DRAFT)
+    file = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(path)
+    except OSError:
+        os.close(file)
+        raise
+    return path, file

@@ -1,5 +1,7 @@
+import fcntl
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +12,7 @@ import pytest
 import requests
 
 from plugin.serving import free_port
+from tests.conftest import Outfox
 
 SECONDS_TO_START = 400
 SECONDS_TO_END = 60
@@ -43,6 +46,26 @@ def test_the_demo_can_be_used_and_ends_with_everything_that_it_started(tmp_path:
     for address in (f"http://127.0.0.1:{port}", ready["backend"]):
         with pytest.raises(requests.ConnectionError):
             requests.get(f"{address}/health", timeout=5)
+
+
+def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        ran = outfox("demo", "--port", other.getsockname()[1], "--until-ready")
+    assert (ran.code, "is taken" in ran.err) == (2, True)
+    assert not (home / "outfox.db").exists()
+    assert not (home / "models").exists()
+
+
+def test_a_second_demo_in_the_same_home_is_refused(outfox: Outfox, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with (tmp_path / "home" / "demo.lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        ran = outfox("demo", "--port", free_port(), "--until-ready")
+    assert (ran.code, "a demo runs in" in ran.err) == (2, True)
+    assert not (tmp_path / "home" / "models").exists()
 
 
 def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str:

@@ -111,6 +111,8 @@ def test_a_user_is_named_by_number_or_as_an_object_or_not_at_all() -> None:
     assert signed_by({"completed_by": {"id": 5}, "created_at": at, "lead_time": 2.5}).active_ms == 2500
     with pytest.raises(Unreadable, match="deleted"):
         signed_by({"completed_by": None, "updated_at": at})
+    with pytest.raises(Unreadable, match="user 5 sent it in the name of user 4"):
+        signed_by({"completed_by": 4, "updated_by": 5, "updated_at": at})
     with pytest.raises(Unreadable, match="when"):
         signed_by({"completed_by": 4, "updated_at": "soon"})
 

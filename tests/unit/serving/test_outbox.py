@@ -1,6 +1,7 @@
 """Every try is on disk before its verdict is answered, and the courier may have it soon after."""
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -70,6 +71,32 @@ def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> 
     os.waitpid(child, 0)
     (path,) = waiting_files(folder)
     assert (path.suffix, is_free(path), len(read_tries(path)[0])) == (OPEN, True, 1)
+
+
+def test_a_file_is_locked_before_the_courier_can_see_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, bool]] = []
+    flock, rename = fcntl.flock, Path.rename
+
+    def look() -> None:
+        seen.extend((path.suffix, is_free(path)) for path in waiting_files(folder))
+
+    def lock(file: Any, how: int) -> None:
+        monkeypatch.undo()
+        look()
+        flock(file, how)
+        monkeypatch.setattr(Path, "rename", move)
+
+    def move(path: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        look()
+        return rename(path, target)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    outbox = Outbox(folder)
+    outbox.put(a_try())
+    look()
+    assert seen == [(OPEN, False)], "nothing is to be seen until it is locked"
+    outbox.close()
 
 
 def test_half_a_line_at_the_end_of_a_file_is_left_out_and_counted(outbox: Outbox, folder: Path) -> None:
