@@ -6,6 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def write_version(models_root: Path, content: dict[str, Any], save: Callable[[Pa
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
+        sweep(parent)
         draft.mkdir()
         save(draft)
         manifest = _complete(draft, content)
@@ -102,8 +103,8 @@ def _complete(draft: Path, content: dict[str, Any]) -> Manifest:
     for path in draft.iterdir():
         # Some writers make files for their owner alone; a server may run as somebody else.
         path.chmod(0o644)
-        _flush(path)
-    _flush(draft)
+        flush(path)
+    flush(draft)
     return manifest
 
 
@@ -119,11 +120,12 @@ def _moved(draft: Path, target: Path) -> bool:
         if target.is_dir():
             return False
         raise
-    _flush(target.parent)
+    flush(target.parent)
     return True
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """What was written to the file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -131,8 +133,9 @@ def _flush(path: Path) -> None:
         os.close(handle)
 
 
-def _sweep(parent: Path) -> None:
+def sweep(parent: Path) -> None:
     """Remove what a writer that was killed left behind, long after any writer could still be at it."""
     for path in parent.glob(f"{UNFINISHED}*"):
-        if time.time() - path.stat().st_mtime > SECONDS_UNTIL_SWEPT:
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > SECONDS_UNTIL_SWEPT:
+                shutil.rmtree(path, ignore_errors=True)

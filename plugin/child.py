@@ -24,11 +24,6 @@ class Child:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
-    def started(self) -> bool:
-        """Whether it was started and not yet stopped; it may have ended by itself."""
-        return self._process is not None
-
-    @property
     def lives(self) -> bool:
         """Whether it runs."""
         return self._process is not None and self._process.poll() is None

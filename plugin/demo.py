@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ml_backend.artefact import list_versions
 from ml_backend.predictor import load_predictor
@@ -122,11 +121,6 @@ class Demo:
         except OSError as error:
             home = self._settings.home_path
             raise PluginError(f"a demo runs in {home} already; end it first, or choose another --home") from error
-
-    @property
-    def log_files(self) -> tuple[Path, ...]:
-        """Where its servers write what they do."""
-        return self._studio.log_file, self._backend.log_file, self._web.log_file
 
     def _model(self, pack: Pack, progress: Progress) -> tuple[str, float]:
         known = list_versions(self._settings.models_path, TASK)

@@ -22,6 +22,7 @@ from round_manager.models import (
 )
 from round_manager.rounds import live_round
 from templates import TaskSpec
+from templates.payloads import next_target
 from templates.rows import Context as PackContext
 
 ROWS_AT_ONCE = 500
@@ -54,10 +55,7 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
     for context in live_contexts(session, link.task_id):
         if context.id in taken:
             continue
-        label = None
-        if spec.target.set_by == "task":
-            label = min(pack_context(context).targets or spec.label_names, key=lambda name: asked.get(name, 0))
-            asked[label] = asked.get(label, 0) + 1
+        label = next_target(spec, pack_context(context), asked)
         key = f"context:{context.public_id}:{label or '-'}"
         if live is not None and key in known:
             key = f"{key}:{live.number}"

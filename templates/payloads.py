@@ -1,6 +1,6 @@
 """Tasks, annotations and predictions as Label Studio exchanges them, built from a spec and a template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +28,16 @@ def creation_task(spec: TaskSpec, context: Context, target: str | None) -> Json:
     return {"data": data, "meta": {"context": context.id}}
 
 
-def creation_tasks(spec: TaskSpec, contexts: Sequence[Context]) -> list[Json]:
-    """One task per context; of the labels that a context allows, the one asked for least so far is taken."""
+def next_target(spec: TaskSpec, context: Context, asked: dict[str, int]) -> str | None:
+    """The label to write for next, of those that a context allows the one asked for least so far; counted in `asked`.
+
+    None where the annotator chooses.
+    """
     if spec.target.set_by == "annotator":
-        return [creation_task(spec, context, None) for context in contexts]
-    asked = dict.fromkeys(spec.label_names, 0)
-    tasks = []
-    for context in contexts:
-        target = min(context.targets or spec.label_names, key=asked.__getitem__)
-        asked[target] += 1
-        tasks.append(creation_task(spec, context, target))
-    return tasks
+        return None
+    target = min(context.targets or spec.label_names, key=lambda name: asked.get(name, 0))
+    asked[target] = asked.get(target, 0) + 1
+    return target
 
 
 def validation_task(spec: TaskSpec, fields: Mapping[str, str]) -> Json:

@@ -5,10 +5,9 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from ml_backend.artefact import SECONDS_UNTIL_SWEPT, UNFINISHED, verify
+from ml_backend.artefact import UNFINISHED, flush, sweep, verify
 from ml_backend.registry.errors import RegistryError
 
 
@@ -18,7 +17,7 @@ def arrive(target: Path, fill: Callable[[Path], None]) -> Path:
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
+        sweep(parent)
         draft.mkdir()
         fill(draft)
         verify(draft)
@@ -62,15 +61,6 @@ def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
         draft.unlink(missing_ok=True)
 
 
-def flush(path: Path) -> None:
-    """What was written to the file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _move(draft: Path, target: Path) -> None:
     try:
         draft.rename(target)
@@ -80,11 +70,3 @@ def _move(draft: Path, target: Path) -> None:
         verify(target)
     else:
         flush(target.parent)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what a writer that was killed left behind, long after any writer could still be at it."""
-    for path in parent.glob(f"{UNFINISHED}*"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > SECONDS_UNTIL_SWEPT:
-                shutil.rmtree(path, ignore_errors=True)

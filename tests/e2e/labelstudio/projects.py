@@ -8,8 +8,9 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.projects import project_settings, project_title
 from plugin.labelstudio.sdk import open_sdk, translated
 from templates import Pack
-from templates.payloads import Json, creation_tasks
+from templates.payloads import Json
 from templates.samples import Template
+from tests.fakes.creation_tasks import creation_tasks
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.intake import CHANGED
 from plugin.labelstudio.syncing import OVERLAP, TASKS_AT_ONCE, Synced, sync_task
-from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Round, Vote, Worker
+from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Round, Worker
 from templates.payloads import Span
 from tests.fakes.clock import NOON
 from tests.fakes.label_studio import URL, Killed
@@ -49,16 +49,6 @@ def test_work_on_a_task_that_was_edited_in_label_studio_is_a_problem_and_no_exam
     assert world.sync() == Synced(read=1, problems=1)
     assert f"`{next(iter(edited))}` was changed in Label Studio" in world.status().projects[0].problems[0].text
     assert world.rows(Example) == []
-
-
-def test_a_vote_on_a_task_that_shows_another_text_is_a_problem(worlds: Worlds) -> None:
-    world = worlds()
-    world.examples(["positive, they said"], user=7)
-    world.push()
-    number = world.tasks(VALIDATE)[0]
-    world.studio.tasks[number].data.update(text="I am furious")  # type: ignore[attr-defined]
-    world.studio.annotate(number, world.judged(label="negative"), user=8)
-    assert world.sync() == Synced(read=1, problems=1)
 
 
 def test_an_answer_is_kept_as_it_stands_in_our_own_passage(worlds: Worlds) -> None:
@@ -136,55 +126,6 @@ def test_skipped_tasks_are_no_work(worlds: Worlds) -> None:
     world = worlds()
     world.studio.annotate(world.tasks()[0], world.written("never mind"), was_cancelled=True)
     assert world.sync() == Synced()
-
-
-def test_a_vote_is_blind_and_counts_once(worlds: Worlds) -> None:
-    world = worlds()
-    world.examples(["positive, they said"])
-    assert world.push().validations == 2
-    numbers = world.tasks(VALIDATE)
-    assert [dict(world.studio.tasks[one].data) for one in numbers] == [{"text": "positive, they said"}] * 2
-    world.studio.annotate(numbers[0], world.judged(label="negative", comment="clear"), user=8)
-    assert world.sync() == Synced(read=1, votes=1)
-    (vote,) = world.rows(Vote)
-    assert (vote.label, vote.comment, vote.example_id) == ("negative", "clear", world.rows(Example)[0].id)
-    assert world.push().validations == 0
-
-
-def test_a_flag_brings_the_example_to_its_owner_and_no_more_votes_are_asked(worlds: Worlds) -> None:
-    world = worlds()
-    world.examples(["positive, they said"])
-    world.push()
-    flag = world.pack.spec.validation.flag_reasons[0]
-    world.studio.annotate(world.tasks(VALIDATE)[0], world.judged(flag=flag), user=8)
-    assert world.sync().votes == 1
-    assert world.rows(Example)[0].status.value == "flagged"
-    assert world.push().validations == 0
-
-
-@pytest.mark.parametrize("user", [7, 8])
-def test_a_refused_vote_frees_its_place(worlds: Worlds, user: int) -> None:
-    world = worlds()
-    world.examples(["positive, they said"], user=7)
-    world.push()
-    first, second = world.tasks(VALIDATE)
-    world.studio.annotate(first, world.judged(label="negative"), user=8)
-    world.studio.annotate(second, world.judged(label="negative"), user=user)  # the author, or the same one again
-    assert world.sync() == Synced(read=2, votes=1, problems=1)
-    assert world.push().validations == 1
-    third = world.tasks(VALIDATE)[-1]
-    world.studio.annotate(third, world.judged(label="negative"), user=9)
-    assert world.sync().votes == 1
-    assert world.push().validations == 0
-
-
-def test_nobody_votes_in_the_name_of_others(worlds: Worlds) -> None:
-    world = worlds()
-    world.examples(["positive, they said"], user=7)
-    world.push()
-    world.studio.annotate(world.tasks(VALIDATE)[0], world.judged(label="negative"), user=8, updated_by=9)
-    assert world.sync() == Synced(read=1, problems=1)
-    assert "in the name of user 8" in world.status().projects[1].problems[0].text
 
 
 def test_while_no_round_is_open_work_waits_and_is_read_when_one_is(worlds: Worlds) -> None:

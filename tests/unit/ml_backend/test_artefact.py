@@ -103,7 +103,7 @@ def test_other_content_is_another_version(save: Save, tmp_path: Path, other: dic
     assert first != second
 
 
-@pytest.mark.parametrize("failing", ["_record", "_flush", "card_of", "version_of"])
+@pytest.mark.parametrize("failing", ["_record", "flush", "card_of", "version_of"])
 def test_a_write_that_fails_anywhere_leaves_nothing(
     save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from templates import find_pack, load_pack
-from templates.payloads import creation_tasks, validation_task
+from templates.payloads import validation_task
 from templates.samples import TEMPLATES, Template, sample_annotation, sample_flag, sample_prediction, sample_task
 from tests.conftest import PACKS, replace_in
+from tests.fakes.creation_tasks import creation_tasks
 
 
 def given(payload: dict[str, list[dict[str, object]]]) -> dict[object, object]:
