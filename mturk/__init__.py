@@ -1,1 +1,1 @@
-"""mturk pays and recruits: what crowd work costs on a marketplace that speaks MTurk's protocol."""
+"""mturk pays and recruits: the crowd in our words, a marketplace's client, and a marketplace of our own."""
