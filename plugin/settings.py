@@ -56,6 +56,18 @@ class Settings:
         "http://127.0.0.1:8000",
         "address of the web app (`outfox serve`), where webhooks and an ML backend on another machine post to",
     )
+    crowd_url: str = _setting(
+        "http://127.0.0.1:7500",
+        "address of the marketplace, which speaks MTurk's protocol as `outfox marketplace` does",
+    )
+    crowd_name: str = _setting("marketplace", "what the marketplace is called in the database; never change it")
+    crowd_key_id: str = _setting("", "access key id of the requester's account on the marketplace")
+    crowd_key_secret: str = _setting("", "secret of that access key", secret=True)
+    crowd_region: str = _setting("us-east-1", "region that requests to the marketplace are signed for")
+    crowd_queue_url: str = _setting("", "SQS queue that the marketplace tells events to; default: it is only polled")
+    hit_page_url: str = _setting(
+        "", "address of the page that HITs show in the marketplace's frame; default: `hits` below `web_url`"
+    )
     log_level: str = _setting(
         "info", "least severe message that is logged", choices=("debug", "info", "warning", "error")
     )
@@ -80,6 +92,11 @@ class Settings:
     def registry_place(self) -> str:
         """Where model versions are pinned and served from."""
         return self.registry or str(self.models_path)
+
+    @property
+    def hit_pages(self) -> str:
+        """The address below which HITs find their pages."""
+        return (self.hit_page_url or f"{self.web_url.rstrip('/')}/hits").rstrip("/")
 
     @property
     def templates_path(self) -> Path:

@@ -7,6 +7,9 @@ RoundManagerError
 ├── SubmissionRefused              what was handed in cannot become an example
 ├── StaleVerdict                   a verdict that is not of these inputs or these models; judge again
 ├── VoteRefused                    a judgement that cannot become a vote
+├── CrowdWorkError                 a HIT or an assignment is not there, or not where it would have to be
+├── LedgerError                    money that cannot move so
+│   └── BudgetError                more than the round's or the task's budget has left
 └── StoreError                     the database cannot do what was asked
     ├── StoreUrlError              the URL is wrong, or the driver for it is missing
     ├── StoreUnavailableError      cannot be opened or reached now
@@ -50,6 +53,18 @@ class StaleVerdict(RoundManagerError):
 
 class VoteRefused(RoundManagerError):
     """A judgement that cannot become a vote; the sentence is for the owner to read."""
+
+
+class CrowdWorkError(RoundManagerError):
+    """A HIT or an assignment that is not there, or not where it would have to be."""
+
+
+class LedgerError(RoundManagerError):
+    """Money that cannot move so."""
+
+
+class BudgetError(LedgerError):
+    """More than a budget has left; nothing was reserved."""
 
 
 class StoreError(RoundManagerError):

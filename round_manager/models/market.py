@@ -68,6 +68,7 @@ class Hit(Numbered, Table):
         UniqueConstraint("id", "marketplace"),
         index("ix_hit_round", "round_id", "status"),
         index("ix_hit_status", "marketplace", "status", "id"),
+        index("ix_hit_unfinished", "marketplace", "id", where="finished_at IS NULL"),
         one_of("kind", HitKind),
         one_of("status", HitStatus),
         check("round", "kind = 'quiz' OR round_id IS NOT NULL"),
@@ -94,7 +95,13 @@ class Hit(Numbered, Table):
     assignment_seconds: Mapped[int]
     created_at: Mapped[datetime]
     posted_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Until it is posted, when it should expire.
     expires_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Committed before the first call: a planned HIT that has it may or may not stand on the marketplace.
+    sent_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Nothing more can come of it: nobody can take it, and all that was handed in is decided.
+    finished_at: Mapped[datetime | None] = mapped_column(default=None)
+    last_error: Mapped[str | None] = mapped_column(default=None)
 
 
 class Assignment(Numbered, Table):

@@ -112,3 +112,5 @@ class LedgerEntry(Numbered, Table):
     # Still in doubt after asking the marketplace: a person decides.
     held_at: Mapped[datetime | None] = mapped_column(default=None)
     held_reason: Mapped[str | None] = mapped_column(default=None)
+    # What the worker is told that a bonus is for.
+    reason: Mapped[str | None] = mapped_column(default=None)

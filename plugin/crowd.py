@@ -1,0 +1,58 @@
+"""The crowd, wired: the marketplace that the settings name, and the services that post, collect, pay and reconcile."""
+
+from dataclasses import dataclass
+
+from mturk.client import open_crowd
+from mturk.connection import Endpoint
+from mturk.crowd import Crowd
+from plugin.errors import SettingsError
+from plugin.hit_links import HitLinks
+from plugin.operator import operator_name
+from plugin.settings import PREFIX, Settings
+from round_manager.clock import Clock, SystemClock
+from round_manager.collecting import Collecting
+from round_manager.payday import Payday
+from round_manager.posting import Posting
+from round_manager.reconciling import Reconciler
+from round_manager.recruiting import Recruiting
+from round_manager.reviewing import Rejecting
+from round_manager.store import Store
+
+
+@dataclass(frozen=True)
+class CrowdServices:
+    """Everything that works with one marketplace and one store."""
+
+    crowd: Crowd
+    posting: Posting
+    collecting: Collecting
+    payday: Payday
+    reconciler: Reconciler
+    rejecting: Rejecting
+    recruiting: Recruiting
+
+
+def crowd_of(settings: Settings) -> Crowd:
+    """The marketplace that the settings name; nothing is asked of it yet."""
+    if not settings.crowd_key_id or not settings.crowd_key_secret:
+        keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
+        raise SettingsError(f"the marketplace needs access keys: set {keys} (`outfox marketplace account` makes some)")
+    keys = (settings.crowd_key_id, settings.crowd_key_secret)
+    return open_crowd(Endpoint(settings.crowd_url, *keys, name=settings.crowd_name, region=settings.crowd_region))
+
+
+def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:
+    """The services on that marketplace and that store."""
+    time = clock or SystemClock()
+    links = HitLinks(settings.hit_pages, settings.signing_secrets())
+    posting = Posting(store, crowd, time, links.url, queue_url=settings.crowd_queue_url)
+    payday = Payday(store, crowd, time, who=operator_name())
+    return CrowdServices(
+        crowd=crowd,
+        posting=posting,
+        collecting=Collecting(store, crowd, time),
+        payday=payday,
+        reconciler=Reconciler(store, crowd, time, posting, payday),
+        rejecting=Rejecting(store, crowd, time),
+        recruiting=Recruiting(store, crowd, time),
+    )

@@ -1,0 +1,33 @@
+"""Links to the pages that HITs show: each is signed, so that nobody opens a HIT by guessing its number."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from itsdangerous import BadSignature, Signer
+
+from plugin.errors import PluginError
+from round_manager.models import Hit
+
+_SALT = "outfox.hit.1"
+
+
+class HitLinks:
+    """Makes the links, and believes only its own; the last secret signs, older ones still verify."""
+
+    def __init__(self, pages: str, secrets: Sequence[str]) -> None:
+        self._pages = pages
+        self._signer = Signer(list(secrets), salt=_SALT)
+
+    def url(self, hit: Hit) -> str:
+        """The address of a HIT's page; the same one each time."""
+        return f"{self._pages}/{hit.public_id.hex}?key={self._key(hit.public_id)}"
+
+    def check(self, hit: str, key: str) -> UUID:
+        """The public id of the HIT whose link this is."""
+        try:
+            return UUID(self._signer.unsign(f"{hit}.{key}").decode())
+        except (BadSignature, ValueError) as error:
+            raise PluginError("this link is not one of ours, or was changed on the way") from error
+
+    def _key(self, public_id: UUID) -> str:
+        return self._signer.get_signature(public_id.hex).decode()

@@ -1,0 +1,38 @@
+"""The audit log: who did what to which row, when and why."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from round_manager.models import Assignment, AuditEntry, Block, Hit, LedgerEntry, Qualification, QualificationGrant
+
+NO_REASON = "no reason was given"
+
+
+def note(
+    session: Session,
+    action: str,
+    row: Hit | Assignment | LedgerEntry | Block | QualificationGrant,
+    *,
+    who: str,
+    why: str,
+    now: datetime,
+    of: Hit | LedgerEntry | Qualification | None = None,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    """Writes down one change of a stored row; `action` is a verb in the past, `of` tells the task and the round."""
+    entry = AuditEntry(
+        at=now,
+        actor=who,
+        action=action,
+        reason=why.strip() or NO_REASON,
+        task_id=of.task_id if of else None,
+        round_id=getattr(of, "round_id", None),
+        subject=row.__tablename__,
+        subject_id=row.id,
+        before=before,
+        after=after,
+    )
+    session.add(entry)

@@ -1,0 +1,162 @@
+"""Collecting: what workers handed in is read from the marketplace, as often as anybody likes.
+
+A listing shows a hundred HITs for one call, and most of what it shows is finished. So the listing is read only as long
+as it is the cheaper way: once it has cost as many calls as there are HITs left to see, those few are asked for one by
+one. Reading when nothing has changed costs what the unfinished HITs cost, however many are finished.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd, PostedHit, Work
+from mturk.errors import UnknownToCrowd
+from round_manager.clock import Clock
+from round_manager.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
+from round_manager.models import Assignment, Hit, HitStatus
+from round_manager.progress import Progress, Unwatched
+from round_manager.store import Store
+
+PAGE = 100
+BATCH = 64
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Known:
+    """A HIT as our books have it: how much was handed in for it, and how much of that is decided."""
+
+    id: int
+    external_id: str
+    handed_in: int
+    decided: int
+
+    def differs(self, posted: PostedHit) -> bool:
+        """Whether the marketplace has work, or decisions, that we have not."""
+        return (posted.undecided + posted.completed, posted.completed) != (self.handed_in, self.decided)
+
+
+@dataclass
+class Collected:
+    """What one reading brought."""
+
+    looked: int = 0
+    works: int = 0
+    finished: int = 0
+
+
+# What the marketplace says of a HIT; nothing where it is gone.
+Seen = tuple[Known, PostedHit | None]
+
+
+class Collecting:
+    """Reads what is new on one marketplace; twice at once does no harm."""
+
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, threads: int = THREADS) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+        self._threads = threads
+
+    def run(self, progress: Progress | None = None) -> Collected:
+        """Everything that is unfinished."""
+        return self._collect(self._look(self._unfinished()), progress or Unwatched())
+
+    def hinted(self, hit_ids: Iterable[str]) -> Collected:
+        """Only these HITs, by the marketplace's ids; those that are not ours or finished are passed over."""
+        wanted = set(hit_ids)
+        found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
+        return self._collect(self._one_by_one(found), Unwatched())
+
+    def _unfinished(self) -> list[Known]:
+        work = select(
+            Assignment.hit_id,
+            func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
+            func.count().filter(Assignment.status.in_(DECIDED)).label("decided"),
+        )
+        counts = work.where(Assignment.marketplace == self._crowd.name).group_by(Assignment.hit_id).subquery()
+        hits = (
+            select(Hit.id, Hit.external_id, counts.c.handed_in, counts.c.decided)
+            .outerjoin(counts, counts.c.hit_id == Hit.id)
+            .where(Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None), Hit.external_id.is_not(None))
+        )
+        with self._store.read() as session:
+            rows = session.execute(hits.order_by(Hit.id)).all()
+        return [Known(row.id, row.external_id, row.handed_in or 0, row.decided or 0) for row in rows]
+
+    def _look(self, unfinished: Sequence[Known]) -> Iterator[Seen]:
+        unseen = {one.external_id: one for one in unfinished}
+        listing = self._crowd.hits()
+        pages = 0
+        while unseen and pages < len(unseen):
+            pages += 1
+            page = [posted for posted, _ in zip(listing, range(PAGE), strict=False)]
+            for posted in page:
+                known = unseen.pop(posted.hit_id, None)
+                if known is not None:
+                    yield known, posted
+            if len(page) < PAGE:
+                break
+        yield from self._one_by_one(unseen)
+
+    def _one_by_one(self, hits: dict[str, Known]) -> Iterator[Seen]:
+        with ThreadPoolExecutor(self._threads) as pool:
+            yield from zip(hits.values(), pool.map(self._ask, hits), strict=True)
+
+    def _ask(self, hit_id: str) -> PostedHit | None:
+        try:
+            return self._crowd.hit(hit_id)
+        except UnknownToCrowd:
+            return None
+
+    def _collect(self, seen: Iterable[Seen], progress: Progress) -> Collected:
+        outcome = Collected()
+        progress.start(0, "collecting work")
+        batch: list[Seen] = []
+        with ThreadPoolExecutor(self._threads) as pool:
+            for one in seen:
+                outcome.looked += 1
+                batch.append(one)
+                if len(batch) == BATCH:
+                    self._read(batch, pool, outcome)
+                    progress.advance(len(batch), f"{outcome.works} new")
+                    batch = []
+            self._read(batch, pool, outcome)
+        progress.finish()
+        return outcome
+
+    def _read(self, batch: Sequence[Seen], pool: ThreadPoolExecutor, outcome: Collected) -> None:
+        """Lists the work of the HITs that changed, then writes all of it down in one transaction."""
+        changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
+        works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
+        touched = [(known, posted) for known, posted in batch if known.id in works or posted is None or is_over(posted)]
+        if not touched:
+            return
+        now = self._clock.now()
+        with self._store.write() as session:
+            for known, posted in touched:
+                self._write(session, known, posted, works.get(known.id, ()), outcome, now)
+
+    def _works(self, seen: tuple[Known, PostedHit]) -> list[Work]:
+        return list(self._crowd.works(seen[1].hit_id))
+
+    def _write(
+        self,
+        session: Session,
+        known: Known,
+        posted: PostedHit | None,
+        works: Sequence[Work],
+        outcome: Collected,
+        now: datetime,
+    ) -> None:
+        hit = session.get_one(Hit, known.id, with_for_update={"key_share": True})
+        if posted is not None:
+            mirror_hit(session, hit, posted)
+        else:
+            hit.status = HitStatus.DISPOSED
+        outcome.works += mirror_works(session, hit, works, now=now)
+        outcome.finished += finish(session, hit, nobody_works=posted is None or is_over(posted), now=now)

@@ -1,0 +1,245 @@
+"""The ledger: money is reserved, owed, sent and settled, one entry and one key for each payment.
+
+Nobody else moves an entry. Every function works inside the caller's transaction, so what it decides and what it writes
+are one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Price
+from mturk.dollars import dollars
+from round_manager.errors import BudgetError, LedgerError
+from round_manager.ids import public_id
+from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Round, Task
+
+__all__ = ["BudgetError", "Figures", "LedgerError", "Wanted", "confirm", "figures", "hold", "owe", "owe_new",
+           "owe_reward", "owed_entry", "refuse", "release", "renew", "reserve", "send", "still_in_doubt"]  # fmt: skip
+
+KEY_PREFIX = {EntryKind.REWARD: "r", EntryKind.BONUS: "b", EntryKind.TOP_UP: "t", EntryKind.EXTRA: "x"}
+LONGEST_ERROR = 500
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A payment that may come: what for, and what it costs."""
+
+    kind: EntryKind
+    price: Price
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A budget and where it is; what is neither reserved, owed nor sent was released or never bound."""
+
+    budget_cents: int
+    reserved_cents: int
+    owed_cents: int
+    sent_cents: int
+
+    @property
+    def released_cents(self) -> int:
+        """What can still be reserved."""
+        return self.budget_cents - self.reserved_cents - self.owed_cents - self.sent_cents
+
+    def __str__(self) -> str:
+        told = (("reserved", self.reserved_cents), ("owed", self.owed_cents), ("sent", self.sent_cents))
+        return f"budget {dollars(self.budget_cents)}: " + ", ".join(f"{dollars(cents)} {word}" for word, cents in told)
+
+
+def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> Figures:
+    """Where the budget of a task or a round is at this moment; with `lock`, nobody moves it until we are done."""
+    table = type(owner)
+    wanted = select(table.budget_cents, table.reserved_cents, table.owed_cents, table.sent_cents)
+    wanted = wanted.where(table.id == owner.id)
+    return Figures(*session.execute(wanted.with_for_update(key_share=True) if lock else wanted).one())
+
+
+def reserve(session: Session, wanted: Sequence[tuple[Hit, Wanted]], *, now: datetime) -> list[str]:
+    """The keys of one new entry for each, all or none; past a budget nothing is reserved and the figures are told."""
+    _check_budgets(session, wanted)
+    rows = [
+        {
+            "key": f"{KEY_PREFIX[one.kind]}-{public_id(now).hex}",
+            "task_id": hit.task_id,
+            "round_id": hit.round_id,
+            "kind": one.kind,
+            "cents": one.price.cents,
+            "fee_cents": one.price.fee_cents,
+            "state": EntryState.RESERVED,
+            "hit_id": hit.id,
+            "reserved_at": now,
+            "tries": 0,
+        }
+        for hit, one in wanted
+    ]
+    if rows:
+        session.execute(insert(LedgerEntry), rows)
+    return [str(row["key"]) for row in rows]
+
+
+def owe_reward(session: Session, assignment: Assignment, *, now: datetime) -> LedgerEntry:
+    """The reward of an assignment, owed from now on; one that was owed before stays as it is."""
+    known = owed_entry(session, assignment, EntryKind.REWARD)
+    if known is not None:
+        return known
+    free = select(LedgerEntry).where(
+        LedgerEntry.hit_id == assignment.hit_id,
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state == EntryState.RESERVED,
+        LedgerEntry.assignment_id.is_(None),
+    )
+    entry = session.scalar(free.order_by(LedgerEntry.id).limit(1).with_for_update(skip_locked=True))
+    if entry is None:
+        # Its reservation was given back, after a rejection that is now overridden: reserve again, or tell the figures.
+        hit = session.get_one(Hit, assignment.hit_id)
+        return owe_new(session, assignment, EntryKind.REWARD, _reward_price(session, hit), now=now)
+    return owe(session, entry, assignment, now=now)
+
+
+def owed_entry(session: Session, assignment: Assignment, kind: EntryKind) -> LedgerEntry | None:
+    """The entry of that kind that is owed or paid for an assignment, if there is one."""
+    found = select(LedgerEntry).where(
+        LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == kind, LedgerEntry.state != EntryState.REFUSED
+    )
+    return session.scalar(found.limit(1))
+
+
+def owe(
+    session: Session,
+    entry: LedgerEntry,
+    assignment: Assignment,
+    *,
+    now: datetime,
+    example_id: int | None = None,
+    reason: str | None = None,
+) -> LedgerEntry:
+    """A reserved entry becomes a debt to whoever did the assignment."""
+    if entry.state is not EntryState.RESERVED:
+        raise LedgerError(f"entry {entry.key} is {entry.state.value}; only what is reserved can be owed")
+    entry.assignment_id, entry.worker_id, entry.example_id = assignment.id, assignment.worker_id, example_id
+    entry.state, entry.owed_at = EntryState.OWED, now
+    entry.reason = reason
+    session.flush()
+    return entry
+
+
+def owe_new(
+    session: Session, assignment: Assignment, kind: EntryKind, price: Price, *, now: datetime, reason: str | None = None
+) -> LedgerEntry:
+    """A payment that nobody reserved before: reserved and owed at once, or refused with the budget's figures."""
+    hit = session.get_one(Hit, assignment.hit_id)
+    (key,) = reserve(session, [(hit, Wanted(kind, price))], now=now)
+    entry = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
+    return owe(session, entry, assignment, now=now, reason=reason)
+
+
+def send(session: Session, entries: Sequence[LedgerEntry], *, now: datetime) -> list[LedgerEntry]:
+    """Marks entries as sent, which must be committed before the call; those that another process took are left out."""
+    ids = [entry.id for entry in entries]
+    wanted = select(LedgerEntry).where(LedgerEntry.id.in_(ids), LedgerEntry.state == EntryState.OWED)
+    taken = session.scalars(wanted.order_by(LedgerEntry.id).with_for_update(skip_locked=True)).all()
+    for entry in taken:
+        entry.state, entry.sent_at, entry.tries = EntryState.SENT, now, entry.tries + 1
+        entry.next_try_at, entry.last_error = None, None
+    session.flush()
+    return list(taken)
+
+
+def confirm(session: Session, ids: Sequence[int], *, now: datetime) -> None:
+    """The marketplace has these payments; those that are settled already stay as they are."""
+    settled = {"state": EntryState.CONFIRMED, "settled_at": now, "held_at": None, "held_reason": None}
+    session.execute(update(LedgerEntry).where(*_sent(ids)).values(settled))
+
+
+def refuse(session: Session, entry_id: int, error: str, *, now: datetime) -> None:
+    """The marketplace definitely does not have this payment and will not make it; its money is free again."""
+    settled = {"state": EntryState.REFUSED, "settled_at": now, "held_at": None, "held_reason": None}
+    session.execute(update(LedgerEntry).where(*_sent([entry_id])).values({**settled, "last_error": _short(error)}))
+
+
+def renew(session: Session, entry: LedgerEntry, error: str, *, now: datetime, not_before: datetime) -> LedgerEntry:
+    """The same debt under a new key, for a payment that definitely did not happen; the old entry is refused."""
+    refuse(session, entry.id, error, now=now)
+    session.flush()
+    hit = session.get_one(Hit, entry.hit_id)
+    wanted = Wanted(entry.kind, Price(entry.cents, entry.fee_cents))
+    (key,) = reserve(session, [(hit, wanted)], now=now)
+    fresh = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
+    assignment = session.get_one(Assignment, entry.assignment_id)
+    owe(session, fresh, assignment, now=now, example_id=entry.example_id, reason=entry.reason)
+    fresh.next_try_at, fresh.last_error = not_before, _short(error)
+    session.flush()
+    return fresh
+
+
+def still_in_doubt(session: Session, entry_id: int, error: str, *, next_try_at: datetime) -> None:
+    """A payment that may or may not have been made: it stays sent, to be looked at again."""
+    values = {"last_error": _short(error), "next_try_at": next_try_at}
+    session.execute(update(LedgerEntry).where(*_sent([entry_id])).values(values))
+
+
+def hold(session: Session, entry_id: int, reason: str, *, now: datetime) -> None:
+    """A payment that asking cannot settle: a person decides."""
+    values = {"held_at": now, "held_reason": reason, "next_try_at": None}
+    session.execute(update(LedgerEntry).where(*_sent([entry_id]), LedgerEntry.held_at.is_(None)).values(values))
+
+
+def release(session: Session, hit_id: int, kind: EntryKind, count: int | None = None, *, now: datetime) -> int:
+    """So many of a HIT's reserved entries of one kind (all, if no number is given) are free again; how many were."""
+    free = select(LedgerEntry.id).where(
+        LedgerEntry.hit_id == hit_id, LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
+    )
+    ids = session.scalars(free.order_by(LedgerEntry.id).limit(count).with_for_update(skip_locked=True)).all()
+    if ids:
+        values = {"state": EntryState.RELEASED, "settled_at": now}
+        session.execute(update(LedgerEntry).where(LedgerEntry.id.in_(ids)).values(values))
+    return len(ids)
+
+
+def _check_budgets(session: Session, wanted: Sequence[tuple[Hit, Wanted]]) -> None:
+    """The database itself refuses what goes past a budget; this tells the figures, and waits for others at it."""
+    tasks: dict[int, int] = {}
+    rounds: dict[int, int] = {}
+    for hit, one in wanted:
+        tasks[hit.task_id] = tasks.get(hit.task_id, 0) + one.price.total_cents
+        if hit.round_id is not None:
+            rounds[hit.round_id] = rounds.get(hit.round_id, 0) + one.price.total_cents
+    needs: list[tuple[Task | Round, int]] = [
+        (session.get_one(Task, row), cents) for row, cents in sorted(tasks.items())
+    ]
+    needs += [(session.get_one(Round, row), cents) for row, cents in sorted(rounds.items())]
+    for owner, cents in needs:
+        now = figures(session, owner, lock=True)
+        if cents > now.released_cents:
+            left = f"{_called(session, owner)} has {dollars(now.released_cents)} left ({now})"
+            raise BudgetError(f"{left} and this needs {dollars(cents)}; ask for less, or raise the budget")
+
+
+def _called(session: Session, owner: Task | Round) -> str:
+    if isinstance(owner, Task):
+        return f"task {owner.name}"
+    return f"round {owner.number} of {session.get_one(Task, owner.task_id).name}"
+
+
+def _reward_price(session: Session, hit: Hit) -> Price:
+    """What one assignment of the HIT was reserved at."""
+    any_reward = select(LedgerEntry.cents, LedgerEntry.fee_cents).where(
+        LedgerEntry.hit_id == hit.id, LedgerEntry.kind == EntryKind.REWARD
+    )
+    found = session.execute(any_reward.limit(1)).first()
+    if found is None:
+        raise LedgerError(f"HIT {hit.key} never had a reward reserved; it was not posted from here")
+    return Price(found.cents, found.fee_cents)
+
+
+def _sent(ids: Sequence[int]) -> tuple[ColumnElement[bool], ...]:
+    return LedgerEntry.id.in_(ids), LedgerEntry.state == EntryState.SENT
+
+
+def _short(error: str) -> str:
+    return error[:LONGEST_ERROR]

@@ -1,0 +1,93 @@
+"""Planning: HITs that are to be posted, with all the money that they can lead to reserved before anything is sent."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd, Terms
+from round_manager.errors import CrowdWorkError
+from round_manager.hit_terms import cut_of, terms_of, wanted_for
+from round_manager.ids import public_id
+from round_manager.ledger import reserve
+from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
+from round_manager.tasks import spec_of
+
+TAKES_HITS = (RoundStatus.OPEN, RoundStatus.VALIDATING)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How many HITs of a kind to plan, for how many workers each, until when."""
+
+    kind: HitKind
+    hits: int
+    assignments: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a wish costs at most: workers' pay, possible bonuses, and fees."""
+
+    reward_cents: int
+    bonus_cents: int
+    fee_cents: int
+
+    @property
+    def total_cents(self) -> int:
+        """All of it."""
+        return self.reward_cents + self.bonus_cents + self.fee_cents
+
+
+def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
+    """What would be reserved; nothing is changed."""
+    spec = spec_of(round)
+    terms = order_terms(session, round, wish.kind, crowd.name)
+    wanted = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
+    rewards = sum(one.price.cents for one in wanted if one.kind is EntryKind.REWARD)
+    bonuses = sum(one.price.cents for one in wanted if one.kind is EntryKind.BONUS)
+    return Cost(rewards * wish.hits, bonuses * wish.hits, sum(one.price.fee_cents for one in wanted) * wish.hits)
+
+
+def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: datetime) -> list[Hit]:
+    """The HITs, planned and paid for in the ledger; all of them, or a BudgetError with the figures."""
+    if round.status not in TAKES_HITS:
+        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs are posted for an open round")
+    if wish.expires_at <= now:
+        raise CrowdWorkError("the HITs would be over before they begin; let them end later")
+    spec = spec_of(round)
+    terms = order_terms(session, round, wish.kind, crowd.name)
+    hits = []
+    for _ in range(wish.hits):
+        own_id = public_id(now)
+        hits.append(
+            Hit(
+                public_id=own_id,
+                key=f"h-{own_id.hex}",
+                task_id=round.task_id,
+                round_id=round.id,
+                kind=wish.kind,
+                marketplace=crowd.name,
+                reward_cents=cut_of(spec, wish.kind).reward_cents,
+                max_assignments=wish.assignments,
+                assignment_seconds=terms.assignment_seconds,
+                created_at=now,
+                expires_at=wish.expires_at,
+            )
+        )
+    session.add_all(hits)
+    session.flush()
+    each = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
+    reserve(session, [(hit, one) for hit in hits for one in each], now=now)
+    return hits
+
+
+def order_terms(session: Session, owner: Round | Task, kind: HitKind, marketplace: str) -> Terms:
+    """What HITs of that kind say to workers of a marketplace, by the round's terms, or the task's for a quiz."""
+    task_id = owner.task_id if isinstance(owner, Round) else owner.id
+    wanted = select(Qualification.external_id).where(
+        Qualification.task_id == task_id, Qualification.marketplace == marketplace
+    )
+    return terms_of(spec_of(owner), kind, session.scalar(wanted.order_by(Qualification.id).limit(1)))

@@ -1,0 +1,147 @@
+"""Reviewing: what becomes of work that was handed in.
+
+Work is approved unless a person says otherwise. Bad work is approved too, not used, and costs its worker the
+qualification; to reject it, a person gives a reason that the worker reads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd
+from round_manager import audit
+from round_manager.clock import Clock
+from round_manager.errors import CrowdWorkError
+from round_manager.ledger import owe_new, owe_reward, owed_entry
+from round_manager.mirror import mark_rejected
+from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
+from round_manager.store import Store
+
+LONGEST_REASON = 1_024
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Work that waits for a decision."""
+
+    assignment_id: str
+    worker_id: str
+    hit_id: str
+    kind: str
+    reward_cents: int
+    submitted_at: datetime
+    auto_approve_at: datetime | None
+
+
+def undecided(session: Session, marketplace: str, task_id: int | None = None) -> list[Undecided]:
+    """All work that was handed in and that nobody has decided or is paying for, the oldest first."""
+    paying = select(LedgerEntry.assignment_id).where(
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state.in_((EntryState.OWED, EntryState.SENT)),
+        LedgerEntry.assignment_id.is_not(None),
+    )
+    wanted = (
+        select(Assignment, Worker.external_id, Hit)
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .join(Worker, Worker.id == Assignment.worker_id)
+        .where(
+            Assignment.marketplace == marketplace,
+            Assignment.status == AssignmentStatus.SUBMITTED,
+            Assignment.id.not_in(paying),
+        )
+        .order_by(Assignment.submitted_at, Assignment.id)
+    )
+    if task_id is not None:
+        wanted = wanted.where(Hit.task_id == task_id)
+    return [
+        Undecided(
+            work.external_id,
+            worker,
+            hit.external_id or "",
+            hit.kind.value,
+            hit.reward_cents,
+            work.submitted_at or work.accepted_at,
+            work.auto_approve_at,
+        )
+        for work, worker, hit in session.execute(wanted).tuples()
+    ]
+
+
+def find_assignment(session: Session, marketplace: str, external_id: str) -> Assignment:
+    """The work of that id, or an error that tells where to look."""
+    wanted = select(Assignment).where(Assignment.marketplace == marketplace, Assignment.external_id == external_id)
+    found = session.scalar(wanted)
+    if found is None:
+        raise CrowdWorkError(f"no work {external_id} has been collected; `outfox crowd status` shows what has")
+    return found
+
+
+def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
+    """Owes the rewards of work that was handed in; how many were not owed before. Payday pays them."""
+    new = 0
+    for work in assignments:
+        if work.status is AssignmentStatus.REJECTED:
+            raise CrowdWorkError(f"{work.external_id} was rejected; override the rejection to pay for it after all")
+        if work.status is not AssignmentStatus.SUBMITTED or owed_entry(session, work, EntryKind.REWARD):
+            continue
+        owe_reward(session, work, now=now)
+        audit.note(session, "approved", work, who=who, why=why, now=now, of=session.get_one(Hit, work.hit_id))
+        new += 1
+    return new
+
+
+def give_bonus(
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+) -> LedgerEntry:
+    """Owes a bonus that a person decided to give, for a reason that the worker reads; the budget must cover it."""
+    told = reason.strip()
+    if not told:
+        raise CrowdWorkError("a bonus needs a reason, which the worker reads; give one with --reason")
+    if cents < 1:
+        raise CrowdWorkError("a bonus is at least one cent")
+    entry = owe_new(session, work, EntryKind.EXTRA, crowd.bonus_price(cents), now=now, reason=told[:LONGEST_REASON])
+    audit.note(session, "gave a bonus", entry, who=who, why=told, now=now, of=entry, after={"cents": cents})
+    return entry
+
+
+class Rejecting:
+    """A person's rejections, and their second thoughts; nothing rejects by itself."""
+
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+
+    def reject(self, external_id: str, reason: str, *, who: str) -> None:
+        """Rejects work on the marketplace and then here; once more does no harm."""
+        told = reason.strip()
+        if not told:
+            raise CrowdWorkError("a rejection needs a reason, which the worker reads; give one with --reason")
+        with self._store.read() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is AssignmentStatus.REJECTED:
+                return
+            if work.status is not AssignmentStatus.SUBMITTED or owed_entry(session, work, EntryKind.REWARD):
+                raise CrowdWorkError(f"{external_id} is approved and being paid; it cannot be rejected any more")
+        # The marketplace first: had we stopped in between, the next collecting would find it rejected there.
+        self._crowd.reject(external_id, told[:LONGEST_REASON])
+        now = self._clock.now()
+        with self._store.write() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is AssignmentStatus.SUBMITTED:
+                mark_rejected(session, work, told, who, now, now=now)
+                audit.note(session, "rejected", work, who=who, why=told, now=now, of=session.get_one(Hit, work.hit_id))
+
+    def override(self, external_id: str, *, who: str, why: str) -> None:
+        """Pays after all for what was rejected: the money is reserved and owed, then the marketplace is told."""
+        now = self._clock.now()
+        with self._store.write() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is not AssignmentStatus.REJECTED:
+                raise CrowdWorkError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
+            owe_reward(session, work, now=now)
+            hit = session.get_one(Hit, work.hit_id)
+            audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
