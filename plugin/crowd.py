@@ -37,8 +37,14 @@ def crowd_of(settings: Settings) -> Crowd:
     if not settings.crowd_key_id or not settings.crowd_key_secret:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
         raise SettingsError(f"the marketplace needs access keys: set {keys} (`outfox marketplace account` makes some)")
-    keys = (settings.crowd_key_id, settings.crowd_key_secret)
-    return open_crowd(Endpoint(settings.crowd_url, *keys, name=settings.crowd_name, region=settings.crowd_region))
+    endpoint = Endpoint(
+        settings.crowd_url,
+        settings.crowd_key_id,
+        settings.crowd_key_secret,
+        name=settings.crowd_name,
+        region=settings.crowd_region,
+    )
+    return open_crowd(endpoint)
 
 
 def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -94,7 +95,7 @@ class Collecting:
         pages = 0
         while unseen and pages < len(unseen):
             pages += 1
-            page = [posted for posted, _ in zip(listing, range(PAGE), strict=False)]
+            page = list(islice(listing, PAGE))
             for posted in page:
                 known = unseen.pop(posted.hit_id, None)
                 if known is not None:

@@ -15,10 +15,11 @@ from mturk.crowd import Price
 from mturk.dollars import dollars
 from round_manager.errors import BudgetError, LedgerError
 from round_manager.ids import public_id
-from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Round, Task
+from round_manager.models import Assignment, EntryKind, EntryState, Example, Hit, LedgerEntry, Round, Task
 
-__all__ = ["BudgetError", "Figures", "LedgerError", "Wanted", "confirm", "figures", "hold", "owe", "owe_new",
-           "owe_reward", "owed_entry", "refuse", "release", "renew", "reserve", "send", "still_in_doubt"]  # fmt: skip
+__all__ = ["BudgetError", "Figures", "LedgerError", "Wanted", "check_budget", "confirm", "figures", "hold", "owe",
+           "owe_bonus", "owe_new", "owe_reward", "owed_entry", "refuse", "release", "renew", "reserve", "send",
+           "still_in_doubt"]  # fmt: skip
 
 KEY_PREFIX = {EntryKind.REWARD: "r", EntryKind.BONUS: "b", EntryKind.TOP_UP: "t", EntryKind.EXTRA: "x"}
 LONGEST_ERROR = 500
@@ -82,23 +83,43 @@ def reserve(session: Session, wanted: Sequence[tuple[Hit, Wanted]], *, now: date
     return [str(row["key"]) for row in rows]
 
 
+def check_budget(session: Session, task: Task, round: Round | None, cents: int) -> None:
+    """Nothing, or a BudgetError with the figures.
+
+    The database itself refuses what goes past a budget; this says it in words, and waits for others who are at it.
+    """
+    owners: list[Task | Round] = [task] if round is None else [round, task]
+    for owner in owners:
+        now = figures(session, owner, lock=True)
+        if cents > now.released_cents:
+            called = f"task {task.name}" if isinstance(owner, Task) else f"round {owner.number} of {task.name}"
+            left = f"{called} has {dollars(now.released_cents)} left ({now})"
+            raise BudgetError(f"{left} and this needs {dollars(cents)}; ask for less, or raise the budget")
+
+
 def owe_reward(session: Session, assignment: Assignment, *, now: datetime) -> LedgerEntry:
     """The reward of an assignment, owed from now on; one that was owed before stays as it is."""
     known = owed_entry(session, assignment, EntryKind.REWARD)
     if known is not None:
         return known
-    free = select(LedgerEntry).where(
-        LedgerEntry.hit_id == assignment.hit_id,
-        LedgerEntry.kind == EntryKind.REWARD,
-        LedgerEntry.state == EntryState.RESERVED,
-        LedgerEntry.assignment_id.is_(None),
-    )
-    entry = session.scalar(free.order_by(LedgerEntry.id).limit(1).with_for_update(skip_locked=True))
+    entry = _reserved(session, assignment.hit_id, EntryKind.REWARD)
     if entry is None:
         # Its reservation was given back, after a rejection that is now overridden: reserve again, or tell the figures.
         hit = session.get_one(Hit, assignment.hit_id)
         return owe_new(session, assignment, EntryKind.REWARD, _reward_price(session, hit), now=now)
     return owe(session, entry, assignment, now=now)
+
+
+def owe_bonus(session: Session, assignment: Assignment, example: Example, reason: str, *, now: datetime) -> LedgerEntry:
+    """The bonus of a validated fooling example, owed to its author from now on; once for each example."""
+    wanted = select(LedgerEntry).where(LedgerEntry.example_id == example.id, LedgerEntry.state != EntryState.REFUSED)
+    known = session.scalar(wanted.limit(1))
+    if known is not None:
+        return known
+    entry = _reserved(session, assignment.hit_id, EntryKind.BONUS)
+    if entry is None:
+        raise LedgerError(f"HIT {assignment.hit_id} has no bonus reserved any more for work {assignment.external_id}")
+    return owe(session, entry, assignment, now=now, example_id=example.id, reason=reason)
 
 
 def owed_entry(session: Session, assignment: Assignment, kind: EntryKind) -> LedgerEntry | None:
@@ -202,28 +223,13 @@ def release(session: Session, hit_id: int, kind: EntryKind, count: int | None = 
 
 
 def _check_budgets(session: Session, wanted: Sequence[tuple[Hit, Wanted]]) -> None:
-    """The database itself refuses what goes past a budget; this tells the figures, and waits for others at it."""
-    tasks: dict[int, int] = {}
-    rounds: dict[int, int] = {}
+    needs: dict[tuple[int, int | None], int] = {}
     for hit, one in wanted:
-        tasks[hit.task_id] = tasks.get(hit.task_id, 0) + one.price.total_cents
-        if hit.round_id is not None:
-            rounds[hit.round_id] = rounds.get(hit.round_id, 0) + one.price.total_cents
-    needs: list[tuple[Task | Round, int]] = [
-        (session.get_one(Task, row), cents) for row, cents in sorted(tasks.items())
-    ]
-    needs += [(session.get_one(Round, row), cents) for row, cents in sorted(rounds.items())]
-    for owner, cents in needs:
-        now = figures(session, owner, lock=True)
-        if cents > now.released_cents:
-            left = f"{_called(session, owner)} has {dollars(now.released_cents)} left ({now})"
-            raise BudgetError(f"{left} and this needs {dollars(cents)}; ask for less, or raise the budget")
-
-
-def _called(session: Session, owner: Task | Round) -> str:
-    if isinstance(owner, Task):
-        return f"task {owner.name}"
-    return f"round {owner.number} of {session.get_one(Task, owner.task_id).name}"
+        place = (hit.task_id, hit.round_id)
+        needs[place] = needs.get(place, 0) + one.price.total_cents
+    for (task_id, round_id), cents in sorted(needs.items()):
+        round = None if round_id is None else session.get_one(Round, round_id)
+        check_budget(session, session.get_one(Task, task_id), round, cents)
 
 
 def _reward_price(session: Session, hit: Hit) -> Price:
@@ -235,6 +241,17 @@ def _reward_price(session: Session, hit: Hit) -> Price:
     if found is None:
         raise LedgerError(f"HIT {hit.key} never had a reward reserved; it was not posted from here")
     return Price(found.cents, found.fee_cents)
+
+
+def _reserved(session: Session, hit_id: int, kind: EntryKind) -> LedgerEntry | None:
+    """One of the HIT's reserved entries of a kind, ours until the transaction ends."""
+    free = select(LedgerEntry).where(
+        LedgerEntry.hit_id == hit_id,
+        LedgerEntry.kind == kind,
+        LedgerEntry.state == EntryState.RESERVED,
+        LedgerEntry.assignment_id.is_(None),
+    )
+    return session.scalar(free.order_by(LedgerEntry.id).limit(1).with_for_update(skip_locked=True))
 
 
 def _sent(ids: Sequence[int]) -> tuple[ColumnElement[bool], ...]:

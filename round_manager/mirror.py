@@ -82,13 +82,12 @@ def finish(session: Session, hit: Hit, *, nobody_works: bool, now: datetime) -> 
     """Closes the books of a HIT that nothing more can come of; what nobody handed in is free again."""
     if hit.finished_at is not None:
         return True
-    states = dict(
-        session.execute(
-            select(Assignment.status, func.count()).where(Assignment.hit_id == hit.id).group_by(Assignment.status)
-        )
-        .tuples()
-        .all()
+    counted = (
+        select(Assignment.status, func.count().label("works"))
+        .where(Assignment.hit_id == hit.id)
+        .group_by(Assignment.status)
     )
+    states = {row.status: int(row.works) for row in session.execute(counted)}
     decided = sum(states.get(state, 0) for state in DECIDED)
     if states.get(AssignmentStatus.SUBMITTED) or not (nobody_works or decided >= hit.max_assignments):
         return False

@@ -127,7 +127,7 @@ class Payday:
     def _total(self, kinds: Sequence[EntryKind]) -> int:
         total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
         with self._store.read() as session:
-            return session.scalar(select(total).where(*self._owed(kinds))) or 0
+            return int(session.scalar(select(total).where(*self._owed(kinds))) or 0)
 
     def _take(self, kinds: Sequence[EntryKind]) -> list[Payment]:
         """The next entries, marked as sent: from here on, only the marketplace knows whether they were paid."""

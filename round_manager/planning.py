@@ -10,7 +10,7 @@ from mturk.crowd import Crowd, Terms
 from round_manager.errors import CrowdWorkError
 from round_manager.hit_terms import cut_of, terms_of, wanted_for
 from round_manager.ids import public_id
-from round_manager.ledger import reserve
+from round_manager.ledger import check_budget, reserve
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
 from round_manager.tasks import spec_of
 
@@ -59,6 +59,8 @@ def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: 
         raise CrowdWorkError("the HITs would be over before they begin; let them end later")
     spec = spec_of(round)
     terms = order_terms(session, round, wish.kind, crowd.name)
+    # Before a row is written: a wish of a million HITs is refused as fast as a wish of one.
+    check_budget(session, session.get_one(Task, round.task_id), round, cost_of(session, round, wish, crowd).total_cents)
     hits = []
     for _ in range(wish.hits):
         own_id = public_id(now)

@@ -66,7 +66,7 @@ def undecided(session: Session, marketplace: str, task_id: int | None = None) ->
             work.submitted_at or work.accepted_at,
             work.auto_approve_at,
         )
-        for work, worker, hit in session.execute(wanted).tuples()
+        for work, worker, hit in session.execute(wanted)
     ]
 
 

@@ -1,0 +1,172 @@
+"""Where tests post, work and are paid: one task, one crowd, all services, and a clock that they set."""
+
+from collections import Counter as Tally
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select
+
+from mturk.crowd import WorkState
+from mturk.fees import bonus_fee, reward_fee
+from round_manager.collecting import Collecting
+from round_manager.ledger import Figures, figures
+from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
+from round_manager.payday import Payday
+from round_manager.planning import Wish, plan_hits
+from round_manager.posting import Posting, Sent
+from round_manager.reconciling import Reconciler
+from round_manager.recruiting import Recruiting
+from round_manager.reviewing import Rejecting, approve, give_bonus
+from round_manager.statement import drift, statement
+from round_manager.store import Store
+from tests.fakes.clock import SettableClock
+from tests.fakes.crowd import FakeCrowd
+from tests.integration.services.stage import Stage, set_stage
+
+OWNER = "owner@test"
+DAY = timedelta(days=1)
+
+
+@dataclass
+class Counter:
+    """Everything on one table."""
+
+    stage: Stage
+    store: Store
+    crowd: FakeCrowd
+    clock: SettableClock
+    task: Task
+    round: Round
+    posting: Posting
+    collecting: Collecting
+    payday: Payday
+    reconciler: Reconciler
+    rejecting: Rejecting
+    recruiting: Recruiting
+
+    def plan(self, hits: int = 1, *, assignments: int = 1, kind: HitKind = HitKind.CREATE) -> list[Hit]:
+        now = self.clock.now()
+        with self.store.write() as session:
+            wish = Wish(kind, hits, assignments, now + 7 * DAY)
+            return plan_hits(session, session.get_one(Round, self.round.id), wish, self.crowd, now=now)
+
+    def post(self, hits: int = 1, **more: Any) -> Sent:
+        self.plan(hits, **more)
+        return self.posting.run()
+
+    def posted(self) -> list[str]:
+        with self.store.read() as session:
+            return [str(one) for one in session.scalars(select(Hit.external_id).order_by(Hit.id)) if one]
+
+    def work(self, worker: str = "W1", *, minutes: int = 10) -> list[str]:
+        """One worker hands in every HIT, taking so long for each."""
+        done = []
+        for hit_id in self.posted():
+            self.crowd.accept(hit_id, worker)
+            self.clock.advance(timedelta(minutes=minutes))
+            done.append(self.crowd.submit(hit_id, worker))
+        return done
+
+    def approve(self, ids: Sequence[str]) -> int:
+        with self.store.write() as session:
+            works = session.scalars(select(Assignment).where(Assignment.external_id.in_(ids))).all()
+            return approve(session, works, who=OWNER, why="good work", now=self.clock.now())
+
+    def bonus(self, external_id: str, cents: int = 50, reason: str = "Well done.") -> str:
+        with self.store.write() as session:
+            work = session.scalars(select(Assignment).where(Assignment.external_id == external_id)).one()
+            return give_bonus(session, self.crowd, work, cents, reason, who=OWNER, now=self.clock.now()).key
+
+    def approve_all(self, but: str = "") -> None:
+        """Every HIT but one is worked on, collected, approved and paid."""
+        finished = {work.hit_id for hit in self.posted() for work in self.crowd.works(hit)}
+        for hit_id in self.posted():
+            if hit_id != but and hit_id not in finished:
+                self.crowd.submit(hit_id, "W1")
+        self.collecting.run()
+        with self.store.read() as session:
+            ids = session.scalars(select(Assignment.external_id)).all()
+        self.approve(ids)
+        self.payday.run()
+
+    def collected(self, hits: int = 1) -> list[str]:
+        """HITs posted, worked on by one worker, and collected."""
+        self.post(hits)
+        done = self.work()
+        self.collecting.run()
+        return done
+
+    def states(self, kind: EntryKind = EntryKind.REWARD) -> dict[str, int]:
+        wanted = select(LedgerEntry.state, func.count()).where(LedgerEntry.kind == kind).group_by(LedgerEntry.state)
+        with self.store.read() as session:
+            return {state.value: count for state, count in session.execute(wanted)}
+
+    def entry(self, key: str) -> LedgerEntry:
+        with self.store.read() as session:
+            return session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
+
+    def figures(self) -> Figures:
+        with self.store.read() as session:
+            return figures(session, self.round)
+
+    def spent_on_market(self) -> int:
+        """What the crowd's own record says was paid for good, fees included."""
+        before = self.crowd.calls.copy()
+        total = 0
+        for hit in list(self.crowd.hits()):
+            fee = reward_fee(hit.reward_cents, hit.max_assignments)
+            approved = list(self.crowd.works(hit.hit_id, [WorkState.APPROVED]))
+            bonuses = list(self.crowd.bonuses(hit_id=hit.hit_id))
+            total += len(approved) * (hit.reward_cents + fee)
+            total += sum(bonus.cents + bonus_fee(bonus.cents) for bonus in bonuses)
+        self.crowd.calls = before
+        return total
+
+    def check(self) -> None:
+        """The books add up, by the entries, by the kept sums, and by the crowd."""
+        with self.store.read() as session:
+            task, round = session.get_one(Task, self.task.id), session.get_one(Round, self.round.id)
+            whole, *rounds = statement(session, task, at=self.clock.now() + DAY)
+            assert whole.adds_up
+            assert all(line.adds_up for line in rounds)
+            assert drift(session, task, whole) == 0
+            assert drift(session, round, rounds[0]) == 0
+            confirmed = session.scalar(
+                select(func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)).where(
+                    LedgerEntry.state == EntryState.CONFIRMED
+                )
+            )
+            in_doubt = session.scalar(
+                select(func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)).where(LedgerEntry.state == EntryState.SENT)
+            )
+        # Exactly what was paid; where something is still in doubt, at least what was confirmed.
+        spent = self.spent_on_market()
+        assert (confirmed or 0) <= spent <= (confirmed or 0) + (in_doubt or 0)
+
+    def calls(self) -> Tally[str]:
+        return Tally(self.crowd.calls)
+
+
+def open_counter(store: Store, *, cents: int = 1_000_000, pack: str = "sentiment") -> Counter:
+    """The counter of one task."""
+    stage = set_stage(store, pack)
+    clock = SettableClock()
+    crowd = FakeCrowd(clock.now, cents)
+    posting = Posting(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+    payday = Payday(store, crowd, clock, who=OWNER)
+    return Counter(
+        stage,
+        store,
+        crowd,
+        clock,
+        stage.task,
+        stage.round,
+        posting,
+        Collecting(store, crowd, clock),
+        payday,
+        Reconciler(store, crowd, clock, posting, payday),
+        Rejecting(store, crowd, clock),
+        Recruiting(store, crowd, clock),
+    )

@@ -1,0 +1,51 @@
+"""A validated fooling example earns its author the bonus that was reserved for it."""
+
+import pytest
+from sqlalchemy import select
+
+from round_manager.errors import LedgerError
+from round_manager.ledger import owe_bonus, release
+from round_manager.models import Assignment, EntryKind, Example, Round
+from round_manager.submissions import submit
+from tests.integration.money.counter import Counter
+
+WHY = "It fooled the model."
+
+
+def example_of(counter: Counter, work: Assignment, text: str) -> Example:
+    stage = counter.stage
+    written = stage.submission(author_id=work.worker_id, fields=stage.fields(text=text), label_studio_task_id=None)
+    with counter.store.write() as session:
+        round = session.get_one(Round, counter.round.id)
+        return submit(session, round, written, stage.verdict(written), now=counter.clock.now())
+
+
+def the_work(counter: Counter) -> Assignment:
+    counter.collected()
+    with counter.store.read() as session:
+        return session.scalars(select(Assignment)).one()
+
+
+def test_the_bonus_is_paid_once_however_often_it_is_owed(counter: Counter) -> None:
+    work = the_work(counter)
+    example = example_of(counter, work, "Not half bad, for a disaster.")
+    for _ in range(2):
+        with counter.store.write() as session:
+            owe_bonus(session, work, example, WHY, now=counter.clock.now())
+    assert counter.payday.run().bonuses == 1
+    assert counter.payday.run().bonuses == 0
+    (paid,) = counter.crowd.bonuses(assignment_id=work.external_id)
+    assert paid.cents == counter.round.spec["pay"]["fooled_bonus_cents"]
+    assert paid.reason.startswith(WHY)
+    assert counter.states(EntryKind.BONUS) == {"confirmed": 1}
+    counter.check()
+
+
+def test_what_was_released_cannot_be_owed(counter: Counter) -> None:
+    work = the_work(counter)
+    example = example_of(counter, work, "Not half bad, for a disaster.")
+    with counter.store.write() as session:
+        assert release(session, work.hit_id, EntryKind.BONUS, now=counter.clock.now()) == 1
+    with counter.store.write() as session, pytest.raises(LedgerError, match="no bonus reserved"):
+        owe_bonus(session, work, example, WHY, now=counter.clock.now())
+    counter.check()

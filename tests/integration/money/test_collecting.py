@@ -1,0 +1,103 @@
+"""Work is read once, whatever the marketplace has decided meanwhile, and reading costs what is unfinished."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Worker
+from tests.integration.money.counter import DAY, Counter
+
+
+def test_work_is_mirrored_with_its_worker_and_its_times(counter: Counter) -> None:
+    (done,) = counter.collected()
+    with counter.store.read() as session:
+        work = session.scalars(select(Assignment)).one()
+        worker = session.get_one(Worker, work.worker_id)
+    assert (work.external_id, worker.external_id, work.status) == (done, "W1", AssignmentStatus.SUBMITTED)
+    assert work.submitted_at is not None
+    assert work.submitted_at - work.accepted_at == timedelta(minutes=10)
+    assert counter.collecting.run().works == 0
+
+
+def test_a_hint_reads_only_the_hit_that_it_names_and_repeated_ones_do_no_harm(counter: Counter) -> None:
+    counter.post(3)
+    done = counter.work()
+    first = counter.posted()[0]
+    before = counter.calls()
+    assert counter.collecting.hinted([first, first, "no such hit"]).works == 1
+    assert counter.collecting.hinted([first]).works == 0
+    cost = counter.calls() - before
+    assert cost["works"] == 1
+    assert cost["hits"] == 0
+    assert counter.collecting.run().works == len(done) - 1
+
+
+def test_work_that_approved_itself_is_paid_in_the_books_too(counter: Counter) -> None:
+    counter.collected(2)
+    counter.clock.advance(4 * DAY)
+    counter.collecting.run()
+    assert counter.states() == {"confirmed": 2}
+    assert counter.payday.run().rewards == 0
+    counter.check()
+
+
+def test_work_that_was_rejected_by_hand_on_the_marketplace_gives_its_money_back(counter: Counter) -> None:
+    (done,) = counter.collected()
+    counter.crowd.reject(done, "It is empty.")
+    counter.collecting.run()
+    assert counter.states() == {"released": 1}
+    assert counter.states(EntryKind.BONUS) == {"released": 1}
+    with counter.store.read() as session:
+        assert session.scalars(select(Assignment.reason)).one() == "It is empty."
+    counter.check()
+
+
+def test_a_hit_that_nobody_took_gives_its_money_back_when_it_is_over(counter: Counter) -> None:
+    counter.post(2, assignments=2)
+    counter.crowd.submit(counter.posted()[0], "W1")
+    counter.clock.advance(8 * DAY)
+    counter.collecting.run()
+    assert counter.states() == {"confirmed": 1, "released": 3}
+    assert counter.states(EntryKind.BONUS) == {"reserved": 1, "released": 3}
+    with counter.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Hit).where(Hit.finished_at.is_(None))) == 0
+    counter.check()
+
+
+@pytest.mark.parametrize("finished", [0, 250])
+def test_reading_when_nothing_changed_costs_the_same_however_many_hits_are_finished(
+    counter: Counter, finished: int
+) -> None:
+    with counter.store.write() as session:
+        session.get_one(type(counter.task), counter.task.id).budget_cents = 10_000_000
+        session.get_one(type(counter.round), counter.round.id).budget_cents = 10_000_000
+    if finished:
+        counter.post(finished)
+        counter.approve_all()
+    counter.post(30)
+    counter.collecting.run()
+    before = counter.calls()
+    assert counter.collecting.run().works == 0
+    assert counter.calls() - before == {"hits": 1}
+
+
+def test_one_old_straggler_does_not_make_the_whole_listing_be_read(counter: Counter) -> None:
+    with counter.store.write() as session:
+        session.get_one(type(counter.task), counter.task.id).budget_cents = 10_000_000
+        session.get_one(type(counter.round), counter.round.id).budget_cents = 10_000_000
+    counter.post(1)
+    straggler = counter.posted()[0]
+    counter.post(320)
+    counter.approve_all(but=straggler)
+    before = counter.calls()
+    counter.collecting.run()
+    assert counter.calls() - before == {"hits": 1, "hit": 1}
+
+
+def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Counter) -> None:
+    counter.post(1)
+    counter.crowd.expire(counter.posted()[0])
+    counter.crowd.delete(counter.posted()[0])
+    assert counter.collecting.run().finished == 1
+    assert counter.figures().reserved_cents == 0

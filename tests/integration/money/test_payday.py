@@ -1,0 +1,180 @@
+"""What is owed is paid once, whatever happens on the way."""
+
+from datetime import timedelta
+
+import pytest
+
+from mturk.crowd import WorkState
+from mturk.errors import CrowdBusy, CrowdUnavailable
+from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
+from round_manager.models import EntryKind
+from round_manager.reconciling import resolve_payment
+from tests.integration.money.counter import OWNER, Counter
+
+
+def test_approved_work_is_paid_and_its_hit_is_finished(counter: Counter) -> None:
+    done = counter.collected(3)
+    assert counter.approve(done) == 3
+    paid = counter.payday.run()
+    assert (paid.rewards, paid.cents) == (3, 3 * counter.round.spec["pay"]["create_cents"])
+    assert counter.states() == {"confirmed": 3}
+    assert {counter.crowd.work(one).state for one in done} == {WorkState.APPROVED}
+    before = counter.calls()
+    assert counter.collecting.run().looked == 0
+    assert counter.calls() == before
+    counter.check()
+
+
+def test_approving_and_paying_again_changes_nothing(counter: Counter) -> None:
+    done = counter.collected()
+    counter.approve(done)
+    counter.payday.run()
+    before = counter.calls()
+    assert counter.approve(done) == 0
+    assert counter.payday.run().rewards == 0
+    assert counter.calls() == before
+    counter.check()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
+def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: bool) -> None:
+    (done,) = counter.collected()
+    key = counter.bonus(done, 75)
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)  # the first asks for the balance
+    paid = counter.payday.run()
+    assert (paid.bonuses, paid.in_doubt) == (0, 1)
+    settled = counter.reconciler.run()
+    assert (settled.found, settled.sent_again) == ((1, 0) if after else (0, 1))
+    assert [(bonus.key, bonus.cents) for bonus in counter.crowd.bonuses(assignment_id=done)] == [(key, 75)]
+    assert counter.states(EntryKind.EXTRA) == {"confirmed": 1}
+    counter.check()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
+def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after: bool) -> None:
+    done = counter.collected(2)
+    counter.approve(done)
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=1, after=after)
+    assert counter.payday.run().in_doubt == 1
+    counter.clock.advance(timedelta(days=2))  # an approval needs no token: its state protects it for ever
+    counter.reconciler.run()
+    assert counter.states() == {"confirmed": 2}
+    counter.check()
+
+
+def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(counter: Counter) -> None:
+    (done,) = counter.collected()
+    key = counter.bonus(done)
+    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
+    counter.payday.run()
+    counter.clock.advance(timedelta(hours=24))
+    assert counter.reconciler.run().held == 1
+    assert counter.reconciler.run().held == 0
+    assert list(counter.crowd.bonuses(assignment_id=done)) == []
+    new = resolve_payment(
+        counter.store, key, paid=False, who=OWNER, why="I looked: nothing there", now=counter.clock.now()
+    )
+    assert new != key
+    assert counter.payday.run().bonuses == 1
+    assert [bonus.key for bonus in counter.crowd.bonuses(assignment_id=done)] == [new]
+    with pytest.raises(LedgerError, match="held"):
+        resolve_payment(counter.store, key, paid=True, who=OWNER, why="", now=counter.clock.now())
+    counter.check()
+
+
+def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(counter: Counter) -> None:
+    (done,) = counter.collected()
+    key = counter.bonus(done)
+    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
+    counter.payday.run()
+    counter.clock.advance(timedelta(hours=24))
+    counter.reconciler.run()
+    resolve_payment(counter.store, key, paid=True, who=OWNER, why="by bank transfer", now=counter.clock.now())
+    assert counter.entry(key).state == "confirmed"
+    assert counter.payday.run().bonuses == 0
+
+
+def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(counter: Counter) -> None:
+    done = counter.collected(2)
+    counter.approve(done[:1])
+    counter.bonus(done[1], 5_000)
+    counter.crowd.deposit(100 - counter.crowd.balance())
+    paid = counter.payday.run()
+    assert (paid.rewards, paid.bonuses, paid.waiting) == (1, 0, 1)
+    assert "$1.00" in paid.problem
+    assert "$60.00" in paid.problem
+    counter.crowd.deposit(10_000)
+    assert counter.payday.run().bonuses == 1
+    counter.check()
+
+
+def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Counter) -> None:
+    done = counter.collected(3)
+    counter.approve(done)
+    for call in (1, 2, 3):
+        counter.crowd.fail(CrowdBusy("slow down"), call=call)
+    paid = counter.payday.run()
+    assert (paid.rewards, paid.in_doubt, paid.problem) == (0, 3, "slow down")
+    assert counter.reconciler.run().sent_again == 3
+    counter.check()
+
+
+def test_a_person_rejects_with_a_reason_and_can_think_again(counter: Counter) -> None:
+    (done,) = counter.collected()
+    with pytest.raises(CrowdWorkError, match="reason"):
+        counter.rejecting.reject(done, "  ", who=OWNER)
+    assert counter.crowd.work(done).state is WorkState.SUBMITTED
+    counter.rejecting.reject(done, "The text is copied from the instructions.", who=OWNER)
+    counter.rejecting.reject(done, "Again.", who=OWNER)
+    assert counter.crowd.work(done).feedback == "The text is copied from the instructions."
+    assert counter.figures().reserved_cents == 0
+    with pytest.raises(CrowdWorkError, match="rejected"):
+        counter.approve([done])
+    counter.rejecting.override(done, who=OWNER, why="I was wrong")
+    assert counter.payday.run().rewards == 1
+    assert counter.crowd.work(done).state is WorkState.APPROVED
+    counter.check()
+
+
+def test_a_lost_answer_to_an_override_is_made_good(counter: Counter) -> None:
+    (done,) = counter.collected()
+    counter.rejecting.reject(done, "No.", who=OWNER)
+    counter.rejecting.override(done, who=OWNER, why="Yes.")
+    counter.crowd.fail(CrowdUnavailable("silence"))
+    counter.payday.run()
+    assert counter.reconciler.run().sent_again == 1
+    assert counter.crowd.work(done).state is WorkState.APPROVED
+    counter.check()
+
+
+def test_work_that_is_being_paid_cannot_be_rejected(counter: Counter) -> None:
+    (done,) = counter.collected()
+    counter.approve([done])
+    with pytest.raises(CrowdWorkError, match="being paid"):
+        counter.rejecting.reject(done, "Too late.", who=OWNER)
+
+
+def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -> None:
+    (done,) = counter.collected()
+    with pytest.raises(BudgetError, match=r"needs \$120,000\.00"):
+        counter.bonus(done, 10_000_000)
+    with pytest.raises(CrowdWorkError, match="reason"):
+        counter.bonus(done, 10, " ")
+    with pytest.raises(CrowdWorkError, match="one cent"):
+        counter.bonus(done, 0)
+    assert counter.states(EntryKind.EXTRA) == {}
+
+
+def test_two_paydays_at_once_pay_everything_once(counter: Counter) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    done = counter.collected(20)
+    counter.approve(done)
+    for one in done:
+        counter.bonus(one, 10)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: (counter.reconciler.run(), counter.payday.run(), counter.reconciler.run()), range(2)))
+    assert counter.states() == {"confirmed": 20}
+    assert counter.states(EntryKind.EXTRA) == {"confirmed": 20}
+    assert sum(len(list(counter.crowd.bonuses(assignment_id=one))) for one in done) == 20
+    counter.check()

@@ -1,0 +1,132 @@
+"""HITs are paid for before they are posted, and posted once."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from mturk.errors import CrowdRefused, CrowdUnavailable, NoFunds
+from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round
+from round_manager.planning import Wish, cost_of
+from tests.integration.money.counter import DAY, Counter
+
+
+def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(counter: Counter) -> None:
+    counter.plan(3, assignments=2)
+    pay = counter.round.spec["pay"]
+    assert counter.states() == {"reserved": 6}
+    assert counter.states(EntryKind.BONUS) == {"reserved": 6 * counter.round.spec["work"]["examples_per_hit"]}
+    with counter.store.read() as session:
+        round = session.get_one(Round, counter.round.id)
+        wish = Wish(HitKind.CREATE, 3, 2, counter.clock.now() + DAY)
+        cost = cost_of(session, round, wish, counter.crowd)
+    assert cost.total_cents == counter.figures().reserved_cents
+    assert cost.reward_cents == 6 * pay["create_cents"]
+    assert cost.fee_cents > 0
+    counter.check()
+
+
+def test_ten_assignments_reserve_the_doubled_fee(counter: Counter) -> None:
+    with counter.store.read() as session:
+        round = session.get_one(Round, counter.round.id)
+        fees = [
+            cost_of(
+                session, round, Wish(HitKind.VALIDATE, 1, count, counter.clock.now() + DAY), counter.crowd
+            ).fee_cents
+            for count in (9, 10)
+        ]
+    each = counter.crowd.price
+    assert fees[1] > fees[0] * 10 // 9 * 1.9, each
+
+
+def test_posting_past_the_budget_is_refused_with_the_figures_and_nothing_changes(counter: Counter) -> None:
+    counter.plan(1)
+    before = counter.figures()
+    with pytest.raises(
+        BudgetError, match=r"round 1 of sentiment has \$[\d,]+\.\d\d left \(budget \$[\d,]+\.\d\d: .*needs \$"
+    ):
+        counter.plan(100_000)
+    assert counter.figures() == before
+    with counter.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Hit)) == 1
+
+
+def test_hits_are_posted_with_their_key_as_token_and_annotation(counter: Counter) -> None:
+    hits = counter.plan(5)
+    assert counter.posting.run().posted == 5
+    assert {one.key for one in counter.crowd.hits()} == {hit.key for hit in hits}
+    with counter.store.read() as session:
+        rows = session.scalars(select(Hit)).all()
+    assert {row.status for row in rows} == {HitStatus.ASSIGNABLE}
+    assert counter.posting.run().posted == 0
+    assert counter.calls()["post"] == 5
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
+def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counter: Counter, after: bool) -> None:
+    counter.plan(3)
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
+    sent = counter.posting.run()
+    assert (sent.posted, sent.in_doubt, sent.problem) == (2, 1, "the line went dead")
+    done = counter.reconciler.run()
+    assert (done.found, done.sent_again) == ((1, 0) if after else (0, 1))
+    assert len(list(counter.crowd.hits())) == 3
+    assert len(counter.posted()) == 3
+    counter.check()
+
+
+def test_what_stays_in_doubt_past_the_tokens_day_is_held_for_a_person(counter: Counter) -> None:
+    counter.plan(1)
+    counter.crowd.fail(CrowdUnavailable("silence"))
+    counter.posting.run()
+    counter.clock.advance(timedelta(hours=24))
+    done = counter.reconciler.run()
+    assert (done.held, done.sent_again, done.in_doubt) == (1, 0, 0)
+    assert list(counter.crowd.hits()) == []
+    assert counter.states() == {"reserved": 1}
+
+
+def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_filled(counter: Counter) -> None:
+    counter.plan(4)
+    counter.crowd.deposit(-counter.crowd.balance())
+    sent = counter.posting.run()
+    assert sent.posted == 0
+    assert sent.waiting == 4
+    assert sent.problem
+    counter.clock.advance(3 * DAY)
+    counter.crowd.deposit(1_000_000)
+    assert counter.posting.run().posted == 4
+    counter.check()
+
+
+def test_a_refused_hit_gives_its_money_back(counter: Counter) -> None:
+    counter.plan(1)
+    counter.crowd.fail(CrowdRefused("the title is forbidden", "ParameterValidationError"))
+    assert counter.posting.run().refused == 1
+    assert counter.figures().reserved_cents == 0
+    counter.check()
+
+
+def test_hits_whose_time_is_over_before_they_are_sent_are_not_posted(counter: Counter) -> None:
+    counter.plan(2)
+    counter.clock.advance(8 * DAY)
+    assert counter.posting.run().refused == 2
+    assert counter.calls()["post"] == 0
+    assert counter.figures().reserved_cents == 0
+
+
+def test_only_a_round_that_takes_work_takes_hits(counter: Counter) -> None:
+    now = counter.clock.now()
+    with counter.store.write() as session:
+        round = session.get_one(Round, counter.round.id)
+        round.status, round.validating_at = round.status.VALIDATING, now
+        session.flush()
+        round.status, round.closed_at = round.status.CLOSED, now
+    with pytest.raises(CrowdWorkError, match="closed"):
+        counter.plan(1)
+
+
+def test_no_funds_is_told_apart_from_a_refusal() -> None:
+    assert NoFunds("x").retry
+    assert not CrowdRefused("x").retry

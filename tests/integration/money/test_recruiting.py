@@ -1,0 +1,60 @@
+"""Who may work, on the marketplace and in our rows."""
+
+import pytest
+from sqlalchemy import select
+
+from mturk.crowd import Comparator
+from mturk.errors import CrowdRefused
+from round_manager.errors import CrowdWorkError
+from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
+from round_manager.planning import order_terms
+from tests.integration.money.counter import OWNER, Counter
+
+
+def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) -> None:
+    first = counter.recruiting.qualification(counter.task)
+    assert counter.recruiting.qualification(counter.task).external_id == first.external_id
+    assert counter.calls()["ensure_qualification"] == 1
+    with counter.store.read() as session:
+        create = order_terms(session, counter.round, HitKind.CREATE, counter.crowd.name)
+        quiz = order_terms(session, counter.round, HitKind.QUIZ, counter.crowd.name)
+    assert [one.comparator for one in create.requirements] == [Comparator.EXISTS]
+    assert [one.comparator for one in quiz.requirements] == [Comparator.DOES_NOT_EXIST]
+
+
+def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: Counter) -> None:
+    counter.recruiting.qualification(counter.task)
+    counter.post(2)
+    first, second = counter.posted()
+    with pytest.raises(CrowdRefused):
+        counter.crowd.accept(first, "W1")
+    for _ in range(2):
+        counter.recruiting.grant(counter.task, "W1", who=OWNER, why="passed the quiz")
+    counter.crowd.accept(first, "W1")
+    with pytest.raises(CrowdWorkError, match="reason"):
+        counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="")
+    for _ in range(2):
+        counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="copies its texts")
+    with pytest.raises(CrowdRefused):
+        counter.crowd.accept(second, "W1")
+    with counter.store.read() as session:
+        (grant,) = session.scalars(select(QualificationGrant)).all()
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
+    assert grant.reason == "copies its texts"
+    assert actions[-2:] == ["granted", "withdrew"]
+
+
+def test_a_block_holds_until_it_is_lifted_and_keeps_its_history(counter: Counter) -> None:
+    counter.post(1)
+    for _ in range(2):
+        counter.recruiting.block("W1", who=OWNER, why="spam")
+    with pytest.raises(CrowdRefused):
+        counter.crowd.accept(counter.posted()[0], "W1")
+    for _ in range(2):
+        counter.recruiting.unblock("W1", who=OWNER, why="a mistake")
+    counter.crowd.accept(counter.posted()[0], "W1")
+    with counter.store.read() as session:
+        (block,) = session.scalars(select(Block)).all()
+    assert block.lifted_at is not None
+    with pytest.raises(CrowdWorkError, match="reason"):
+        counter.recruiting.block("W2", who=OWNER, why=" ")

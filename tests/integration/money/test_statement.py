@@ -1,0 +1,149 @@
+"""Every statement adds up, of any moment."""
+
+from datetime import date, timedelta
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from mturk.errors import CrowdUnavailable
+from round_manager.models import EntryKind, Task
+from round_manager.statement import Line, end_of, statement
+from tests.integration.money.counter import DAY, OWNER, Counter, open_counter
+from tests.integration.store.databases import Databases
+
+
+def lines(counter: Counter, *, days_ago: int = 0) -> tuple[Line, Line]:
+    with counter.store.read() as session:
+        task = session.get_one(Task, counter.task.id)
+        whole, first = statement(session, task, at=counter.clock.now() + timedelta(seconds=1) - days_ago * DAY)
+    return whole, first
+
+
+def test_a_day_is_told_as_it_was_whatever_came_later(counter: Counter) -> None:
+    counter.post(4)
+    done = counter.work(minutes=1)
+    counter.collecting.run()
+    _, posted = lines(counter)
+    assert posted.figures.reserved_cents == counter.figures().reserved_cents > 0
+    assert posted.newly_reserved_cents == posted.figures.reserved_cents
+    counter.clock.advance(DAY)
+    counter.approve(done[:2])
+    counter.payday.run()
+    counter.rejecting.reject(done[2], "No.", who=OWNER)
+    _, today = lines(counter)
+    assert today.figures.sent_cents == today.confirmed_cents == today.newly_sent_cents > 0
+    assert today.newly_released_cents > 0
+    assert today.newly_reserved_cents == 0
+    _, yesterday = lines(counter, days_ago=1)
+    assert yesterday.figures == posted.figures
+    assert all(line.adds_up for line in (posted, today, yesterday))
+
+
+def test_what_is_in_doubt_counts_as_sent_until_it_is_settled(counter: Counter) -> None:
+    (done,) = counter.collected()
+    counter.approve([done])
+    counter.crowd.fail(CrowdUnavailable("silence"))
+    counter.payday.run()
+    _, line = lines(counter)
+    assert line.figures.sent_cents > 0
+    assert line.confirmed_cents == 0
+    assert line.adds_up
+
+
+def test_a_day_ends_when_the_next_begins() -> None:
+    assert end_of(date(2027, 3, 1)).isoformat() == "2027-03-02T00:00:00+00:00"
+
+
+class Books(RuleBasedStateMachine):
+    """A till that anything may happen at; its books are checked after every step."""
+
+    counter: Counter
+
+    @rule(hits=st.integers(1, 3), assignments=st.integers(1, 2))
+    def post(self, hits: int, assignments: int) -> None:
+        self.counter.post(hits, assignments=assignments)
+
+    @rule(worker=st.sampled_from(["W1", "W2", "W3"]), count=st.integers(1, 3))
+    def work(self, worker: str, count: int) -> None:
+        for hit in list(self.counter.crowd.hits())[:count]:
+            held_by = {one.worker_id for one in self.counter.crowd.works(hit.hit_id)}
+            if hit.available and hit.state == "assignable" and worker not in held_by:
+                self.counter.crowd.submit(hit.hit_id, worker)
+
+    @rule()
+    def collect(self) -> None:
+        self.counter.collecting.run()
+
+    @rule(first=st.integers(0, 5), count=st.integers(1, 4))
+    def approve(self, first: int, count: int) -> None:
+        self.counter.approve(self._undecided()[first : first + count])
+
+    @rule(place=st.integers(0, 5))
+    def reject(self, place: int) -> None:
+        for one in self._undecided()[place : place + 1]:
+            self.counter.rejecting.reject(one, "No.", who=OWNER)
+
+    @rule(place=st.integers(0, 5), cents=st.integers(1, 90))
+    def bonus(self, place: int, cents: int) -> None:
+        for one in self._undecided()[place : place + 1]:
+            self.counter.bonus(one, cents)
+
+    @rule()
+    def pay(self) -> None:
+        self.counter.payday.run()
+
+    @rule(call=st.integers(1, 6), after=st.booleans(), what=st.sampled_from(["post", "pay", "reconcile"]))
+    def fail(self, call: int, after: bool, what: str) -> None:
+        self.counter.crowd.fail(CrowdUnavailable("silence"), call=call, after=after)
+        if what == "post":
+            self.counter.post(2)
+        elif what == "pay":
+            self.counter.payday.run()
+        else:
+            self.counter.reconciler.run()
+        self.counter.crowd.forgive()
+
+    @rule()
+    def reconcile(self) -> None:
+        self.counter.reconciler.run()
+
+    @rule(hours=st.integers(1, 30))
+    def wait(self, hours: int) -> None:
+        self.counter.clock.advance(timedelta(hours=hours))
+
+    @invariant()
+    def the_books_add_up(self) -> None:
+        self.counter.check()
+
+    def _undecided(self) -> list[str]:
+        from round_manager.reviewing import undecided
+
+        with self.counter.store.read() as session:
+            return [one.assignment_id for one in undecided(session, self.counter.crowd.name)]
+
+
+def test_the_books_add_up_whatever_happens(sqlite_databases: Databases) -> None:
+    from round_manager.store import open_store
+
+    class Fresh(Books):
+        def __init__(self) -> None:
+            super().__init__()
+            self._store = open_store(sqlite_databases.migrated())
+            self.counter = open_counter(self._store)
+
+        def teardown(self) -> None:
+            self._store.close()
+
+    run_state_machine_as_test(
+        Fresh,
+        settings=settings(
+            max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+def test_kinds_of_entries_have_keys_that_tell_them_apart(counter: Counter) -> None:
+    (done,) = counter.collected()
+    assert counter.bonus(done).startswith("x-")
+    assert counter.states(EntryKind.EXTRA) == {"owed": 1}
