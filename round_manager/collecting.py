@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, PostedHit, Work
 from mturk.errors import UnknownToCrowd
+from round_manager.calls import THREADS
 from round_manager.clock import Clock
 from round_manager.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
 from round_manager.models import Assignment, Hit, HitStatus
@@ -24,7 +25,6 @@ from round_manager.store import Store
 
 PAGE = 100
 BATCH = 64
-THREADS = 8
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ answer settles it. No answer leaves it sent, and the reconciler asks the marketp
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ from sqlalchemy.orm import Session
 from mturk.crowd import BonusOrder, Crowd, Token
 from mturk.dollars import dollars
 from mturk.errors import CrowdError, CrowdRefused, NoFunds
+from round_manager.calls import THREADS, Calls
 from round_manager.clock import Clock
 from round_manager.ledger import confirm, refuse, renew, send, still_in_doubt
 from round_manager.mirror import finish, mark_approved
@@ -23,7 +23,6 @@ from round_manager.progress import Progress, Unwatched
 from round_manager.store import Store
 
 BATCH = 64
-THREADS = 8
 PAUSE = timedelta(minutes=5)
 BONUSES = (EntryKind.BONUS, EntryKind.TOP_UP, EntryKind.EXTRA)
 REASONS = {
@@ -91,8 +90,8 @@ class Payday:
     def again(self, payments: Sequence[Payment]) -> Paid:
         """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
         outcome = Paid()
-        with ThreadPoolExecutor(self._threads) as pool:
-            self._record(payments, list(pool.map(self._send, payments)), outcome)
+        with Calls(self._threads) as calls:
+            self._record(payments, calls.make(payments, self._send), outcome)
         return outcome
 
     def settle(self, session: Session, payments: Sequence[Payment], *, now: datetime) -> None:
@@ -109,9 +108,9 @@ class Payday:
 
     def _pay(self, kinds: Sequence[EntryKind], what: str, outcome: Paid, progress: Progress) -> None:
         progress.start(self._count(kinds), what)
-        with ThreadPoolExecutor(self._threads) as pool:
+        with Calls(self._threads) as calls:
             while not outcome.problem and (batch := self._take(kinds)):
-                self._record(batch, list(pool.map(self._send, batch)), outcome)
+                self._record(batch, calls.make(batch, self._send), outcome)
                 progress.advance(len(batch))
         progress.finish()
 
@@ -137,19 +136,14 @@ class Payday:
             taken = send(session, entries, now=self._clock.now())
             return payments_of(session, [entry.id for entry in taken])
 
-    def _send(self, one: Payment) -> CrowdError | None:
-        try:
-            if one.kind is EntryKind.REWARD and one.overrides:
-                self._crowd.override_rejection(one.external_assignment)
-            elif one.kind is EntryKind.REWARD:
-                self._crowd.approve(one.external_assignment)
-            else:
-                token = Token(one.key, one.sent_at)
-                order = BonusOrder(token, one.external_worker, one.external_assignment, one.cents, one.reason)
-                self._crowd.bonus(order)
-        except CrowdError as error:
-            return error
-        return None
+    def _send(self, one: Payment) -> None:
+        if one.kind is not EntryKind.REWARD:
+            token = Token(one.key, one.sent_at)
+            self._crowd.bonus(BonusOrder(token, one.external_worker, one.external_assignment, one.cents, one.reason))
+        elif one.overrides:
+            self._crowd.override_rejection(one.external_assignment)
+        else:
+            self._crowd.approve(one.external_assignment)
 
     def _record(self, payments: Sequence[Payment], answers: Sequence[CrowdError | None], outcome: Paid) -> None:
         now = self._clock.now()
@@ -176,7 +170,8 @@ class Payday:
         else:
             still_in_doubt(session, one.entry_id, str(error), next_try_at=now)
             outcome.in_doubt += 1
-            outcome.problem = str(error)
+            # What was not tried comes after what was: the first to fail tells why.
+            outcome.problem = outcome.problem or str(error)
 
 
 def payments_of(session: Session, entry_ids: Sequence[int]) -> list[Payment]:

@@ -8,7 +8,6 @@ What was sent and never heard of is the reconciler's.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
 from mturk.errors import CrowdError, CrowdRefused, NoFunds
+from round_manager.calls import THREADS, Calls
 from round_manager.clock import Clock
 from round_manager.ledger import release
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
@@ -25,7 +25,6 @@ from round_manager.progress import Progress, Unwatched
 from round_manager.store import Store
 
 BATCH = 64
-THREADS = 8
 LONGEST_ERROR = 500
 
 # The address of the page that a HIT shows.
@@ -71,9 +70,9 @@ class Posting:
         shown = progress or Unwatched()
         outcome = Sent()
         shown.start(self._waiting(), "posting HITs")
-        with ThreadPoolExecutor(self._threads) as pool:
+        with Calls(self._threads) as calls:
             while not outcome.problem and (batch := self._take()):
-                self._record(batch, list(pool.map(self._post, batch)), outcome)
+                self._record(batch, calls.make(batch, self._post), outcome)
                 shown.advance(len(batch))
         shown.finish()
         outcome.waiting = self._waiting()
@@ -82,8 +81,8 @@ class Posting:
     def again(self, hits: Sequence[Hit]) -> Sent:
         """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
         outcome = Sent()
-        with ThreadPoolExecutor(self._threads) as pool:
-            self._record(hits, list(pool.map(self._post, hits)), outcome)
+        with Calls(self._threads) as calls:
+            self._record(hits, calls.make(hits, self._post), outcome)
         return outcome
 
     def adopt(self, session: Session, hit: Hit, posted: PostedHit) -> None:
@@ -109,18 +108,15 @@ class Posting:
                 hit.sent_at = now
         return taken
 
-    def _post(self, hit: Hit) -> Answer:
+    def _post(self, hit: Hit) -> PostedHit:
         now = self._clock.now()
-        try:
-            seconds = int(((hit.expires_at or now) - now).total_seconds())
-            if seconds <= 0:
-                return CrowdRefused("its time was over before it could be posted")
-            terms = self._terms_of(hit)
-            token = Token(hit.key, hit.sent_at or now)
-            posted = self._crowd.post(HitOrder(token, terms, self._page_url(hit), hit.max_assignments, seconds))
-            self._hear_of(posted.type_id)
-        except CrowdError as error:
-            return error
+        seconds = int(((hit.expires_at or now) - now).total_seconds())
+        if seconds <= 0:
+            raise CrowdRefused("its time was over before it could be posted")
+        token = Token(hit.key, hit.sent_at or now)
+        page = self._page_url(hit)
+        posted = self._crowd.post(HitOrder(token, self._terms_of(hit), page, hit.max_assignments, seconds))
+        self._hear_of(posted.type_id)
         return posted
 
     def _terms_of(self, hit: Hit) -> Terms:
@@ -166,4 +162,5 @@ class Posting:
             outcome.refused += 1
         else:
             outcome.in_doubt += 1
-            outcome.problem = str(answer)
+            # What was not tried comes after what was: the first to fail tells why.
+            outcome.problem = outcome.problem or str(answer)

@@ -55,7 +55,8 @@ def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after:
     done = counter.collected(2)
     counter.approve(done)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=1, after=after)
-    assert counter.payday.run().in_doubt == 1
+    paid = counter.payday.run()
+    assert (paid.rewards + paid.in_doubt, paid.problem) == (2, "the line went dead")
     counter.clock.advance(timedelta(days=2))  # an approval needs no token: its state protects it for ever
     counter.reconciler.run()
     assert counter.states() == {"confirmed": 2}

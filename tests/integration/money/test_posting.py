@@ -68,9 +68,11 @@ def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counte
     counter.plan(3)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
     sent = counter.posting.run()
-    assert (sent.posted, sent.in_doubt, sent.problem) == (2, 1, "the line went dead")
+    assert (sent.posted + sent.in_doubt, sent.problem) == (3, "the line went dead")
     done = counter.reconciler.run()
-    assert (done.found, done.sent_again) == ((1, 0) if after else (0, 1))
+    # The rest of the batch was not tried once one call had found nobody there.
+    assert done.found == (1 if after else 0)
+    assert done.found + done.sent_again == sent.in_doubt
     assert len(list(counter.crowd.hits())) == 3
     assert len(counter.posted()) == 3
     counter.check()
@@ -97,6 +99,18 @@ def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_fil
     counter.clock.advance(3 * DAY)
     counter.crowd.deposit(1_000_000)
     assert counter.posting.run().posted == 4
+    counter.check()
+
+
+def test_a_marketplace_that_does_not_answer_is_not_called_again_for_the_whole_batch(counter: Counter) -> None:
+    counter.plan(60)
+    for call in range(1, 61):
+        counter.crowd.fail(CrowdUnavailable("silence"), call=call)
+    assert counter.posting.run().in_doubt == 60
+    assert counter.calls()["post"] <= 8
+    counter.crowd.forgive()
+    assert counter.reconciler.run().sent_again == 60
+    assert len(list(counter.crowd.hits())) == 60
     counter.check()
 
 
