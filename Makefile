@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate
+.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,12 @@ bench-serve: setup ## our backend, the official SDK's request path, plain torch,
 
 bench-rotate: setup ## 100 rotations under load: failed, mismatched and stale answers
 	$(BIN)/python tests/bench/rotate.py
+
+bench-crash: setup ## 200 HITs posted, approved and paid by a process that is killed 60 times
+	$(BIN)/python tests/bench/crash.py
+
+bench-crowd: setup ## 10,000 HITs: calls against what is needed, and our own share of the time
+	$(BIN)/python tests/bench/crowd.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

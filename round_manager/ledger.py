@@ -17,10 +17,6 @@ from round_manager.errors import BudgetError, LedgerError
 from round_manager.ids import public_id
 from round_manager.models import Assignment, EntryKind, EntryState, Example, Hit, LedgerEntry, Round, Task
 
-__all__ = ["BudgetError", "Figures", "LedgerError", "Wanted", "check_budget", "confirm", "figures", "hold", "owe",
-           "owe_bonus", "owe_new", "owe_reward", "owed_entry", "refuse", "release", "renew", "reserve", "send",
-           "still_in_doubt"]  # fmt: skip
-
 KEY_PREFIX = {EntryKind.REWARD: "r", EntryKind.BONUS: "b", EntryKind.TOP_UP: "t", EntryKind.EXTRA: "x"}
 LONGEST_ERROR = 500
 
@@ -105,8 +101,8 @@ def owe_reward(session: Session, assignment: Assignment, *, now: datetime) -> Le
     entry = _reserved(session, assignment.hit_id, EntryKind.REWARD)
     if entry is None:
         # Its reservation was given back, after a rejection that is now overridden: reserve again, or tell the figures.
-        hit = session.get_one(Hit, assignment.hit_id)
-        return owe_new(session, assignment, EntryKind.REWARD, _reward_price(session, hit), now=now)
+        price = _reward_price(session, session.get_one(Hit, assignment.hit_id))
+        return owe_new(session, [Debt(assignment, EntryKind.REWARD, price)], now=now)[0]
     return owe(session, entry, assignment, now=now)
 
 
@@ -142,21 +138,32 @@ def owe(
     """A reserved entry becomes a debt to whoever did the assignment."""
     if entry.state is not EntryState.RESERVED:
         raise LedgerError(f"entry {entry.key} is {entry.state.value}; only what is reserved can be owed")
-    entry.assignment_id, entry.worker_id, entry.example_id = assignment.id, assignment.worker_id, example_id
-    entry.state, entry.owed_at = EntryState.OWED, now
-    entry.reason = reason
+    _owe(entry, assignment, now=now, example_id=example_id, reason=reason)
     session.flush()
     return entry
 
 
-def owe_new(
-    session: Session, assignment: Assignment, kind: EntryKind, price: Price, *, now: datetime, reason: str | None = None
-) -> LedgerEntry:
-    """A payment that nobody reserved before: reserved and owed at once, or refused with the budget's figures."""
-    hit = session.get_one(Hit, assignment.hit_id)
-    (key,) = reserve(session, [(hit, Wanted(kind, price))], now=now)
-    entry = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
-    return owe(session, entry, assignment, now=now, reason=reason)
+@dataclass(frozen=True)
+class Debt:
+    """A payment that nobody reserved before, to whoever did the assignment."""
+
+    assignment: Assignment
+    kind: EntryKind
+    price: Price
+    reason: str | None = None
+
+
+def owe_new(session: Session, debts: Sequence[Debt], *, now: datetime) -> list[LedgerEntry]:
+    """Payments that are reserved and owed at once, all of them, or none and a BudgetError with the figures."""
+    hits = {hit_id: session.get_one(Hit, hit_id) for hit_id in {debt.assignment.hit_id for debt in debts}}
+    wanted = [(hits[debt.assignment.hit_id], Wanted(debt.kind, debt.price)) for debt in debts]
+    keys = reserve(session, wanted, now=now)
+    found = session.scalars(select(LedgerEntry).where(LedgerEntry.key.in_(keys)))
+    entries = {entry.key: entry for entry in found}
+    for key, debt in zip(keys, debts, strict=True):
+        _owe(entries[key], debt.assignment, now=now, reason=debt.reason)
+    session.flush()
+    return [entries[key] for key in keys]
 
 
 def send(session: Session, entries: Sequence[LedgerEntry], *, now: datetime) -> list[LedgerEntry]:
@@ -241,6 +248,18 @@ def _reward_price(session: Session, hit: Hit) -> Price:
     if found is None:
         raise LedgerError(f"HIT {hit.key} never had a reward reserved; it was not posted from here")
     return Price(found.cents, found.fee_cents)
+
+
+def _owe(
+    entry: LedgerEntry,
+    assignment: Assignment,
+    *,
+    now: datetime,
+    example_id: int | None = None,
+    reason: str | None = None,
+) -> None:
+    entry.assignment_id, entry.worker_id, entry.example_id = assignment.id, assignment.worker_id, example_id
+    entry.state, entry.owed_at, entry.reason = EntryState.OWED, now, reason
 
 
 def _reserved(session: Session, hit_id: int, kind: EntryKind) -> LedgerEntry | None:

@@ -15,7 +15,7 @@ from mturk.crowd import Crowd
 from round_manager import audit
 from round_manager.clock import Clock
 from round_manager.errors import CrowdWorkError
-from round_manager.ledger import owe_new, owe_reward, owed_entry
+from round_manager.ledger import Debt, owe_new, owe_reward, owed_entry
 from round_manager.mirror import mark_rejected
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.store import Store
@@ -102,7 +102,8 @@ def give_bonus(
         raise CrowdWorkError("a bonus needs a reason, which the worker reads; give one with --reason")
     if cents < 1:
         raise CrowdWorkError("a bonus is at least one cent")
-    entry = owe_new(session, work, EntryKind.EXTRA, crowd.bonus_price(cents), now=now, reason=told[:LONGEST_REASON])
+    debt = Debt(work, EntryKind.EXTRA, crowd.bonus_price(cents), told[:LONGEST_REASON])
+    (entry,) = owe_new(session, [debt], now=now)
     audit.note(session, "gave a bonus", entry, who=who, why=told, now=now, of=entry, after={"cents": cents})
     return entry
 

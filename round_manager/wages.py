@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd
-from round_manager.ledger import owe_new, owed_entry
+from round_manager.ledger import Debt, owe_new, owed_entry
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -113,15 +113,14 @@ def group_wages(session: Session, task: Task, *, round: Round | None = None) -> 
 
 def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
     """Owes what brings low groups to the minimum, once for each assignment; how many cents, without fees."""
-    total = 0
+    debts = []
     for wage in wages:
         for assignment_id, cents in wage.top_ups().items():
             work = session.get_one(Assignment, assignment_id)
             if owed_entry(session, work, EntryKind.TOP_UP) is None:
-                price = crowd.bonus_price(cents)
-                owe_new(session, work, EntryKind.TOP_UP, price, now=now, reason=REASONS[EntryKind.TOP_UP])
-                total += cents
-    return total
+                debts.append(Debt(work, EntryKind.TOP_UP, crowd.bonus_price(cents), REASONS[EntryKind.TOP_UP]))
+    owe_new(session, debts, now=now)
+    return sum(debt.price.cents for debt in debts)
 
 
 def _earned(work: Assignment, cents: int) -> Earned:

@@ -1,0 +1,157 @@
+"""Killing at random: a driver is started and killed again and again, behind a proxy that spoils answers."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from sqlalchemy import func, select
+
+from round_manager.models import EntryKind, EntryState, LedgerEntry, Round, Task
+from round_manager.statement import drift, statement
+from round_manager.store import Store, open_store
+from tests.bench.crashing.driver import Job
+from tests.bench.crashing.place import Busy, Place, marketplace
+from tests.fakes.clock import NOON
+from tests.fakes.marketplace_proxy import MarketplaceProxy, Plan, proxy_of
+from tests.fakes.s3 import S3Server
+from tests.integration.services.stage import set_stage
+
+ROOT = Path(__file__).resolve().parents[3]
+LONGEST_LIFE = 1.2
+LONGEST_END = 300.0
+
+
+@dataclass(frozen=True)
+class Survived:
+    """What was there in the end, on the marketplace and in the books."""
+
+    kills: int
+    hits: int
+    approvals: int
+    bonuses: int
+    ledger_diff_cents: int
+    calls: int
+    faults: int
+    events: int
+
+
+def rough(seed: int) -> Plan:
+    """A marketplace that fails one call in five."""
+    return Plan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.10, delay_seconds=0.02)
+
+
+def survive(
+    folder: Path, *, hits: int, kills: int, seed: int, told: Callable[[int], None] = lambda _: None
+) -> Survived:
+    """Everything is posted, approved and paid by processes of which so many are killed."""
+    dice = random.Random(seed)
+    database = f"sqlite:///{folder / 'outfox.db'}"
+    with open_store(database, upgrade=True) as store:
+        set_stage(store, "sentiment")
+    with _queue() as (server, queue), marketplace(folder, server.environment) as place:
+        with proxy_of(place.url, rough(seed)) as proxy, Busy(place), _repeating(server, queue, dice) as repeated:
+            keys = {"key_id": place.key_id, "key_secret": place.key_secret}
+            where = {"database": database, "marketplace": proxy.url, "queue": queue, "queue_endpoint": server.url}
+            job = Job(**where, **keys, hits=hits, hits_each_life=max(1, -(-hits // max(1, kills - kills // 5))))
+            done = 0
+            while done < kills:
+                done += _one_life(job, server.environment, dice.uniform(0.0, LONGEST_LIFE))
+                told(done)
+            _last_life(job, server.environment)
+        with open_store(database) as store:
+            return _survived(store, place, proxy, done, repeated())
+
+
+def _one_life(job: Job, environment: dict[str, str], seconds: float) -> bool:
+    """Whether the driver was killed: it was at work, and not done."""
+    with _driver(job, environment) as process:
+        if process.stdout is None or process.stdout.readline().strip() != "begun":
+            raise RuntimeError("the driver did not begin")
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return True
+        if process.returncode:
+            raise RuntimeError(f"the driver ended with {process.returncode}")
+        raise RuntimeError("all was done before the last kill; ask for more HITs or fewer kills")
+
+
+def _last_life(job: Job, environment: dict[str, str]) -> None:
+    with _driver(job, environment) as process:
+        if process.wait(LONGEST_END):
+            raise RuntimeError(f"the driver ended with {process.returncode}")
+
+
+def _driver(job: Job, environment: dict[str, str]) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.bench.crashing.driver", json.dumps(asdict(job))]
+    env = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=env)
+
+
+@contextmanager
+def _queue() -> Iterator[tuple[S3Server, str]]:
+    """moto's SQS, and a queue in it."""
+    server = S3Server()
+    try:
+        client = _sqs(server)
+        yield server, str(client.create_queue(QueueName="events", Attributes={"VisibilityTimeout": "1"})["QueueUrl"])
+    finally:
+        server.stop()
+
+
+def _sqs(server: S3Server) -> Any:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+    return boto3.client("sqs", endpoint_url=server.url, **keys)
+
+
+@contextmanager
+def _repeating(server: S3Server, queue: str, dice: random.Random) -> Iterator[Callable[[], int]]:
+    """Whatever the marketplace tells the queue is now and then told twice more; how many messages were seen."""
+    client = _sqs(server)
+    end = threading.Event()
+    seen = 0
+
+    def run() -> None:
+        nonlocal seen
+        while not end.wait(0.2):
+            for message in client.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", ()):
+                seen += 1
+                for _ in range(dice.choice((0, 1, 2))):
+                    client.send_message(QueueUrl=queue, MessageBody=message["Body"])
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield lambda: seen
+    finally:
+        end.set()
+        thread.join()
+
+
+def _survived(store: Store, place: Place, proxy: MarketplaceProxy, kills: int, events: int) -> Survived:
+    total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
+    with store.read() as session:
+        books = int(session.scalar(select(total).where(LedgerEntry.state == EntryState.CONFIRMED)) or 0)
+        task, round = session.scalars(select(Task)).one(), session.scalars(select(Round)).one()
+        lines = statement(session, task, at=max(NOON, place.market.now().replace(year=2100)))
+        apart = drift(session, task, lines[0]) + drift(session, round, lines[1])
+        wrong = sum(not line.adds_up for line in lines)
+        rewards = session.scalar(
+            select(func.count()).where(LedgerEntry.kind == EntryKind.REWARD, LedgerEntry.state == EntryState.CONFIRMED)
+        )
+    if rewards != place.approvals():
+        wrong += 1
+    difference = abs(books - place.spent_cents()) + apart + wrong
+    counts = (place.hits(), place.approvals(), place.bonuses())
+    return Survived(kills, *counts, difference, proxy.calls(), proxy.faults(), events)

@@ -1,0 +1,143 @@
+"""A process that posts, collects, approves and pays until all is done; made to be killed at any moment.
+
+Each life plans a few more HITs, so that every life has all kinds of work before it, and goes on from what the database
+and the marketplace say; nothing else is remembered.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import func, select
+
+from mturk.client import open_crowd
+from mturk.connection import Endpoint
+from mturk.notifications import EventQueue, open_queue
+from mturk.patience import Patience
+from round_manager.clock import SystemClock
+from round_manager.collecting import Collecting
+from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
+    EntryKind,
+    EntryState,
+    Hit,
+    HitKind,
+    LedgerEntry,
+    Round,
+    RoundStatus,
+)
+from round_manager.payday import Payday
+from round_manager.planning import Wish, plan_hits
+from round_manager.posting import Posting
+from round_manager.reconciling import Reconciler
+from round_manager.reviewing import approve, give_bonus
+from round_manager.store import Store, open_store
+
+BONUS_CENTS = 7
+WHO = "driver"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do, and where."""
+
+    database: str
+    marketplace: str
+    key_id: str
+    key_secret: str
+    queue: str
+    queue_endpoint: str
+    hits: int
+    hits_each_life: int
+
+
+class Driver:
+    """One life."""
+
+    def __init__(self, job: Job, store: Store) -> None:
+        self._job = job
+        self._store = store
+        self._clock = SystemClock()
+        endpoint = Endpoint(job.marketplace, job.key_id, job.key_secret, name="market")
+        self._crowd = open_crowd(endpoint, patience=Patience(budget=5, first_pause=0.02, longest_pause=0.2))
+        pages = "http://pages.test/hits/{}".format
+        self._posting = Posting(
+            store, self._crowd, self._clock, lambda hit: pages(hit.public_id.hex), queue_url=job.queue
+        )
+        self._payday = Payday(store, self._crowd, self._clock, who=WHO)
+        self._collecting = Collecting(store, self._crowd, self._clock)
+        self._reconciler = Reconciler(store, self._crowd, self._clock, self._posting, self._payday)
+        self._queue: EventQueue | None = None
+        if job.queue:
+            self._queue = open_queue(job.queue, endpoint_url=job.queue_endpoint, region="us-east-1")
+
+    def live(self) -> None:
+        """Until everything is done."""
+        self._plan()
+        while not self._is_done():
+            self._reconciler.run()
+            self._posting.run()
+            self._collect()
+            self._decide()
+            self._payday.run()
+            if self._planned() < self._job.hits and self._count(EntryKind.EXTRA) >= self._planned():
+                self._plan()
+
+    def _plan(self) -> None:
+        now = self._clock.now()
+        with self._store.write() as session:
+            more = min(self._job.hits_each_life, self._job.hits - (session.scalar(select(func.count(Hit.id))) or 0))
+            round = session.scalars(select(Round).where(Round.status == RoundStatus.OPEN)).one()
+            if more > 0:
+                plan_hits(session, round, Wish(HitKind.CREATE, more, 1, now + timedelta(days=2)), self._crowd, now=now)
+
+    def _collect(self) -> None:
+        if self._queue is not None:
+            hints = self._queue.take(0)
+            self._collecting.hinted(hints.hit_ids)
+            self._queue.done(hints)
+        self._collecting.run()
+
+    def _decide(self) -> None:
+        """Approves what came, and gives everybody one bonus."""
+        now = self._clock.now()
+        with self._store.write() as session:
+            waiting = session.scalars(select(Assignment).where(Assignment.status == AssignmentStatus.SUBMITTED)).all()
+            approve(session, waiting, who=WHO, why="all of it is good", now=now)
+            given = select(LedgerEntry.assignment_id).where(LedgerEntry.kind == EntryKind.EXTRA)
+            without = select(Assignment).where(
+                Assignment.id.not_in(given.where(LedgerEntry.assignment_id.is_not(None)))
+            )
+            for work in session.scalars(without):
+                give_bonus(session, self._crowd, work, BONUS_CENTS, "Thank you.", who=WHO, now=now)
+
+    def _planned(self) -> int:
+        with self._store.read() as session:
+            return session.scalar(select(func.count(Hit.id))) or 0
+
+    def _count(self, kind: EntryKind) -> int:
+        settled = select(func.count(LedgerEntry.id)).where(
+            LedgerEntry.kind == kind, LedgerEntry.state == EntryState.CONFIRMED
+        )
+        with self._store.read() as session:
+            return session.scalar(settled) or 0
+
+    def _is_done(self) -> bool:
+        paid = (self._count(EntryKind.REWARD), self._count(EntryKind.EXTRA))
+        return paid == (self._job.hits, self._job.hits) and self._reconciler.in_doubt() == 0
+
+
+def main() -> None:
+    """Lives once; says when it begins and when all is done."""
+    job = Job(**json.loads(sys.argv[1]))
+    with open_store(job.database) as store:
+        driver = Driver(job, store)
+        print("begun", flush=True)
+        driver.live()
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""A marketplace as its own process, with a requester's money in it and a worker who takes whatever there is."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from mturk.marketplace import money, people, working
+from mturk.marketplace.errors import MarketError
+from mturk.marketplace.market import Market, open_market
+from mturk.marketplace.tables import Assignment, AssignmentStatus, Bonus, Hit, HitType, Worker
+
+DEPOSIT_CENTS = 100_000_00
+ACCOUNT = "Lab"
+
+
+@dataclass
+class Place:
+    """The running marketplace, seen by its owner."""
+
+    url: str
+    key_id: str
+    key_secret: str
+    requester_id: str
+    market: Market = field(repr=False)
+
+    def hits(self) -> int:
+        """HITs that were ever posted."""
+        with self.market.read() as session:
+            return session.scalar(select(func.count()).select_from(Hit)) or 0
+
+    def approvals(self) -> int:
+        """Assignments that were approved."""
+        approved = Assignment.status == AssignmentStatus.APPROVED
+        with self.market.read() as session:
+            return session.scalar(select(func.count()).select_from(Assignment).where(approved)) or 0
+
+    def bonuses(self) -> int:
+        """Bonuses that were paid."""
+        with self.market.read() as session:
+            return session.scalar(select(func.count()).select_from(Bonus)) or 0
+
+    def spent_cents(self) -> int:
+        """What has left the requester's account for good."""
+        with self.market.read() as session:
+            left = money.balance(session, money.available(self.requester_id))
+            return DEPOSIT_CENTS - left - money.balance(session, money.held(self.requester_id))
+
+    def work(self, worker: Worker, most: int) -> int:
+        """The worker takes and hands in what there is, up to so many; how many it was."""
+        now = self.market.now
+        with self.market.write() as session:
+            groups = session.scalars(select(HitType.group_id)).all()
+            done = 0
+            for group in groups:
+                try:
+                    while done < most:
+                        taken = working.accept(session, worker, group, now())
+                        working.submit(session, taken.id, {"text": "a sentence"}, now())
+                        done += 1
+                except MarketError:
+                    continue
+            return done
+
+
+@contextmanager
+def marketplace(folder: Path, environment: dict[str, str] | None = None, processes: int = 1) -> Iterator[Place]:
+    """`outfox marketplace` in a home of its own, until the end of the block."""
+    command = [str(Path(sys.executable).parent / "outfox"), "--home", str(folder)]
+    database = f"sqlite:///{folder / 'marketplace.db'}"
+    market = open_market(database)
+    with market.write() as session:
+        requester = people.add_requester(session, ACCOUNT, market.now())
+        key = people.add_key(session, requester, market.now())
+        people.deposit(session, requester, DEPOSIT_CENTS, market.now())
+    serve = [
+        *command,
+        "marketplace",
+        "--port",
+        "0",
+        "--database",
+        database,
+        "--workers",
+        str(processes),
+        "--grace",
+        "8",
+    ]
+    env = {**os.environ, **(environment or {}), "OUTFOX_LOG_LEVEL": "warning"}
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            first = process.stdout.readline() if process.stdout else ""
+            yield Place(first.split()[2], key.id, key.secret, requester.id, market)
+        finally:
+            process.terminate()
+            process.wait(20)
+            market.close()
+
+
+class Busy:
+    """Hands in what is posted, again and again, in a thread of its own."""
+
+    def __init__(self, place: Place, *, each: int = 5, pause: float = 0.05) -> None:
+        with place.market.write() as session:
+            self._who = people.add_worker(session, "Ann", place.market.now(), country="US", adult=True)
+        self._place = place
+        self._each = each
+        self._pause = pause
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Busy":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(self._pause):
+            self._place.work(self._who, self._each)

@@ -1,0 +1,173 @@
+"""`make bench-crowd`: how many calls the bridge makes of those that are needed, and how much of the time is its own.
+
+HITs are posted, worked on, collected, approved and paid with a bonus each, against `outfox marketplace` as a process of
+its own, through boto3. Needed is: one call for the group, then for every HIT one to post it, one to list its work, one
+to approve and one for the bonus. Own is the time in which no call was on its way. Then reading is tried with nothing
+new, after few and after many finished HITs. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from sqlalchemy import select
+
+from mturk.client import MTurkCrowd
+from mturk.connection import Endpoint, connect
+from mturk.marketplace import people
+from plugin.cli.output import console, table
+from plugin.cli.progress import ProgressBar
+from round_manager.clock import SystemClock
+from round_manager.collecting import Collecting
+from round_manager.ledger import Debt, owe_new
+from round_manager.models import Assignment, AssignmentStatus, EntryKind, HitKind, Round, Task
+from round_manager.payday import Payday
+from round_manager.planning import Wish, plan_hits
+from round_manager.posting import Posting
+from round_manager.reviewing import approve
+from round_manager.store import Store, open_store
+from tests.bench.crashing.place import Place, marketplace
+from tests.bench.crowd_calls import Watched
+from tests.integration.services.stage import set_stage
+
+HITS = 10_000
+OPEN = 50
+CHUNK = 500
+MOST_CALLS = 1.2
+MOST_OWN = 0.25
+
+
+class Bridge:
+    """The services on one store and one marketplace, with every call watched."""
+
+    def __init__(self, store: Store, place: Place, threads: int) -> None:
+        self.store = store
+        self.place = place
+        self.clock = SystemClock()
+        self.calls = Watched()
+        connection = connect(Endpoint(place.url, place.key_id, place.key_secret, name="market"), None, self.clock.now)
+        self.calls.watch(connection)
+        self.crowd = MTurkCrowd(connection)
+        url = "http://pages.test/hits/{}".format
+        self.posting = Posting(store, self.crowd, self.clock, lambda hit: url(hit.public_id.hex), threads=threads)
+        self.collecting = Collecting(store, self.crowd, self.clock, threads=threads)
+        self.payday = Payday(store, self.crowd, self.clock, who="bench", threads=threads)
+
+    def plan(self, hits: int) -> None:
+        now = self.clock.now()
+        with self.store.write() as session:
+            round = session.scalars(select(Round)).one()
+            plan_hits(session, round, Wish(HitKind.CREATE, hits, 1, now + timedelta(days=5)), self.crowd, now=now)
+
+    def decide(self) -> None:
+        """Approves what came and owes everybody a bonus, some hundred at a time."""
+        while True:
+            now = self.clock.now()
+            with self.store.write() as session:
+                owed = select(Assignment).where(Assignment.status == AssignmentStatus.SUBMITTED)
+                works = [work for work in session.scalars(owed.order_by(Assignment.id)) if work.id > self.decided]
+                works = works[:CHUNK]
+                if not works:
+                    return
+                approve(session, works, who="bench", why="all of it is good", now=now)
+                price = self.crowd.bonus_price(10)
+                owe_new(session, [Debt(work, EntryKind.EXTRA, price, "Thank you.") for work in works], now=now)
+            self.decided = works[-1].id
+
+    decided = 0
+
+
+def _set_up(store: Store) -> None:
+    """A task with an open round, and a budget for all of it."""
+    set_stage(store, "sentiment")
+    with store.write() as session:
+        for owner in (session.scalars(select(Task)).one(), session.scalars(select(Round)).one()):
+            owner.budget_cents = 100_000_00
+
+
+def _campaign(
+    bridge: Bridge, place: Place, hits: int, progress: ProgressBar
+) -> tuple[list[tuple[str, int, int, float, float]], float, int]:
+    """Every stage's calls, those it needs, its seconds and our own of them; our share of all; all calls needed."""
+    stages: list[tuple[str, int, Callable[[], object]]] = [
+        ("post", hits, lambda: (bridge.plan(hits), bridge.posting.run(progress))),
+        ("collect", hits, lambda: bridge.collecting.run(progress)),
+        ("decide", 0, bridge.decide),
+        ("pay", 2 * hits, lambda: bridge.payday.run(progress)),
+    ]
+    rows = []
+    for name, needed, stage in stages:
+        if name == "collect":
+            _work(place, hits, progress)
+        calls, flying, started = bridge.calls.counts.total(), bridge.calls.seconds, time.perf_counter()
+        stage()
+        wall = time.perf_counter() - started
+        own = wall - (bridge.calls.seconds - flying)
+        rows.append((name, bridge.calls.counts.total() - calls, needed, round(wall, 1), round(own, 1)))
+    wall = sum(row[3] for row in rows)
+    return rows, sum(row[4] for row in rows) / wall, sum(row[2] for row in rows)
+
+
+def _work(place: Place, hits: int, progress: ProgressBar) -> None:
+    """Somebody hands in everything that is posted; their time is nobody's here."""
+    with place.market.write() as session:
+        worker = people.add_worker(session, "Ann", place.market.now(), country="US", adult=True)
+    progress.start(hits, "working")
+    while done := place.work(worker, CHUNK):
+        progress.advance(done)
+    progress.finish()
+
+
+def _idle_calls(bridge: Bridge, place: Place) -> int:
+    """What reading costs with some HITs open, some more finished, and nothing new."""
+    bridge.plan(OPEN)
+    bridge.posting.run()
+    _work(place, OPEN, ProgressBar())
+    bridge.collecting.run()
+    bridge.decide()
+    bridge.payday.run()
+    bridge.plan(OPEN)
+    bridge.posting.run()
+    bridge.collecting.run()
+    before = bridge.calls.counts.total()
+    bridge.collecting.run()
+    return bridge.calls.counts.total() - before
+
+
+def main() -> int:
+    """Exit code 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hits", type=int, default=HITS)
+    parser.add_argument("--threads", type=int, default=8)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, ProgressBar() as progress:
+        database = f"sqlite:///{Path(folder) / 'outfox.db'}"
+        with open_store(database, upgrade=True) as store, marketplace(Path(folder)) as place:
+            _set_up(store)
+            bridge = Bridge(store, place, chosen.threads)
+            idle_before = _idle_calls(bridge, place)
+            rows, share, needed = _campaign(bridge, place, chosen.hits, progress)
+            idle_after = _idle_calls(bridge, place)
+            paid = chosen.hits + 3 * OPEN
+            right = (place.approvals(), place.bonuses()) == (paid, paid)
+    total = sum(row[1] for row in rows)
+    console().print(table(("stage", "calls", "needed", "seconds", "own seconds"), rows))
+    console().print(
+        f"reading with {OPEN} HITs open and nothing new: {idle_before} calls after {OPEN} finished HITs,"
+        f" {idle_after} after {chosen.hits + OPEN:,}"
+    )
+    ratio = total / needed
+    figures = {"calls_vs_needed": round(ratio, 4), "own_time_share": round(share, 3), "idle_poll_calls": idle_after}
+    print(json.dumps(figures))
+    return int(ratio > MOST_CALLS or share > MOST_OWN or idle_after > idle_before or not right)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

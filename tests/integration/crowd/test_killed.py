@@ -1,0 +1,13 @@
+"""Money under SIGKILL, in short; `make bench-crash` is the long form."""
+
+from pathlib import Path
+
+from tests.bench.crashing.chaos import survive
+
+
+def test_every_hit_approval_and_bonus_happens_once_however_often_the_process_is_killed(tmp_path: Path) -> None:
+    found = survive(tmp_path, hits=12, kills=4, seed=11)
+    assert (found.kills, found.hits, found.approvals, found.bonuses) == (4, 12, 12, 12)
+    assert found.ledger_diff_cents == 0
+    assert found.faults > 0
+    assert found.events > 0
