@@ -41,8 +41,8 @@ def main() -> int:
     ]
     console().print(table(("", "wanted", "found"), rows))
     console().print(
-        f"{found.kills} kills, {found.calls} calls of which {found.faults} were spoiled, {found.events} events,"
-        f" seed {chosen.seed}, {time.monotonic() - started:.0f} s"
+        f"{found.kills} kills, {found.in_flight} of them with calls on their way; {found.calls} calls, {found.faults} of"
+        f" them spoiled; {found.events} events; seed {chosen.seed}; {time.monotonic() - started:.0f} s"
     )
     figures = {"kills": found.kills, "hits": found.hits, "approvals": found.approvals, "bonuses": found.bonuses}
     print(json.dumps({**figures, "ledger_diff_cents": found.ledger_diff_cents}))

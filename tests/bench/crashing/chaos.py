@@ -6,16 +6,17 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 from sqlalchemy import func, select
 
-from round_manager.models import EntryKind, EntryState, LedgerEntry, Round, Task
+from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry, Round, Task
 from round_manager.statement import drift, statement
 from round_manager.store import Store, open_store
 from tests.bench.crashing.driver import Job
@@ -26,7 +27,12 @@ from tests.fakes.s3 import S3Server
 from tests.integration.services.stage import set_stage
 
 ROOT = Path(__file__).resolve().parents[3]
-LONGEST_LIFE = 1.2
+LONGEST_LIFE = 3.0
+ANY_MOMENT = 0.3
+DANGEROUS = ("CreateHITWithHITType", "ApproveAssignment", "SendBonus", "SendBonus")
+# Calls of any kind, and of a dangerous one, that a life may live to see.
+MOST_CALLS = {False: 40, True: 3}
+SHORTLY = 0.02
 LONGEST_END = 300.0
 
 
@@ -35,6 +41,8 @@ class Survived:
     """What was there in the end, on the marketplace and in the books."""
 
     kills: int
+    # Those of them that left something in doubt.
+    in_flight: int
     hits: int
     approvals: int
     bonuses: int
@@ -46,13 +54,15 @@ class Survived:
 
 def rough(seed: int) -> Plan:
     """A marketplace that fails one call in five."""
-    return Plan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.10, delay_seconds=0.02)
+    return Plan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.30, delay_seconds=0.02)
 
 
 def survive(
     folder: Path, *, hits: int, kills: int, seed: int, told: Callable[[int], None] = lambda _: None
 ) -> Survived:
     """Everything is posted, approved and paid by processes of which so many are killed."""
+    if hits <= kills:
+        raise ValueError("every life needs a HIT of its own, and so does the last one")
     dice = random.Random(seed)
     database = f"sqlite:///{folder / 'outfox.db'}"
     with open_store(database, upgrade=True) as store:
@@ -61,30 +71,41 @@ def survive(
         with proxy_of(place.url, rough(seed)) as proxy, Busy(place), _repeating(server, queue, dice) as repeated:
             keys = {"key_id": place.key_id, "key_secret": place.key_secret}
             where = {"database": database, "marketplace": proxy.url, "queue": queue, "queue_endpoint": server.url}
-            job = Job(**where, **keys, hits=hits, hits_each_life=max(1, -(-hits // max(1, kills - kills // 5))))
-            done = 0
+            job = Job(**where, **keys, hits=hits, hits_each_life=hits // (kills + 1))
+            done = in_flight = 0
             while done < kills:
-                done += _one_life(job, server.environment, dice.uniform(0.0, LONGEST_LIFE))
+                done += _one_life(job, server.environment, proxy, dice)
+                with open_store(database) as store:
+                    in_flight += _is_in_doubt(store)
                 told(done)
-            _last_life(job, server.environment)
+            _last_life(replace(job, hits_each_life=hits), server.environment)
         with open_store(database) as store:
-            return _survived(store, place, proxy, done, repeated())
+            return _survived(store, place, proxy, (done, in_flight), repeated())
 
 
-def _one_life(job: Job, environment: dict[str, str], seconds: float) -> bool:
+def _one_life(job: Job, environment: dict[str, str], proxy: MarketplaceProxy, dice: random.Random) -> bool:
     """Whether the driver was killed: it was at work, and not done."""
     with _driver(job, environment) as process:
         if process.stdout is None or process.stdout.readline().strip() != "begun":
             raise RuntimeError("the driver did not begin")
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        _wait(process, proxy, dice)
+        if process.poll() is None:
             process.kill()
             process.wait()
             return True
         if process.returncode:
             raise RuntimeError(f"the driver ended with {process.returncode}")
-        raise RuntimeError("all was done before the last kill; ask for more HITs or fewer kills")
+        raise RuntimeError("all was done before the last kill")
+
+
+def _wait(process: "subprocess.Popen[str]", proxy: MarketplaceProxy, dice: random.Random) -> None:
+    """Until a random moment: now and then any, mostly one with a call on its way that creates or pays."""
+    operation = "" if dice.random() < ANY_MOMENT else dice.choice(DANGEROUS)
+    call = proxy.calls(operation) + dice.randint(1, MOST_CALLS[bool(operation)])
+    end = time.monotonic() + LONGEST_LIFE
+    while proxy.calls(operation) < call and time.monotonic() < end and process.poll() is None:
+        time.sleep(0.0005)
+    time.sleep(dice.uniform(0.0, SHORTLY))
 
 
 def _last_life(job: Job, environment: dict[str, str]) -> None:
@@ -139,7 +160,14 @@ def _repeating(server: S3Server, queue: str, dice: random.Random) -> Iterator[Ca
         thread.join()
 
 
-def _survived(store: Store, place: Place, proxy: MarketplaceProxy, kills: int, events: int) -> Survived:
+def _is_in_doubt(store: Store) -> bool:
+    sent = select(LedgerEntry.id).where(LedgerEntry.state == EntryState.SENT)
+    posted = select(Hit.id).where(Hit.status == HitStatus.PLANNED, Hit.sent_at.is_not(None))
+    with store.read() as session:
+        return any(session.scalar(wanted.limit(1)) is not None for wanted in (sent, posted))
+
+
+def _survived(store: Store, place: Place, proxy: MarketplaceProxy, kills: tuple[int, int], events: int) -> Survived:
     total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
     with store.read() as session:
         books = int(session.scalar(select(total).where(LedgerEntry.state == EntryState.CONFIRMED)) or 0)
@@ -154,4 +182,4 @@ def _survived(store: Store, place: Place, proxy: MarketplaceProxy, kills: int, e
         wrong += 1
     difference = abs(books - place.spent_cents()) + apart + wrong
     counts = (place.hits(), place.approvals(), place.bonuses())
-    return Survived(kills, *counts, difference, proxy.calls(), proxy.faults(), events)
+    return Survived(*kills, *counts, difference, proxy.calls(), proxy.faults(), events)

@@ -82,8 +82,6 @@ class Driver:
             self._collect()
             self._decide()
             self._payday.run()
-            if self._planned() < self._job.hits and self._count(EntryKind.EXTRA) >= self._planned():
-                self._plan()
 
     def _plan(self) -> None:
         now = self._clock.now()
@@ -112,10 +110,6 @@ class Driver:
             )
             for work in session.scalars(without):
                 give_bonus(session, self._crowd, work, BONUS_CENTS, "Thank you.", who=WHO, now=now)
-
-    def _planned(self) -> int:
-        with self._store.read() as session:
-            return session.scalar(select(func.count(Hit.id))) or 0
 
     def _count(self, kind: EntryKind) -> int:
         settled = select(func.count(LedgerEntry.id)).where(

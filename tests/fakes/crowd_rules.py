@@ -1,0 +1,223 @@
+"""What a marketplace insists on, kept in memory: states, money, tokens, qualifications."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
+
+from mturk.crowd import (
+    LONGEST_TOKEN,
+    TOKEN_LIFE,
+    Blocked,
+    BuiltIn,
+    Comparator,
+    HitOrder,
+    HitState,
+    Holder,
+    PaidBonus,
+    PostedHit,
+    QualificationKind,
+    Requirement,
+    Terms,
+    Token,
+    Work,
+    WorkState,
+)
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, TokenExpired, TokenMissing, UnknownToCrowd, WrongState
+from mturk.fees import bonus_fee, reward_fee
+
+PAGE = 100
+COMPARE: dict[Comparator, Callable[[int, tuple[int, ...]], bool]] = {
+    Comparator.EXISTS: lambda _score, _wanted: True,
+    Comparator.EQUAL: lambda score, wanted: score == wanted[0],
+    Comparator.NOT_EQUAL: lambda score, wanted: score != wanted[0],
+    Comparator.MORE: lambda score, wanted: score > wanted[0],
+    Comparator.AT_LEAST: lambda score, wanted: score >= wanted[0],
+    Comparator.LESS: lambda score, wanted: score < wanted[0],
+    Comparator.AT_MOST: lambda score, wanted: score <= wanted[0],
+    Comparator.IN: lambda score, wanted: score in wanted,
+    Comparator.NOT_IN: lambda score, wanted: score not in wanted,
+}
+One = TypeVar("One")
+
+
+@dataclass
+class Hit:
+    """A HIT with the work that was done on it."""
+
+    hit_id: str
+    type_id: str
+    order: HitOrder
+    max_assignments: int
+    created_at: datetime
+    expires_at: datetime
+    # When who has it took it, and when their time is over.
+    held: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
+    works: dict[str, Work] = field(default_factory=dict)
+    deleted: bool = False
+
+    @property
+    def available(self) -> int:
+        """Places that nobody has taken."""
+        return self.max_assignments - len(self.held) - len(self.works)
+
+    @property
+    def place_cents(self) -> int:
+        """What one assignment costs, fee included."""
+        reward = self.order.terms.reward_cents
+        return reward + reward_fee(reward, self.max_assignments)
+
+    def count(self, *states: WorkState) -> int:
+        """How much of its work is in one of these states."""
+        return sum(one.state in states for one in self.works.values())
+
+    def state(self, now: datetime) -> HitState:
+        """Where it is."""
+        if self.deleted:
+            return HitState.DISPOSED
+        if self.available and now < self.expires_at:
+            return HitState.ASSIGNABLE
+        return HitState.UNASSIGNABLE if self.held else HitState.REVIEWABLE
+
+    def cost_cents(self, now: datetime) -> int:
+        """What was paid for it, and what is held for it."""
+        places = len(self.works) - self.count(WorkState.REJECTED) + len(self.held)
+        return self.place_cents * (places + (self.available if now < self.expires_at else 0))
+
+    def told(self, now: datetime) -> PostedHit:
+        """As the marketplace tells it."""
+        return PostedHit(
+            hit_id=self.hit_id,
+            type_id=self.type_id,
+            group_id=f"GROUP{self.type_id}",
+            key=self.order.token.key,
+            state=self.state(now),
+            reward_cents=self.order.terms.reward_cents,
+            max_assignments=self.max_assignments,
+            pending=len(self.held),
+            available=self.available,
+            completed=self.count(WorkState.APPROVED, WorkState.REJECTED),
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+        )
+
+
+class Rules:
+    """What is on the marketplace, and what may be done with it; every call is counted and can be made to fail."""
+
+    def __init__(self, now: Callable[[], datetime], cents: int) -> None:
+        self.calls: Counter[str] = Counter()
+        self.countries: dict[str, str] = {}
+        self._now = now
+        self._money = cents
+        self._hits: dict[str, Hit] = {}
+        self._types: dict[Terms, str] = {}
+        self._works: dict[str, Hit] = {}
+        self._bonuses: list[PaidBonus] = []
+        self._tokens: dict[tuple[str, str], tuple[datetime, str]] = {}
+        self._kinds: dict[str, QualificationKind] = {}
+        self._holders: dict[tuple[str, str], Holder] = {}
+        self._blocks: dict[str, Blocked] = {}
+        self._faults: dict[int, tuple[CrowdError, bool]] = {}
+        self._lock = threading.RLock()
+
+    def deposit(self, cents: int) -> None:
+        """There is so much more to spend."""
+        self._money += cents
+
+    def fail(self, error: CrowdError, *, call: int = 1, after: bool = False) -> None:
+        """The so-manieth call from now fails, before or after it has done what it was asked for."""
+        self._faults[self.calls.total() + call] = (error, after)
+
+    def forgive(self) -> None:
+        """What was still to fail does not."""
+        self._faults.clear()
+
+    @contextmanager
+    def _call(self, method: str) -> Iterator[None]:
+        with self._lock:
+            self.calls[method] += 1
+            error, after = self._faults.pop(self.calls.total(), (None, False))
+            if error and not after:
+                raise error
+            self._catch_up()
+            yield
+            if error:
+                raise error
+
+    def _pages(self, method: str, find: Callable[[], list[One]]) -> Iterator[One]:
+        with self._call(method):
+            found = find()
+        yield from found[:PAGE]
+        for start in range(PAGE, len(found), PAGE):
+            with self._call(method):
+                some = found[start : start + PAGE]
+            yield from some
+
+    def _catch_up(self) -> None:
+        now = self._now()
+        for hit in self._hits.values():
+            hit.held = {worker: times for worker, times in hit.held.items() if now < times[1]}
+            for work in list(hit.works.values()):
+                if work.state is WorkState.SUBMITTED and work.auto_approve_at and work.auto_approve_at <= now:
+                    self._decide(work.assignment_id, WorkState.APPROVED, "")
+
+    def _decide(self, assignment_id: str, wanted: WorkState, feedback: str) -> None:
+        work = self._work(assignment_id)
+        if work.state is wanted:
+            return
+        if work.state is not WorkState.SUBMITTED:
+            raise WrongState(f"{assignment_id} is {work.state}")
+        decided = replace(work, state=wanted, decided_at=self._now(), feedback=feedback)
+        self._works[assignment_id].works[assignment_id] = decided
+
+    def _work(self, assignment_id: str) -> Work:
+        if assignment_id not in self._works:
+            raise UnknownToCrowd(f"there is no assignment {assignment_id}")
+        return self._works[assignment_id].works[assignment_id]
+
+    def _hit(self, hit_id: str) -> Hit:
+        if hit_id not in self._hits:
+            raise UnknownToCrowd(f"there is no HIT {hit_id}")
+        return self._hits[hit_id]
+
+    def _kind(self, qualification_id: str) -> QualificationKind:
+        if qualification_id not in self._kinds:
+            raise UnknownToCrowd(f"there is no qualification {qualification_id}")
+        return self._kinds[qualification_id]
+
+    def _check(self, token: Token) -> None:
+        if not token.key:
+            raise TokenMissing("there is no token")
+        if len(token.key) > LONGEST_TOKEN:
+            raise CrowdRefused("that token is too long")
+        if not token.protects(self._now()):
+            raise TokenExpired(f"{token.key} protects no longer")
+
+    def _made_by(self, method: str, token: Token) -> str:
+        """What the token made, as long as it is remembered."""
+        used_at, made = self._tokens.get((method, token.key), (None, ""))
+        return made if used_at and self._now() - used_at < TOKEN_LIFE else ""
+
+    def _remember(self, method: str, token: Token, made: str) -> None:
+        self._tokens[method, token.key] = (self._now(), made)
+
+    def _available(self) -> int:
+        bonuses = sum(one.cents + bonus_fee(one.cents) for one in self._bonuses)
+        return self._money - bonuses - sum(one.cost_cents(self._now()) for one in self._hits.values())
+
+    def _must_afford(self, cents: int) -> None:
+        if cents > self._available():
+            raise NoFunds(f"{cents} cents are needed and {self._available()} are there")
+
+    def _meets(self, worker_id: str, requirement: Requirement) -> bool:
+        if requirement.qualification_id == BuiltIn.LOCALE:
+            same = self.countries.get(worker_id) in requirement.countries
+            return same is (requirement.comparator in (Comparator.IN, Comparator.EQUAL))
+        holder = self._holders.get((requirement.qualification_id, worker_id))
+        if holder is None or requirement.comparator is Comparator.DOES_NOT_EXIST:
+            return (holder is None) is (requirement.comparator is Comparator.DOES_NOT_EXIST)
+        return COMPARE[requirement.comparator](holder.score, requirement.values)

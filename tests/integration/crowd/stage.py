@@ -1,0 +1,182 @@
+"""Both crowds as a contract needs them: ours to order from, with workers in them and a clock to move."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import select
+
+from mturk.client import open_crowd
+from mturk.connection import Endpoint
+from mturk.crowd import BonusOrder, Crowd, HitOrder, PostedHit, Terms, Token, Work
+from mturk.errors import CrowdError
+from mturk.marketplace import working
+from mturk.marketplace.errors import MarketError
+from mturk.marketplace.tables import Assignment, Message, Worker
+from mturk.patience import Patience
+from tests.fakes.clock import SettableClock
+from tests.fakes.crowd import FakeCrowd
+from tests.fakes.market import MarketServer
+
+FUNDS = 1_000_000
+TERMS = Terms("Fool the model", "Write a sentence that it gets wrong", ("text", "fun"), 25, 600, 86_400)
+_numbers = itertools.count(1)
+
+
+class Stage(Protocol):
+    """A crowd, its clock, and its workers."""
+
+    crowd: Crowd
+
+    def now(self) -> datetime:
+        """What time it is there."""
+        ...
+
+    def wait(self, step: timedelta) -> None:
+        """Time passes."""
+        ...
+
+    def worker(self, country: str = "US") -> str:
+        """A new worker."""
+        ...
+
+    def accept(self, hit: PostedHit, worker_id: str) -> bool:
+        """Whether the worker could take it."""
+        ...
+
+    def give_back(self, hit: PostedHit, worker_id: str) -> None:
+        """The worker returns it."""
+        ...
+
+    def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
+        """The worker, who may have it already, hands it in; the assignment's id."""
+        ...
+
+    def read(self, worker_id: str) -> list[str]:
+        """The subjects of the messages that the worker got."""
+        ...
+
+
+class Orders:
+    """What a test orders, each with a token and, where it matters, a group of its own."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.crowd = stage.crowd
+
+    def token(self) -> Token:
+        """One that was not used before."""
+        return Token(f"key-{next(_numbers)}", self.stage.now())
+
+    def terms(self, **more: Any) -> Terms:
+        """Terms of a group of their own."""
+        values = {**vars(TERMS), "title": f"Fool the model {next(_numbers)}", **more}
+        return Terms(**values)
+
+    def hit(self, **more: Any) -> HitOrder:
+        """A HIT for three workers, in a group of its own."""
+        values = {
+            "token": self.token(),
+            "page_url": "https://outfox.example/hit?task=a&round=1",
+            "max_assignments": 3,
+            "lifetime_seconds": 7200,
+            **more,
+        }
+        return HitOrder(terms=values.pop("terms", None) or self.terms(), **values)
+
+    def work(self, **more: Any) -> Work:
+        """What a new worker handed in for a new HIT."""
+        hit = self.crowd.post(self.hit(**more))
+        return self.crowd.work(self.stage.submit(hit, self.stage.worker()))
+
+    def bonus(self, work: Work, **more: Any) -> BonusOrder:
+        """A bonus to who handed in the work."""
+        to = {"worker_id": work.worker_id, "assignment_id": work.assignment_id}
+        return BonusOrder(**{"token": self.token(), "cents": 150, "reason": "Well fooled", **to, **more})
+
+
+class FakeStage:
+    """The crowd in memory."""
+
+    def __init__(self) -> None:
+        self._clock = SettableClock()
+        self.fake = FakeCrowd(self._clock.now, FUNDS)
+        self.crowd: Crowd = self.fake
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def wait(self, step: timedelta) -> None:
+        self._clock.advance(step)
+
+    def worker(self, country: str = "US") -> str:
+        worker_id = f"AWORKER{next(_numbers)}"
+        self.fake.countries[worker_id] = country
+        return worker_id
+
+    def accept(self, hit: PostedHit, worker_id: str) -> bool:
+        return _could(lambda: self.fake.accept(hit.hit_id, worker_id))
+
+    def give_back(self, hit: PostedHit, worker_id: str) -> None:
+        self.fake.give_back(hit.hit_id, worker_id)
+
+    def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
+        return self.fake.submit(hit.hit_id, worker_id, answers)
+
+    def read(self, worker_id: str) -> list[str]:
+        return [subject for to, subject, _ in self.fake.messages if to == worker_id]
+
+
+class MarketStage:
+    """The real marketplace over HTTP, through boto3, as a requester of its own."""
+
+    def __init__(self, server: MarketServer, url: str = "", patience: Patience | None = None) -> None:
+        self.server = server
+        _, key = server.make_requester(f"Lab {next(_numbers)}", FUNDS)
+        self.endpoint = Endpoint(url or server.url, key.id, key.secret, "market")
+        self.crowd: Crowd = open_crowd(self.endpoint, patience=patience or Patience(budget=0), now=self.now)
+
+    def now(self) -> datetime:
+        return self.server.clock.now()
+
+    def wait(self, step: timedelta) -> None:
+        self.server.clock.advance(step)
+
+    def worker(self, country: str = "US") -> str:
+        return self.server.make_worker(f"Worker {next(_numbers)}", country=country).id
+
+    def accept(self, hit: PostedHit, worker_id: str) -> bool:
+        return _could(lambda: self.server.accept(self._worker(worker_id), hit.type_id))
+
+    def give_back(self, hit: PostedHit, worker_id: str) -> None:
+        with self.server.market.write() as session:
+            held = self._held(hit, worker_id)
+            assert held is not None
+            working.give_back(session, self._worker(worker_id), held.id, self.now())
+
+    def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
+        held = self._held(hit, worker_id) or self.server.accept(self._worker(worker_id), hit.type_id)
+        assert held.hit_id == hit.hit_id, "give the HIT a group of its own"
+        return self.server.submit(held, answers).id
+
+    def read(self, worker_id: str) -> list[str]:
+        with self.server.market.read() as session:
+            return list(session.scalars(select(Message.subject).where(Message.worker_id == worker_id)))
+
+    def _worker(self, worker_id: str) -> Worker:
+        with self.server.market.read() as session:
+            return session.get_one(Worker, worker_id)
+
+    def _held(self, hit: PostedHit, worker_id: str) -> Assignment | None:
+        mine = select(Assignment).where(Assignment.hit_id == hit.hit_id, Assignment.worker_id == worker_id)
+        with self.server.market.read() as session:
+            return session.scalars(mine).one_or_none()
+
+
+def _could(accept: Callable[[], object]) -> bool:
+    try:
+        accept()
+    except (CrowdError, MarketError):
+        return False
+    return True

@@ -1,0 +1,229 @@
+"""What a HIT's way promises, on every crowd: posting, extending, ending, and the money that each step holds."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from mturk.crowd import BonusOrder, Crowd, HitOrder, HitState, Token, WorkState
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, TokenExpired, TokenMissing, UnknownToCrowd, WrongState
+from tests.integration.crowd.stage import FUNDS, Orders, Stage
+
+UNKNOWN = "3NOSUCHTHING"
+
+
+def nothing_changed(crowd: Crowd) -> bool:
+    return list(crowd.hits()) == [] and crowd.balance() == FUNDS
+
+
+def test_a_hit_stands_as_it_was_ordered(stage: Stage, orders: Orders) -> None:
+    order = orders.hit(max_assignments=4, lifetime_seconds=3600)
+    hit = orders.crowd.post(order)
+    assert hit == orders.crowd.hit(hit.hit_id) == next(orders.crowd.hits())
+    assert (hit.key, hit.state, hit.reward_cents) == (order.token.key, HitState.ASSIGNABLE, 25)
+    assert (hit.max_assignments, hit.available, hit.pending, hit.completed, hit.undecided) == (4, 4, 0, 0, 0)
+    assert abs(hit.expires_at - hit.created_at - timedelta(hours=1)) < timedelta(seconds=1)
+    assert abs(hit.created_at - stage.now()) < timedelta(minutes=1)
+
+
+def test_the_same_token_posts_one_hit_however_often_it_comes(orders: Orders) -> None:
+    order = orders.hit()
+    first = orders.crowd.post(order)
+    balance = orders.crowd.balance()
+    assert [orders.crowd.post(order).hit_id for _ in range(3)] == [first.hit_id] * 3
+    assert [one.hit_id for one in orders.crowd.hits()] == [first.hit_id]
+    assert orders.crowd.balance() == balance
+
+
+def test_the_same_token_from_many_threads_posts_one_hit(orders: Orders) -> None:
+    order = orders.hit()
+    with ThreadPoolExecutor(6) as pool:
+        made = set(pool.map(lambda _: orders.crowd.post(order).hit_id, range(6)))
+    assert {one.hit_id for one in orders.crowd.hits()} == made
+    assert len(made) == 1
+
+
+def test_hits_of_the_same_terms_are_one_group(orders: Orders) -> None:
+    terms = orders.terms()
+    first, second = (orders.crowd.post(orders.hit(terms=terms)) for _ in range(2))
+    other = orders.crowd.post(orders.hit())
+    assert first.hit_id != second.hit_id
+    assert (first.type_id, first.group_id) == (second.type_id, second.group_id)
+    assert other.group_id != first.group_id
+
+
+def test_a_token_is_remembered_for_as_long_as_it_protects(stage: Stage, orders: Orders) -> None:
+    order = orders.hit(lifetime_seconds=200_000)
+    first = orders.crowd.post(order)
+    stage.wait(timedelta(hours=22, minutes=59))
+    assert orders.crowd.post(order).hit_id == first.hit_id
+
+
+def test_a_token_that_protects_no_longer_is_not_sent(stage: Stage, orders: Orders) -> None:
+    order = orders.hit()
+    stage.wait(timedelta(hours=24))
+    with pytest.raises(TokenExpired):
+        orders.crowd.post(order)
+    with pytest.raises(TokenExpired):
+        orders.crowd.extend(order.token, UNKNOWN, 1)
+    assert nothing_changed(orders.crowd)
+
+
+def test_without_a_token_nothing_is_posted(stage: Stage, orders: Orders) -> None:
+    with pytest.raises(TokenMissing):
+        orders.crowd.post(orders.hit(token=Token("", stage.now())))
+    assert nothing_changed(orders.crowd)
+
+
+@pytest.mark.parametrize(("workers", "each"), [(3, 30), (9, 30), (10, 35)])
+def test_posting_holds_what_the_hit_can_cost_at_the_price_that_was_told(
+    orders: Orders, workers: int, each: int
+) -> None:
+    order = orders.hit(max_assignments=workers)
+    assert orders.crowd.price(order.terms, workers).total_cents == each
+    orders.crowd.post(order)
+    assert orders.crowd.balance() == FUNDS - workers * each
+
+
+def test_a_hit_that_is_not_covered_is_refused_and_can_come_later(orders: Orders) -> None:
+    order = orders.hit(terms=orders.terms(reward_cents=100_000), max_assignments=9)
+    with pytest.raises(NoFunds) as caught:
+        orders.crowd.post(order)
+    assert caught.value.retry
+    assert nothing_changed(orders.crowd)
+
+
+@pytest.mark.parametrize("nonsense", ["reward", "workers", "question", "address", "token"])
+def test_nonsense_is_refused_and_changes_nothing(stage: Stage, orders: Orders, nonsense: str) -> None:
+    choices: dict[str, Callable[[], HitOrder]] = {
+        "reward": lambda: orders.hit(terms=orders.terms(reward_cents=-1)),
+        "workers": lambda: orders.hit(max_assignments=0),
+        "question": lambda: orders.hit(page_url=f"https://outfox.example/{'x' * 66_000}"),
+        "address": lambda: orders.hit(page_url="outfox.example/hit"),
+        "token": lambda: orders.hit(token=Token("x" * 65, stage.now())),
+    }
+    with pytest.raises(CrowdRefused):
+        orders.crowd.post(choices[nonsense]())
+    assert nothing_changed(orders.crowd)
+
+
+def test_what_is_not_there_is_unknown(orders: Orders) -> None:
+    crowd, token = orders.crowd, orders.token()
+    bonus = BonusOrder(orders.token(), "A1", UNKNOWN, 5, "")
+    calls: list[Callable[[], object]] = [
+        lambda: crowd.hit(UNKNOWN),
+        lambda: crowd.extend(token, UNKNOWN, 1),
+        lambda: crowd.expire(UNKNOWN),
+        lambda: crowd.delete(UNKNOWN),
+        lambda: list(crowd.works(UNKNOWN)),
+        lambda: crowd.work(UNKNOWN),
+        lambda: crowd.approve(UNKNOWN),
+        lambda: crowd.reject(UNKNOWN, "bad"),
+        lambda: crowd.override_rejection(UNKNOWN),
+        lambda: crowd.bonus(bonus),
+        lambda: list(crowd.bonuses(hit_id=UNKNOWN)),
+        lambda: crowd.grant(UNKNOWN, orders.stage.worker()),
+        lambda: crowd.revoke(UNKNOWN, orders.stage.worker()),
+        lambda: list(crowd.holders(UNKNOWN)),
+        lambda: crowd.send_events(UNKNOWN, "https://sqs.us-east-1.amazonaws.com/1/events"),
+    ]
+    for call in calls:
+        with pytest.raises(UnknownToCrowd) as caught:
+            call()
+        assert not caught.value.retry
+    assert nothing_changed(crowd)
+
+
+def test_listings_go_through_all_pages_the_newest_first(orders: Orders) -> None:
+    terms = orders.terms()
+    posted = [orders.crowd.post(orders.hit(terms=terms, max_assignments=1)).hit_id for _ in range(101)]
+    assert [one.hit_id for one in orders.crowd.hits()] == posted[::-1]
+
+
+def test_an_extension_makes_room_once_for_each_token(orders: Orders) -> None:
+    hit, token = orders.crowd.post(orders.hit(max_assignments=1)), orders.token()
+    for _ in range(3):
+        orders.crowd.extend(token, hit.hit_id, 2)
+    assert orders.crowd.hit(hit.hit_id).available == 3
+    assert orders.crowd.balance() == FUNDS - 3 * 30
+    orders.crowd.extend(orders.token(), hit.hit_id, 1)
+    assert orders.crowd.hit(hit.hit_id).max_assignments == 4
+
+
+def test_a_hit_of_nine_never_grows_to_ten(orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit(max_assignments=9))
+    balance = orders.crowd.balance()
+    with pytest.raises(WrongState):
+        orders.crowd.extend(orders.token(), hit.hit_id, 1)
+    assert orders.crowd.hit(hit.hit_id) == hit
+    assert orders.crowd.balance() == balance
+
+
+def test_the_second_try_of_an_extension_to_nine_is_not_taken_for_one_to_ten(orders: Orders) -> None:
+    hit, token = orders.crowd.post(orders.hit(max_assignments=8)), orders.token()
+    orders.crowd.extend(token, hit.hit_id, 1)
+    orders.crowd.extend(token, hit.hit_id, 1)
+    assert orders.crowd.hit(hit.hit_id).max_assignments == 9
+
+
+def test_a_hit_of_ten_may_grow(orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit(max_assignments=10))
+    orders.crowd.extend(orders.token(), hit.hit_id, 5)
+    assert orders.crowd.balance() == FUNDS - 15 * 35
+
+
+@pytest.mark.parametrize("more", [0, -1])
+def test_an_extension_by_nothing_is_refused(orders: Orders, more: int) -> None:
+    hit = orders.crowd.post(orders.hit())
+    with pytest.raises(CrowdRefused):
+        orders.crowd.extend(orders.token(), hit.hit_id, more)
+
+
+def test_an_extension_that_is_not_covered_is_refused(orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit(max_assignments=10))
+    with pytest.raises(NoFunds):
+        orders.crowd.extend(orders.token(), hit.hit_id, 100_000)
+    assert orders.crowd.hit(hit.hit_id) == hit
+
+
+def test_an_expired_hit_can_be_finished_and_not_taken(stage: Stage, orders: Orders) -> None:
+    hit, early, late = orders.crowd.post(orders.hit()), stage.worker(), stage.worker()
+    assert stage.accept(hit, early)
+    orders.crowd.expire(hit.hit_id)
+    orders.crowd.expire(hit.hit_id)
+    assert not stage.accept(hit, late)
+    assert orders.crowd.hit(hit.hit_id).state is HitState.UNASSIGNABLE
+    stage.submit(hit, early)
+    ended = orders.crowd.hit(hit.hit_id)
+    assert (ended.state, ended.undecided, ended.available) == (HitState.REVIEWABLE, 1, 2)
+    assert orders.crowd.balance() == FUNDS - 30
+
+
+def test_a_hit_ends_by_itself_when_its_time_is_over(stage: Stage, orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit(lifetime_seconds=3600))
+    stage.wait(timedelta(seconds=3601))
+    assert orders.crowd.hit(hit.hit_id).state is HitState.REVIEWABLE
+    assert orders.crowd.balance() == FUNDS
+
+
+def test_a_hit_is_deleted_when_all_its_work_is_decided_and_not_before(stage: Stage, orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit(max_assignments=1))
+    with pytest.raises(WrongState):
+        orders.crowd.delete(hit.hit_id)
+    assignment_id = stage.submit(hit, stage.worker())
+    with pytest.raises(WrongState):
+        orders.crowd.delete(hit.hit_id)
+    orders.crowd.approve(assignment_id)
+    orders.crowd.delete(hit.hit_id)
+    orders.crowd.delete(hit.hit_id)
+    assert list(orders.crowd.hits()) == []
+    assert orders.crowd.hit(hit.hit_id).state is HitState.DISPOSED
+    assert orders.crowd.work(assignment_id).state is WorkState.APPROVED
+
+
+def test_events_can_be_sent_to_a_queue(orders: Orders) -> None:
+    hit = orders.crowd.post(orders.hit())
+    orders.crowd.send_events(hit.type_id, "https://sqs.us-east-1.amazonaws.com/123456789012/events")
+    with pytest.raises(CrowdError):
+        orders.crowd.send_events(hit.type_id, "no queue")

@@ -1,0 +1,183 @@
+"""The client against a real marketplace behind a line that loses answers: everything happens exactly once."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from mturk.client import open_crowd
+from mturk.crowd import WorkState
+from mturk.errors import CrowdBusy, CrowdRefused, CrowdUnavailable, NotAllowed, UnknownToCrowd
+from mturk.patience import Patience
+from tests.fakes.market import MarketServer
+from tests.fakes.marketplace_proxy import Fate, MarketplaceProxy, Plan, proxy_of
+from tests.integration.crowd.stage import FUNDS, FakeStage, MarketStage, Orders
+
+QUICK = Patience(budget=20, first_pause=0.001, longest_pause=0.02)
+FAULTS = [Fate.THROTTLED, Fate.FAILED_AFTER, Fate.DROPPED_AFTER]
+
+
+@pytest.fixture
+def proxy(market_server: MarketServer) -> Iterator[MarketplaceProxy]:
+    with proxy_of(market_server.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def orders(market_server: MarketServer, proxy: MarketplaceProxy) -> Orders:
+    return Orders(MarketStage(market_server, proxy.url, QUICK))
+
+
+@pytest.mark.parametrize("fate", FAULTS)
+def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
+    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+) -> None:
+    order = orders.hit()
+    proxy.next(Fate.PASSED, fate)
+    posted = orders.crowd.post(order)
+    assert proxy.done["CreateHITWithHITType", fate] == 1
+    assert [(one.hit_id, one.key) for one in orders.crowd.hits()] == [(posted.hit_id, order.token.key)]
+    assert orders.crowd.balance() == FUNDS - 3 * 30
+
+
+@pytest.mark.parametrize("fate", FAULTS)
+def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
+    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+) -> None:
+    work = orders.work(max_assignments=1)
+    order = orders.bonus(work)
+    proxy.next(fate, fate)
+    orders.crowd.bonus(order)
+    assert proxy.calls("SendBonus") == 3
+    assert [one.key for one in orders.crowd.bonuses(hit_id=work.hit_id)] == [order.token.key]
+    assert orders.crowd.balance() == FUNDS - 30 - 180
+
+
+@pytest.mark.parametrize("fate", FAULTS)
+def test_every_other_change_is_made_whatever_becomes_of_the_answer(
+    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+) -> None:
+    crowd, hit, token = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1)), orders.token()
+    good, bad = (orders.work(max_assignments=1) for _ in range(2))
+    kind, worker = crowd.ensure_qualification("trained", "d").qualification_id, good.worker_id
+    changes: list[Callable[[], object]] = [
+        lambda: crowd.extend(token, hit.hit_id, 1),
+        lambda: crowd.expire(hit.hit_id),
+        lambda: crowd.approve(good.assignment_id),
+        lambda: crowd.reject(bad.assignment_id, "not a sentence"),
+        lambda: crowd.override_rejection(bad.assignment_id),
+        lambda: crowd.grant(kind, worker),
+        lambda: crowd.revoke(kind, worker),
+        lambda: crowd.block(worker, "spam"),
+        lambda: crowd.unblock(worker),
+        lambda: crowd.delete(good.hit_id),
+    ]
+    for change in changes:
+        proxy.next(fate)
+        change()
+    proxy.next(Fate.PASSED, fate)
+    made = crowd.ensure_qualification("validator", "d")
+    assert proxy.faults() == len(changes) + 1
+    assert crowd.ensure_qualification("validator", "d") == made
+    assert crowd.hit(hit.hit_id).max_assignments == 2
+    assert {crowd.work(one.assignment_id).state for one in (good, bad)} == {WorkState.APPROVED}
+    assert crowd.balance() == FUNDS - 2 * 30
+
+
+def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: MarketServer) -> None:
+    count = 40
+    plan = Plan(seed=7, throttled=0.1, failed_after=0.1, dropped_after=0.1, delayed=0.05)
+    with proxy_of(market_server.url, plan) as proxy, ThreadPoolExecutor(8) as pool:
+        stage = MarketStage(market_server, proxy.url, QUICK)
+        orders, terms = Orders(stage), Orders(stage).terms()
+        ordered = [orders.hit(terms=terms, max_assignments=1) for _ in range(count)]
+        posted = list(pool.map(orders.crowd.post, ordered))
+        worker = market_server.make_worker()
+        for hit in posted:
+            market_server.work(worker, hit.type_id)
+        works = [one for hit in posted for one in orders.crowd.works(hit.hit_id)]
+        bonuses = [orders.bonus(work, cents=50) for work in works]
+        list(pool.map(orders.crowd.approve, [one.assignment_id for one in works]))
+        list(pool.map(orders.crowd.bonus, bonuses))
+        assert proxy.faults() > count / 2
+        assert all(any(key[1] is fate for key in proxy.done) for fate in Fate)
+    crowd = open_crowd(replace(stage.endpoint, url=market_server.url), now=stage.now)
+    assert sorted(one.key for one in crowd.hits()) == sorted(one.token.key for one in ordered)
+    assert len(works) == count
+    assert {crowd.work(one.assignment_id).state for one in works} == {WorkState.APPROVED}
+    paid = [bonus.key for hit in posted for bonus in crowd.bonuses(hit_id=hit.hit_id)]
+    assert sorted(paid) == sorted(one.token.key for one in bonuses)
+    assert crowd.balance() == FUNDS - count * (30 + 60)
+
+
+def test_what_stays_broken_is_given_up_when_the_budget_is_used(
+    market_server: MarketServer, proxy: MarketplaceProxy
+) -> None:
+    orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
+    proxy.next(*[Fate.THROTTLED] * 1000)
+    with pytest.raises(CrowdBusy):
+        orders.crowd.balance()
+    assert 1 < proxy.calls() < 1000
+
+
+def test_a_call_whose_every_answer_is_lost_ends_in_doubt_and_has_happened_once(
+    market_server: MarketServer, proxy: MarketplaceProxy
+) -> None:
+    orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
+    order = orders.hit()
+    proxy.next(Fate.PASSED, *[Fate.FAILED_AFTER] * 1000)
+    with pytest.raises(CrowdUnavailable) as caught:
+        orders.crowd.post(order)
+    assert caught.value.in_doubt
+    proxy.next_is_planned()
+    assert [one.key for one in orders.crowd.hits()] == [order.token.key]
+
+
+def test_the_same_seed_makes_the_same_faults() -> None:
+    plan = Plan(seed=3, throttled=0.2, failed_after=0.2, dropped_after=0.2)
+    one, other = MarketplaceProxy("", plan), MarketplaceProxy("", plan)
+    assert [one.decide("x") for _ in range(200)] == [other.decide("x") for _ in range(200)]
+    assert 90 < one.faults() < 150
+
+
+@pytest.mark.parametrize("wrong", [{"secret": "wrong"}, {"access_key_id": "AKIAUNKNOWN"}])
+def test_wrong_keys_are_refused_and_change_nothing(market_server: MarketServer, wrong: dict[str, str]) -> None:
+    stage = MarketStage(market_server)
+    stranger = open_crowd(replace(stage.endpoint, **wrong), now=stage.now)
+    with pytest.raises(NotAllowed, match="check the access key"):
+        stranger.post(Orders(stage).hit())
+    assert list(stage.crowd.hits()) == []
+
+
+def test_what_belongs_to_another_requester_is_unknown(market_server: MarketServer) -> None:
+    mine, other = MarketStage(market_server), MarketStage(market_server)
+    work = Orders(mine).work()
+    for call in (other.crowd.hit, other.crowd.expire, other.crowd.delete):
+        with pytest.raises(UnknownToCrowd):
+            call(work.hit_id)
+    with pytest.raises(UnknownToCrowd):
+        other.crowd.approve(work.assignment_id)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_the_crowd_in_memory_fails_when_it_is_told_to(*, after: bool) -> None:
+    stage = FakeStage()
+    orders, fake = Orders(stage), stage.fake
+    order = orders.hit()
+    fake.fail(CrowdUnavailable("lost"), call=2, after=after)
+    assert fake.balance() == FUNDS
+    with pytest.raises(CrowdUnavailable, match="lost"):
+        fake.post(order)
+    assert len(list(fake.hits())) == int(after)
+    fake.post(order)
+    assert len(list(fake.hits())) == 1
+    assert fake.calls == {"balance": 1, "post": 2, "hits": 2}
+
+
+def test_the_crowd_in_memory_can_be_given_money() -> None:
+    stage = FakeStage()
+    stage.fake.deposit(5)
+    assert stage.crowd.balance() == FUNDS + 5
+    with pytest.raises(CrowdRefused):
+        stage.fake.bonuses()

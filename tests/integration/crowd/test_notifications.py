@@ -1,0 +1,147 @@
+"""Events from a real SQS queue, moto's."""
+
+import json
+import logging
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from mturk.errors import CrowdError, CrowdUnavailable
+from mturk.notifications import EventQueue, Hints, open_queue
+from tests.fakes.s3 import S3Server
+
+SECRET_TEXT = "what a worker typed"
+
+
+def event(kind: str = "AssignmentSubmitted", hit_id: str = "3HIT") -> dict[str, Any]:
+    return {"EventType": kind, "EventTimestamp": "2027-03-01T12:00:00Z", "HITTypeId": "3TYPE", "HITId": hit_id}
+
+
+def message(*events: Any) -> str:
+    return json.dumps({"EventDocVersion": "2006-05-05", "EventDocId": "d1", "CustomerId": "A1", "Events": events})
+
+
+class Sqs:
+    """One queue, seen from the marketplace's side."""
+
+    def __init__(self, server: S3Server) -> None:
+        self.endpoint = server.url
+        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+        self.client = boto3.client("sqs", endpoint_url=server.url, **keys)
+        # What was taken is there again at once, so that no test has to wait for it. All of moto's servers in a process
+        # share their queues, so each has a name of its own.
+        made = self.client.create_queue(QueueName=uuid.uuid4().hex, Attributes={"VisibilityTimeout": "0"})
+        self.url = made["QueueUrl"]
+
+    def send(self, *bodies: str) -> None:
+        for body in bodies:
+            self.client.send_message(QueueUrl=self.url, MessageBody=body)
+
+    @property
+    def left(self) -> int:
+        wanted = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=wanted)["Attributes"]
+        return sum(int(found[name]) for name in wanted)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    server = S3Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def sqs(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sqs]:
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    queue = Sqs(server)
+    yield queue
+    queue.client.delete_queue(QueueUrl=queue.url)
+
+
+@pytest.fixture
+def queue(sqs: Sqs) -> EventQueue:
+    return open_queue(sqs.url, endpoint_url=sqs.endpoint, region="us-east-1")
+
+
+def test_events_name_the_hits_to_look_at(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(message(event(hit_id="3A"), event("HITReviewable", "3B")), message(event("HITExpired", "3C")))
+    assert queue.take(1).hit_ids == {"3A", "3B", "3C"}
+
+
+def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(message(event()))
+    assert queue.take(1).hit_ids == {"3HIT"}
+    assert sqs.left == 1
+    again = queue.take(1)
+    assert again.hit_ids == {"3HIT"}
+    queue.done(again)
+    assert sqs.left == 0
+
+
+def test_the_same_event_told_twice_is_one_hint(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(message(event()), message(event()))
+    hints = queue.take(1)
+    assert hints.hit_ids == {"3HIT"}
+    assert hints.messages == 2
+    queue.done(hints)
+    queue.done(hints)
+    assert sqs.left == 0
+
+
+def test_an_empty_queue_gives_no_hints(queue: EventQueue) -> None:
+    assert queue.take(0) == Hints()
+    queue.done(Hints())
+
+
+def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(message({"EventType": "Ping", "EventTimestamp": "2027-03-01T12:00:00Z"}))
+    hints = queue.take(1)
+    assert hints.hit_ids == frozenset()
+    queue.done(hints)
+    assert sqs.left == 0
+
+
+def test_an_event_that_nobody_knows_yet_is_a_hint_too(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(message(event("AssignmentTeleported", "3NEW"), "no event", {"HITId": 5}))
+    assert queue.take(1).hit_ids == {"3NEW"}
+
+
+def test_rubbish_is_deleted_and_logged_without_its_contents(
+    sqs: Sqs, queue: EventQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    rubbish = [SECRET_TEXT, json.dumps([SECRET_TEXT]), json.dumps({"Events": SECRET_TEXT}), "[" * 100_000]
+    sqs.send(*rubbish, message(event()))
+    hints = queue.take(1)
+    assert hints.hit_ids == {"3HIT"}
+    assert hints.messages == sqs.left == 1
+    ours = [record for record in caplog.records if record.name == "mturk.notifications"]
+    assert [record.__dict__["data"] for record in ours] == [{"messages": 4}]
+    assert SECRET_TEXT not in "".join(record.getMessage() for record in ours)
+
+
+def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: EventQueue) -> None:
+    sqs.send(*(message(event(hit_id=f"3H{number}")) for number in range(12)))
+    found: set[str] = set()
+    while (hints := queue.take(0)).messages:
+        found |= hints.hit_ids
+        queue.done(hints)
+    assert found == {f"3H{number}" for number in range(12)}
+
+
+def test_a_queue_that_is_not_there_is_told_in_our_words(sqs: Sqs) -> None:
+    missing = open_queue(f"{sqs.endpoint}/123456789012/missing", endpoint_url=sqs.endpoint, region="us-east-1")
+    with pytest.raises(CrowdError, match="the queue of events"):
+        missing.take(0)
+
+
+def test_a_queue_whose_server_is_away_can_be_tried_again(sqs: Sqs) -> None:
+    away = open_queue(sqs.url, endpoint_url="http://127.0.0.1:9", region="us-east-1")
+    with pytest.raises(CrowdUnavailable) as caught:
+        away.take(0)
+    assert caught.value.retry

@@ -1,0 +1,96 @@
+import logging
+
+import pytest
+from botocore.exceptions import ClientError
+
+from mturk.client import open_crowd
+from mturk.connection import Endpoint
+from mturk.errors import (
+    CrowdBusy,
+    CrowdError,
+    CrowdRefused,
+    CrowdUnavailable,
+    NoFunds,
+    NotAllowed,
+    UnknownToCrowd,
+    WrongState,
+)
+from mturk.patience import Patience
+from tests.unit.mturk.scripted import BUSY, DROPPED, KEY_ID, LOST, SECRET, Said, Scripted, refused
+
+KEYS_WRONG = Said(403, {"__type": "UnrecognizedClientException", "message": f"The key {KEY_ID} is not known"})
+SIGNATURE_WRONG = Said(400, {"__type": "InvalidSignatureException", "message": f"Credential={KEY_ID}"})
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (BUSY, CrowdBusy),
+        (Said(429, "slow down"), CrowdBusy),
+        (LOST, CrowdUnavailable),
+        (DROPPED, CrowdUnavailable),
+        (Said(502, "<html>Bad gateway</html>"), CrowdUnavailable),
+        (Said(503, ""), CrowdUnavailable),
+        (Said(200, "<html>A login page</html>"), CrowdUnavailable),
+        (Said(200, {"Available": "1.00"}), CrowdUnavailable),
+        (Said(200, {"AvailableBalance": "1.001"}), CrowdUnavailable),
+        (KEYS_WRONG, NotAllowed),
+        (SIGNATURE_WRONG, NotAllowed),
+        (refused("HITDoesNotExist"), UnknownToCrowd),
+        (refused("QualificationTypeDoesNotExist"), UnknownToCrowd),
+        (refused("InvalidHITState"), WrongState),
+        (refused("InvalidAssignmentState", "It has already been processed"), WrongState),
+        (refused("InsufficientFunds"), NoFunds),
+        (refused("ParameterValidationError"), CrowdRefused),
+        (Said(404, "nothing here"), CrowdRefused),
+    ],
+)
+def test_every_answer_has_one_meaning(market: Scripted, said: Said, kind: type[CrowdError]) -> None:
+    market.says["GetAccountBalance"] = [said]
+    with pytest.raises(CrowdError) as caught:
+        market.crowd(budget=0).balance()
+    assert type(caught.value) is kind
+    assert "market" in str(caught.value)
+
+
+def test_a_refusal_keeps_the_marketplaces_own_code_and_words(market: Scripted) -> None:
+    market.says["GetHIT"] = [refused("HITDoesNotExist", "Hit 3X does not exist.")]
+    with pytest.raises(UnknownToCrowd, match="Hit 3X does not exist") as caught:
+        market.crowd().hit("3X")
+    assert isinstance(caught.value.__cause__, ClientError)
+    assert caught.value.code == "AWS.MechanicalTurk.HITDoesNotExist"
+
+
+def test_a_marketplace_that_is_not_there_is_unavailable() -> None:
+    crowd = open_crowd(Endpoint("http://127.0.0.1:9", KEY_ID, SECRET, "market"), patience=Patience(budget=0))
+    with pytest.raises(CrowdUnavailable, match=r"market did not answer GetAccountBalance.*check its address"):
+        crowd.balance()
+
+
+@pytest.mark.parametrize("url", ["", "market.example", "ftp//x"])
+def test_an_address_that_is_none_is_refused_with_advice(url: str) -> None:
+    with pytest.raises(CrowdRefused, match="no marketplace's address"):
+        open_crowd(Endpoint(url, KEY_ID, SECRET))
+
+
+@pytest.mark.parametrize(("key_id", "secret"), [("", SECRET), (KEY_ID, "")])
+def test_no_other_key_of_this_machine_is_taken_instead_of_a_missing_one(
+    market: Scripted, monkeypatch: pytest.MonkeyPatch, key_id: str, secret: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "else")
+    with pytest.raises(NotAllowed, match="no access key"):
+        open_crowd(Endpoint(market.url, key_id, secret))
+
+
+@pytest.mark.parametrize("said", [KEYS_WRONG, SIGNATURE_WRONG, LOST])
+def test_access_keys_are_in_no_log_no_error_and_no_repr(
+    market: Scripted, caplog: pytest.LogCaptureFixture, said: Said
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    market.says["GetAccountBalance"] = [said]
+    crowd = market.crowd(budget=0)
+    with pytest.raises(CrowdError) as caught:
+        crowd.balance()
+    told = [str(caught.value), caplog.text, repr(crowd), repr(vars(crowd)), repr(Endpoint("u", KEY_ID, SECRET))]
+    assert not any(one in text for one in (KEY_ID, SECRET) for text in told)
