@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import BonusOrder, Crowd, Token
 from mturk.dollars import dollars
-from mturk.errors import CrowdError, CrowdRefused, NoFunds
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
 from round_manager.calls import THREADS, Calls
 from round_manager.clock import Clock
 from round_manager.ledger import confirm, refuse, renew, send, still_in_doubt
@@ -158,8 +158,8 @@ class Payday:
         outcome.cents += sum(one.cents for one in done)
 
     def _note(self, session: Session, one: Payment, error: CrowdError, outcome: Paid, now: datetime) -> None:
-        if isinstance(error, NoFunds):
-            # A definite no that can pass. Its token has been answered, so the debt goes on under another.
+        if isinstance(error, NoFunds | NotAllowed):
+            # A definite no that can pass, and no fault of the debt's: it goes on under another token.
             entry = session.get_one(LedgerEntry, one.entry_id)
             if entry.state is EntryState.SENT:
                 renew(session, entry, str(error), now=now, not_before=now + PAUSE)

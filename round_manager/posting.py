@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
-from mturk.errors import CrowdError, CrowdRefused, NoFunds
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
 from round_manager.calls import THREADS, Calls
 from round_manager.clock import Clock
 from round_manager.ledger import release
@@ -152,8 +152,9 @@ class Posting:
             outcome.posted += 1
             return
         hit.last_error = str(answer)[:LONGEST_ERROR]
-        if isinstance(answer, NoFunds):
-            hit.sent_at = None  # A definite no that can pass: nothing happened, so it waits as if never sent.
+        if isinstance(answer, NoFunds | NotAllowed):
+            # A definite no that can pass, and no fault of the HIT's: it waits as if never sent.
+            hit.sent_at = None
             outcome.problem = str(answer)
         elif isinstance(answer, CrowdRefused):
             hit.status = HitStatus.REFUSED

@@ -41,8 +41,9 @@ def main() -> int:
     ]
     console().print(table(("", "wanted", "found"), rows))
     console().print(
-        f"{found.kills} kills, {found.in_flight} of them with calls on their way; {found.calls} calls, {found.faults} of"
-        f" them spoiled; {found.events} events; seed {chosen.seed}; {time.monotonic() - started:.0f} s"
+        f"{found.kills} kills, {found.in_flight} of them with calls on their way; {found.calls} calls,"
+        f" {found.faults} of them spoiled; {found.events} events; seed {chosen.seed};"
+        f" {time.monotonic() - started:.0f} s"
     )
     figures = {"kills": found.kills, "hits": found.hits, "approvals": found.approvals, "bonuses": found.bonuses}
     print(json.dumps({**figures, "ledger_diff_cents": found.ledger_diff_cents}))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mturk.crowd import WorkState
-from mturk.errors import CrowdBusy, CrowdUnavailable
+from mturk.errors import CrowdBusy, CrowdUnavailable, NotAllowed
 from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
 from round_manager.models import EntryKind
 from round_manager.reconciling import resolve_payment
@@ -106,6 +106,22 @@ def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(counter
     assert "$60.00" in paid.problem
     counter.crowd.deposit(10_000)
     assert counter.payday.run().bonuses == 1
+    counter.check()
+
+
+@pytest.mark.parametrize("kind", ["reward", "bonus"])
+def test_wrong_keys_leave_debts_owed(counter: Counter, kind: str) -> None:
+    (done,) = counter.collected()
+    if kind == "reward":
+        counter.approve([done])
+    else:
+        counter.bonus(done)
+    counter.crowd.fail(NotAllowed("check the access key"), call=1 if kind == "reward" else 2)
+    paid = counter.payday.run()
+    assert (paid.rewards, paid.bonuses, paid.refused, paid.problem) == (0, 0, 0, "check the access key")
+    counter.clock.advance(timedelta(minutes=6))
+    again = counter.payday.run()
+    assert again.rewards + again.bonuses == 1
     counter.check()
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from mturk.errors import CrowdRefused, CrowdUnavailable, NoFunds
+from mturk.errors import CrowdRefused, CrowdUnavailable, NoFunds, NotAllowed
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round
 from round_manager.planning import Wish, cost_of
@@ -99,6 +99,16 @@ def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_fil
     counter.clock.advance(3 * DAY)
     counter.crowd.deposit(1_000_000)
     assert counter.posting.run().posted == 4
+    counter.check()
+
+
+def test_wrong_keys_leave_hits_waiting_with_their_money(counter: Counter) -> None:
+    counter.plan(1)
+    counter.crowd.fail(NotAllowed("check the access key"))
+    sent = counter.posting.run()
+    assert (sent.refused, sent.waiting, sent.problem) == (0, 1, "check the access key")
+    assert counter.states() == {"reserved": 1}
+    assert counter.posting.run().posted == 1
     counter.check()
 
 
