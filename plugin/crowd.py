@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.crowd import Crowd
+from mturk.patience import Patience
 from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
@@ -32,7 +33,7 @@ class CrowdServices:
     recruiting: Recruiting
 
 
-def crowd_of(settings: Settings) -> Crowd:
+def crowd_of(settings: Settings, patience: Patience | None = None) -> Crowd:
     """The marketplace that the settings name; nothing is asked of it yet."""
     if not settings.crowd_key_id or not settings.crowd_key_secret:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
@@ -44,7 +45,7 @@ def crowd_of(settings: Settings) -> Crowd:
         name=settings.crowd_name,
         region=settings.crowd_region,
     )
-    return open_crowd(endpoint)
+    return open_crowd(endpoint, patience=patience)
 
 
 def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:

@@ -11,6 +11,8 @@ import requests
 
 from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
+from mturk.dollars import dollars
+from mturk.errors import CrowdError
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import editor_files
 from plugin.settings import Settings
@@ -148,6 +150,23 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", cure)
 
 
+def _crowd(settings: Settings) -> Iterator[Finding]:
+    if not settings.crowd_key_id or not settings.crowd_key_secret:
+        cure = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only work for a crowd needs them"
+        yield Finding("crowd", "warning", "there are no access keys for a marketplace", cure)
+        return
+    # Imported here: boto3 is slow to load, and most who ask have no crowd.
+    from mturk.patience import Patience
+    from plugin.crowd import crowd_of
+
+    try:
+        cents = crowd_of(settings, Patience(budget=SECONDS_TO_ANSWER)).balance()
+        yield Finding("crowd", "ok", f"{settings.crowd_url}, {dollars(cents)} to spend")
+    except CrowdError as error:
+        cure = f"{error}; `outfox marketplace` runs one of your own"
+        yield Finding("crowd", "warning", f"{settings.crowd_url} cannot be used", cure)
+
+
 def _browser(settings: Settings) -> Iterator[Finding]:
     found = next((shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")), None)
     if found:
@@ -166,5 +185,6 @@ _LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _editor,
     _label_studio,
     _servers,
+    _crowd,
     _browser,
 )
