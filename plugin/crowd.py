@@ -19,6 +19,9 @@ from round_manager.recruiting import Recruiting
 from round_manager.reviewing import Rejecting
 from round_manager.store import Store
 
+# A person who waits for a command learns after so long that the marketplace does not answer.
+SECONDS_TO_WAIT = 20.0
+
 
 @dataclass(frozen=True)
 class CrowdServices:
@@ -45,7 +48,7 @@ def crowd_of(settings: Settings, patience: Patience | None = None) -> Crowd:
         name=settings.crowd_name,
         region=settings.crowd_region,
     )
-    return open_crowd(endpoint, patience=patience)
+    return open_crowd(endpoint, patience=patience or Patience(budget=SECONDS_TO_WAIT))
 
 
 def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:

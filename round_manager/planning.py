@@ -14,7 +14,12 @@ from round_manager.ledger import check_budget, reserve
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
 from round_manager.tasks import spec_of
 
-TAKES_HITS = (RoundStatus.OPEN, RoundStatus.VALIDATING)
+# While a round is validating, what was written is still checked, and nothing new is written.
+TAKES_HITS = {
+    HitKind.CREATE: (RoundStatus.OPEN,),
+    HitKind.VALIDATE: (RoundStatus.OPEN, RoundStatus.VALIDATING),
+    HitKind.QUIZ: (RoundStatus.OPEN,),
+}
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,9 @@ def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
 
 def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: datetime) -> list[Hit]:
     """The HITs, planned and paid for in the ledger; all of them, or a BudgetError with the figures."""
-    if round.status not in TAKES_HITS:
-        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs are posted for an open round")
+    if round.status not in TAKES_HITS[wish.kind]:
+        takes = " or ".join(status.value for status in TAKES_HITS[wish.kind])
+        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs to {wish.kind} need it {takes}")
     if wish.expires_at <= now:
         raise CrowdWorkError("the HITs would be over before they begin; let them end later")
     spec = spec_of(round)

@@ -1,7 +1,7 @@
 """The `outfox` command.
 
-Exit codes: 0 done; 1 something needed is missing (`doctor`); 2 a mistake that the message tells
-how to mend; 3 something outside did not answer, so that trying again may help; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 1 something needed is missing (`doctor`) or does not add up (`crowd statement`); 2 a mistake that
+the message tells how to mend; 3 something outside did not answer, so that trying again may help; 130 stopped by Ctrl-C.
 """
 
 import json
@@ -13,6 +13,8 @@ from pathlib import Path
 import click
 
 from ml_backend.errors import BackendError
+from mturk.errors import CrowdError
+from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from plugin import __version__
 from plugin.cli.lazy import LazyGroup
 from plugin.errors import PluginError
@@ -21,15 +23,25 @@ from plugin.settings import load_settings
 from round_manager.errors import RoundManagerError
 from templates.errors import PackError, TemplateError
 
-OUR_ERRORS = (TemplateError, BackendError, RoundManagerError, PluginError)
+OUR_ERRORS = (
+    TemplateError,
+    BackendError,
+    RoundManagerError,
+    PluginError,
+    CrowdError,
+    MarketError,
+    MarketDatabaseError,
+)
 
 COMMANDS = {
     "completion": "plugin.cli.completion:completion",
     "config": "plugin.cli.config:config",
+    "crowd": "plugin.cli.crowd:crowd",
     "db": "plugin.cli.db:db",
     "demo": "plugin.cli.demo:demo",
     "doctor": "plugin.cli.doctor:doctor",
     "labelstudio": "plugin.cli.labelstudio:labelstudio",
+    "marketplace": "plugin.cli.marketplace:marketplace",
     "ml-backend": "plugin.cli.ml_backend:ml_backend",
     "model": "plugin.cli.model:model",
     "round": "plugin.cli.round:rounds",

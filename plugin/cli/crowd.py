@@ -1,0 +1,29 @@
+"""`outfox crowd`: post work on a marketplace, see what comes back, and pay for it."""
+
+import click
+
+from plugin.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "approve": "plugin.cli.crowd_review:approve",
+    "balance": "plugin.cli.crowd_money:balance",
+    "block": "plugin.cli.crowd_workers:block",
+    "bonus": "plugin.cli.crowd_money:bonus",
+    "expire": "plugin.cli.crowd_expiry:expire",
+    "pay": "plugin.cli.crowd_money:pay",
+    "post": "plugin.cli.crowd_posting:post",
+    "reconcile": "plugin.cli.crowd_books:reconcile",
+    "reject": "plugin.cli.crowd_review:reject",
+    "statement": "plugin.cli.crowd_books:statement",
+    "status": "plugin.cli.crowd_status:status",
+    "workers": "plugin.cli.crowd_workers:workers",
+}
+
+
+@click.group(cls=LazyGroup, commands_at=COMMANDS)
+def crowd() -> None:
+    """Post work on a marketplace, see what comes back, and pay for it.
+
+    Every cent goes through the ledger: it is reserved before a HIT is posted, and each payment is made once, whatever
+    crashes in between. docs/crowd.md tells how.
+    """

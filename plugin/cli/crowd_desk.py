@@ -1,0 +1,100 @@
+"""The desk where the commands of `outfox crowd` work: the books, the marketplace, and who asks."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import RenderableType
+
+from mturk.dollars import parse_dollars
+from plugin.cli.output import console, wants_json
+from plugin.errors import PluginError
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from mturk.crowd import Crowd
+    from plugin.crowd import CrowdServices
+    from round_manager.clock import Clock
+    from round_manager.store import Store
+
+NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
+
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Only tell what would happen; nothing changes anywhere.")
+KIND = click.option("--kind", type=click.Choice(["create", "validate"]), help="What the HITs ask for.")
+YES = click.option("--yes", is_flag=True, help="Do not ask first; needed where nobody can answer.")
+
+
+class DollarsType(click.ParamType[int]):
+    """Dollars and whole cents, as cents."""
+
+    name = "dollars"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The cents; more than nothing."""
+        try:
+            cents = value if isinstance(value, int) else parse_dollars(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if cents < 1:
+            self.fail(f"{value} is no amount to pay; give at least 0.01", param, ctx)
+        return cents
+
+
+DOLLARS = DollarsType()
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One store, one marketplace and the services between them."""
+
+    store: "Store"
+    services: "CrowdServices"
+    clock: "Clock"
+    who: str
+
+    @property
+    def crowd(self) -> "Crowd":
+        """The marketplace."""
+        return self.services.crowd
+
+
+@contextmanager
+def open_desk(settings: Settings) -> Iterator[Desk]:
+    """The desk; the marketplace is asked nothing yet."""
+    from plugin.crowd import crowd_of, crowd_services
+    from round_manager.clock import SystemClock
+    from round_manager.store import open_store
+
+    crowd, clock = crowd_of(settings), SystemClock()
+    with open_store(settings.database) as store:
+        yield Desk(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Goes on only with a person's yes, given now or by --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise PluginError("nobody is here to say yes; add --yes, or --dry-run to see what would happen")
+    click.confirm(question, abort=True, err=True)
+
+
+def announce(text: RenderableType) -> None:
+    """Tells something before it happens, on standard error, so that what is shown at the end stays one document."""
+    if not wants_json() or sys.stdin.isatty():
+        console(stderr=True).print(text)
+
+
+def leave(*, problem: str = "", refused: int = 0) -> None:
+    """Ends with exit code 3 where trying again helps, 2 where something was refused for good."""
+    if not (problem or refused):
+        return
+    told = problem or f"the marketplace refused {refused}; `outfox crowd status` tells why"
+    as_json = json.dumps({"error": told, "problems": [told]}, ensure_ascii=False)
+    click.echo(as_json if wants_json() else f"outfox: {told}", err=True)
+    raise click.exceptions.Exit(AGAIN if problem else WRONG)

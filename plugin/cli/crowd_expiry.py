@@ -1,0 +1,129 @@
+"""`outfox crowd expire`: no more workers can take a HIT, and the money of empty places comes back."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mturk.dollars import dollars
+from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, ask, open_desk
+from plugin.cli.crowd_words import count
+from plugin.cli.output import json_option, show
+from plugin.cli.progress import ProgressBar
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.crowd_status import Standing
+
+THREADS = 8
+WHY = "expired with all of the task's HITs"
+
+
+@click.command()
+@click.argument("task")
+@click.argument("hits", nargs=-1, metavar="[HIT]...")
+@KIND
+@click.option("--all", "every", is_flag=True, help="Every HIT of the task, or of the kind.")
+@YES
+@DRY_RUN
+@json_option
+@click.pass_obj
+def expire(
+    settings: Settings, task: str, hits: tuple[str, ...], kind: str | None, every: bool, yes: bool, dry_run: bool
+) -> None:
+    """Let no more workers take HITs; whoever has one may finish it and is paid.
+
+    Then the marketplace is read, so that the money of places that nobody took comes back to the budget. With --all,
+    HITs that were planned and never sent are given up too.
+    """
+    if bool(hits) == every:
+        raise click.UsageError("name the HITs, or give --all")
+    with open_desk(settings) as desk:
+        chosen = _standing(desk, task, hits, kind)
+        back = sum(one.reserved_cents for one in chosen)
+        unsent, freed = _give_up(desk, task, kind, rehearse=True) if every else (0, 0)
+        data: dict[str, Any] = {"task": task, "dry_run": dry_run, "hits": [one.hit_id for one in chosen]}
+        if not chosen and not unsent:
+            show({**data, "reserved_cents": 0}, f"no HIT of {task} can be taken; there is nothing to expire")
+            return
+        told = f"{count(len(chosen), 'HIT')} of {task}, with {dollars(back)} reserved for them"
+        told += f", and give up {unsent} that were never sent, with {dollars(freed)}" if unsent else ""
+        if dry_run:
+            rest = "what workers hand in is still paid, the rest comes back"
+            show({**data, "reserved_cents": back, "given_up": unsent, "given_up_cents": freed},
+                 f"would expire {told}; {rest}; nothing was changed")  # fmt: skip
+            return
+        ask(f"expire {told}?", yes=yes)
+        # Asked first: with wrong keys, or a silent marketplace, nothing is given up either.
+        desk.crowd.balance()
+        unsent, freed = _give_up(desk, task, kind, rehearse=False) if every else (0, 0)
+        with ProgressBar() as progress:
+            _expire(desk, chosen, progress)
+            collected = desk.services.collecting.run(progress)
+        left = _reserved(desk, task, chosen)
+    released = back - left + freed
+    text = f"expired {count(len(chosen), 'HIT')} of {task}" + (f", gave up {unsent}" if unsent else "")
+    later = f"; {dollars(left)} stays reserved for what workers have in hand or handed in" if left else ""
+    show({**data, "reserved_cents": left, "released_cents": released, "given_up": unsent,
+          "collected": asdict(collected)}, f"{text}; {dollars(released)} came back{later}")  # fmt: skip
+
+
+def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
+    """How many HITs were planned and never sent, and the money that is free again without them."""
+    from round_manager.cancelling import cancel_planned
+    from round_manager.ledger import figures
+    from round_manager.models import HitKind
+    from round_manager.rehearsal import rehearsal
+    from round_manager.tasks import find_task
+
+    with rehearsal(desk.store) if rehearse else desk.store.write() as session:
+        found = find_task(session, task)
+        before = figures(session, found, lock=True)
+        only = HitKind(kind) if kind else None
+        hits = cancel_planned(session, desk.crowd.name, found, only, who=desk.who, why=WHY, now=desk.clock.now())
+        session.flush()
+        return hits, before.reserved_cents - figures(session, found).reserved_cents
+
+
+def _standing(desk: Desk, task: str, hits: tuple[str, ...], kind: str | None) -> list["Standing"]:
+    from round_manager.crowd_status import standing_hits
+    from round_manager.errors import CrowdWorkError
+    from round_manager.tasks import find_task
+
+    with desk.store.read() as session:
+        posted = standing_hits(session, desk.crowd.name, find_task(session, task).id)
+    found = [one for one in posted if one.can_be_taken]
+    known = {one.hit_id for one in found}
+    unknown = [one for one in hits if one not in known]
+    if unknown:
+        raise CrowdWorkError(f"no HIT {unknown[0]} of {task} can be taken; `outfox crowd status {task}` shows what can")
+    return [one for one in found if (not hits or one.hit_id in hits) and kind in (None, one.kind.value)]
+
+
+def _reserved(desk: Desk, task: str, chosen: Sequence["Standing"]) -> int:
+    from round_manager.crowd_status import standing_hits
+    from round_manager.tasks import find_task
+
+    ids = {one.hit_id for one in chosen}
+    with desk.store.read() as session:
+        found = standing_hits(session, desk.crowd.name, find_task(session, task).id)
+    return sum(one.reserved_cents for one in found if one.hit_id in ids)
+
+
+def _expire(desk: Desk, chosen: Sequence["Standing"], progress: ProgressBar) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from mturk.errors import UnknownToCrowd
+
+    def one_down(hit_id: str) -> None:
+        try:
+            desk.crowd.expire(hit_id)
+        except UnknownToCrowd:
+            return  # Gone already: the collecting that follows closes its books.
+
+    progress.start(len(chosen), "expiring HITs")
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(one_down, [one.hit_id for one in chosen]):
+            progress.advance()
+    progress.finish()

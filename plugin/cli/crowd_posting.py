@@ -1,0 +1,199 @@
+"""`outfox crowd post`: what HITs would cost, then the HITs."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Group, RenderableType
+
+from mturk.dollars import dollars
+from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, announce, ask, leave, open_desk
+from plugin.cli.crowd_words import count, when
+from plugin.cli.output import json_option, show, table
+from plugin.cli.progress import ProgressBar
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.crowd_quote import Quote
+    from round_manager.reconciling import Reconciled
+
+MOST_HITS = 100_000
+MOST_ASSIGNMENTS = 1_000
+HOURS_OF_A_YEAR = 365 * 24
+
+
+@click.command()
+@click.argument("task")
+@KIND
+@click.option(
+    "--hits", type=click.IntRange(0, MOST_HITS), default=0, help="How many new ones; none sends only what is planned."
+)
+@click.option(
+    "--assignments",
+    type=click.IntRange(1, MOST_ASSIGNMENTS),
+    default=1,
+    show_default=True,
+    help="Workers for each HIT; from 10 on, the fee on rewards is twice as high.",
+)
+@click.option(
+    "--hours",
+    type=click.IntRange(1, HOURS_OF_A_YEAR),
+    help="How long workers can take them. Default: until the round closes.",
+)
+@YES
+@DRY_RUN
+@json_option
+@click.pass_obj
+def post(
+    settings: Settings,
+    task: str,
+    kind: str | None,
+    hits: int,
+    assignments: int,
+    hours: int | None,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Post HITs of a task's open round: the cost is shown first, and reserved before anything is sent.
+
+    Safe to run again after a crash: it first asks the marketplace about what was in doubt, then sends what an earlier
+    run planned and did not send, and plans new HITs only when none of those are left. Each HIT is posted once.
+    """
+    if hits and kind is None:
+        raise click.UsageError("say with --kind what the HITs ask for: create or validate")
+    with open_desk(settings) as desk:
+        # Asked first: with wrong keys, or a silent marketplace, nothing is planned.
+        account = desk.crowd.balance()
+        waiting = _waiting(desk, task, kind)
+        continued = bool(hits and waiting["this"])
+        if continued:
+            left = f"an earlier run left {count(waiting['this'], 'HIT')} that may not be posted"
+            announce(f"{left}: this run sees to those and plans no new ones; run it again for new ones")
+            hits = 0
+        cleared = None if dry_run else _reconcile(desk)
+        order = _quote(desk, task, kind, hits, assignments, hours, account) if hits and kind else None
+        if dry_run:
+            data = {
+                "dry_run": True,
+                "quote": _quoted(order),
+                "planned": 0,
+                "continued": continued,
+                "waiting": waiting["all"],
+            }
+            show(data, Group(*_told(order, waiting["all"], desk), "nothing was reserved or posted"))
+            return
+        if order:
+            announce(Group(*_told(order, waiting["all"], desk)))
+            ask(f"post {count(hits, 'HIT')} for at most {dollars(order.cost.total_cents)}?", yes=yes)
+            _plan(desk, task, order)
+        with ProgressBar() as progress:
+            sent = desk.services.posting.run(progress)
+    data = {"dry_run": False, "quote": _quoted(order), "planned": hits, "continued": continued,
+            "reconciled": cleared.found + cleared.sent_again if cleared else 0, **asdict(sent)}  # fmt: skip
+    show(data, _outcome(data, task))
+    leave(problem=sent.problem, refused=sent.refused)
+
+
+def _reconcile(desk: Desk) -> "Reconciled":
+    with ProgressBar() as progress:
+        cleared = desk.services.reconciler.run(progress)
+    leave(problem=cleared.problem)
+    return cleared
+
+
+def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
+    """HITs that were planned and may not be posted: all on this marketplace, and those of this task and kind."""
+    from round_manager.crowd_status import planned
+    from round_manager.tasks import find_task
+
+    with desk.store.read() as session:
+        find_task(session, task)
+        plans = planned(session, desk.crowd.name)
+    return {
+        "all": sum(one.unsent + one.in_doubt for one in plans),
+        "this": sum(one.unsent + one.in_doubt for one in plans if (one.task, one.kind.value) == (task, kind)),
+    }
+
+
+def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int) -> "Quote":
+    from round_manager.crowd_quote import open_round_of, quote, wish_for
+    from round_manager.ledger import check_budget
+    from round_manager.models import HitKind
+    from round_manager.rehearsal import rehearsal
+    from round_manager.tasks import find_task
+
+    with rehearsal(desk.store) as session:
+        found = find_task(session, task)
+        live = open_round_of(session, found)
+        wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=desk.clock.now())
+        made = quote(session, found, live, wish, desk.crowd, account)
+        check_budget(session, found, live, made.cost.total_cents)
+    made.check_account()
+    return made
+
+
+def _plan(desk: Desk, task: str, order: "Quote") -> None:
+    from round_manager.crowd_quote import open_round_of
+    from round_manager.planning import plan_hits
+    from round_manager.tasks import find_task
+
+    if order.needs_qualification:
+        with desk.store.read() as session:
+            found = find_task(session, task)
+        desk.services.recruiting.qualification(found)
+    with desk.store.write() as session:
+        live = open_round_of(session, find_task(session, task))
+        plan_hits(session, live, order.wish, desk.crowd, now=desk.clock.now())
+
+
+def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    if waiting:
+        lines.append(f"{count(waiting, 'HIT')} of earlier runs come first: what does not stand there is sent")
+    if order is None:
+        return lines or ["no HIT waits to be sent; give --kind and --hits for new ones"]
+    wish, cost = order.wish, order.cost
+    each = f"{dollars(order.reward_cents)} each" + (
+        f", and up to {dollars(order.possible_bonus_cents)} in bonuses" if order.possible_bonus_cents else ""
+    )
+    places = f"{count(wish.hits, 'HIT')} of {count(wish.assignments, 'assignment')} to {wish.kind.value}"
+    rows = [
+        ("work", f"{places}, for round {order.round} of {order.task}, until {when(wish.expires_at)}"),
+        ("pay", each),
+        ("rewards", dollars(cost.reward_cents)),
+        ("bonuses, at most", dollars(cost.bonus_cents)),
+        ("fees, at most", dollars(cost.fee_cents)),
+        ("total, at most", dollars(cost.total_cents)),
+        ("of the account", f"{dollars(order.at_once_cents)} at once; it has {dollars(order.account_cents)}"),
+        (f"round {order.round}", f"{dollars(order.round_figures.released_cents)} left; {order.round_figures}"),
+        (order.task, f"{dollars(order.task_figures.released_cents)} left; {order.task_figures}"),
+    ]
+    lines.append(table(("", f"on {desk.crowd.name}"), rows))
+    if order.fees_double:
+        half = "HITs of 9 assignments or fewer cost half of that fee"
+        lines.append(f"warning: with {wish.assignments} assignments the fee on rewards is 40 %, not 20 %; {half}")
+    if order.needs_qualification:
+        needed = f"only workers with the qualification of {order.task} can take them"
+        lines.append(f"{needed}; `outfox crowd workers grant {order.task} WORKER` gives it")
+    return lines
+
+
+def _quoted(order: "Quote | None") -> dict[str, Any] | None:
+    if order is None:
+        return None
+    told = {key: value for key, value in asdict(order).items() if key not in ("wish", "cost")}
+    return {**told, **asdict(order.wish), **{f"total_{key}": value for key, value in asdict(order.cost).items()},
+            "total_cents": order.cost.total_cents, "fees_double": order.fees_double}  # fmt: skip
+
+
+def _outcome(data: dict[str, Any], task: str) -> str:
+    parts = [f"{count(data['posted'], 'HIT')} posted"]
+    parts += [f"{data['reconciled']} of an earlier run found there or sent again"] if data["reconciled"] else []
+    parts += [f"{data[name]} {words}" for name, words in (
+        ("refused", "refused, their money is free again"), ("in_doubt", "in doubt"), ("waiting", "still to be sent"),
+    ) if data[name]]  # fmt: skip
+    if data["in_doubt"] or data["waiting"]:
+        return "; ".join(parts) + f"; `outfox crowd post {task}` goes on"
+    if not (data["posted"] or data["refused"] or data["reconciled"]):
+        return "nothing was waiting to be sent; give --kind and --hits for new HITs"
+    return "; ".join(parts) + f"; `outfox crowd status {task}` shows how they do"

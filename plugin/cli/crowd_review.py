@@ -1,0 +1,186 @@
+"""`outfox crowd approve` and `outfox crowd reject`: what becomes of work that was handed in."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mturk.dollars import dollars
+from plugin.cli.crowd_desk import DRY_RUN, Desk, leave, open_desk
+from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, paid_text, when
+from plugin.cli.output import json_option, show, table
+from plugin.cli.progress import ProgressBar
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.models import Assignment
+    from round_manager.reviewing import Undecided
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[TASK] [ASSIGNMENT]...")
+@click.option("--all", "every", is_flag=True, help="All work that waits for a decision, of the task or of every task.")
+@click.option("--why", default="", metavar="TEXT", help="What for; it is kept with the change.")
+@DRY_RUN
+@json_option
+@click.pass_obj
+def approve(settings: Settings, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
+    """Read what was handed in, approve it and pay the rewards; whatever else is owed is paid with it.
+
+    With --dry-run nothing is read from the marketplace, so only what was collected before is told.
+    """
+    with open_desk(settings) as desk:
+        task_id, works = _split(desk, names)
+        if bool(works) == every:
+            raise click.UsageError("name the assignments, or give --all for all that waits")
+        if dry_run:
+            _would_approve(desk, _chosen(desk, task_id, works))
+            return
+        # Asked first: with wrong keys the marketplace would refuse every payment for good.
+        desk.crowd.balance()
+        with ProgressBar() as progress:
+            collected = desk.services.collecting.run(progress)
+            new = _owe(desk, _chosen(desk, task_id, works), why)
+            paid = desk.services.payday.run(progress)
+    data = {"dry_run": False, "collected": asdict(collected), "approved": new, "paid": asdict(paid)}
+    text = f"{count(collected.works, 'new piece')} of work, {new} newly approved; {paid_text(paid)}"
+    show(data, text if new or paid.rewards else f"{text}; `outfox crowd status` shows what is where")
+    leave(problem=paid.problem, refused=paid.refused)
+
+
+@click.command()
+@click.argument("assignment")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; the worker reads it.")
+@click.option("--override", is_flag=True, help="Take a rejection back and pay after all; possible for 30 days.")
+@DRY_RUN
+@json_option
+@click.pass_obj
+def reject(settings: Settings, assignment: str, reason: str, override: bool, dry_run: bool) -> None:
+    """Reject work, which is then not paid.
+
+    A rejection harms a worker's record everywhere, so it is not the default for bad work: approve it, do not use it,
+    and take the worker's qualification back with `outfox crowd workers withdraw`.
+    """
+    from round_manager.errors import CrowdWorkError
+
+    if not reason.strip():
+        raise CrowdWorkError("give a reason that can be read with --reason")
+    with open_desk(settings) as desk:
+        if dry_run:
+            _would_reject(desk, assignment, reason, override=override)
+            return
+        _make_known(desk, assignment)
+        if override:
+            desk.crowd.balance()
+            desk.services.rejecting.override(assignment, who=desk.who, why=reason)
+            with ProgressBar() as progress:
+                paid = desk.services.payday.run(progress)
+            show({"assignment": assignment, "status": "overridden", "paid": asdict(paid)},
+                 f"the rejection of {assignment} is taken back; {paid_text(paid)}")  # fmt: skip
+            leave(problem=paid.problem, refused=paid.refused)
+            return
+        desk.services.rejecting.reject(assignment, reason, who=desk.who)
+    text = f"{assignment} is rejected and its money is free again"
+    show(
+        {"assignment": assignment, "status": "rejected", "reason": reason.strip()}, f"{text}; --override takes it back"
+    )
+
+
+def _split(desk: Desk, names: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
+    """The task, where the first name is one, and the assignments."""
+    from round_manager.tasks import find_task, list_tasks
+
+    with desk.store.read() as session:
+        if names and names[0] in [task.name for task in list_tasks(session)]:
+            return find_task(session, names[0]).id, names[1:]
+        # The marketplace's ids are capitals and digits, the names of tasks are not.
+        if names and not names[0].isupper():
+            find_task(session, names[0])
+    return None, names
+
+
+def _chosen(desk: Desk, task_id: int | None, works: tuple[str, ...]) -> list["Undecided"]:
+    from round_manager.reviewing import find_assignment, undecided
+
+    with desk.store.read() as session:
+        for one in works:
+            _refuse_rejected(find_assignment(session, desk.crowd.name, one))
+        waiting = undecided(session, desk.crowd.name, task_id)
+    return [one for one in waiting if not works or one.assignment_id in works]
+
+
+def _refuse_rejected(work: "Assignment") -> None:
+    from round_manager.errors import CrowdWorkError
+    from round_manager.models import AssignmentStatus
+
+    if work.status is AssignmentStatus.REJECTED:
+        cure = f"`outfox crowd reject {work.external_id} --override --reason TEXT` pays for it after all"
+        raise CrowdWorkError(f"{work.external_id} was rejected; {cure}")
+
+
+def _owe(desk: Desk, chosen: list["Undecided"], why: str) -> int:
+    from round_manager import reviewing
+
+    with desk.store.write() as session:
+        works = [reviewing.find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
+        return reviewing.approve(session, works, who=desk.who, why=why, now=desk.clock.now())
+
+
+def _would_approve(desk: Desk, chosen: list["Undecided"]) -> None:
+    from rich.console import Group
+
+    from round_manager.crowd_debts import reward_cost
+    from round_manager.reviewing import find_assignment
+
+    cents = sum(one.reward_cents for one in chosen)
+    with desk.store.read() as session:
+        works = [find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
+        fees = sum(reward_cost(session, work) for work in works) - cents
+    columns = ("assignment", "worker", "kind", "reward", "handed in")
+    rows = [
+        (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at))
+        for one in chosen[:MOST_SHOWN]
+    ]
+    price = f"{dollars(cents)} in rewards and {dollars(fees)} in fees"
+    told = f"would approve {count(len(chosen), 'piece')} of work for {price}"
+    text = f"{told}; nothing was changed, and nothing new was read: `outfox crowd status` does that"
+    data = {"dry_run": True, "works": [asdict(one) for one in chosen], "reward_cents": cents, "fee_cents": fees}
+    show(data, Group(*([table(columns, rows)] if rows else []), *filter(None, [more_than(chosen)]), text))
+
+
+def _make_known(desk: Desk, assignment: str) -> None:
+    """Reads the marketplace where the work was never collected."""
+    from round_manager.errors import CrowdWorkError
+    from round_manager.reviewing import find_assignment
+
+    try:
+        with desk.store.read() as session:
+            find_assignment(session, desk.crowd.name, assignment)
+    except CrowdWorkError:
+        with ProgressBar() as progress:
+            desk.services.collecting.run(progress)
+
+
+def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -> None:
+    from round_manager.crowd_debts import reward_cost
+    from round_manager.errors import CrowdWorkError
+    from round_manager.ledger import owe_reward, owed_entry
+    from round_manager.models import AssignmentStatus, EntryKind
+    from round_manager.rehearsal import rehearsal
+    from round_manager.reviewing import find_assignment
+
+    with desk.store.read() as session:
+        work = find_assignment(session, desk.crowd.name, assignment)
+        paying = owed_entry(session, work, EntryKind.REWARD) is not None
+        cents = reward_cost(session, work)
+    needed = AssignmentStatus.REJECTED if override else AssignmentStatus.SUBMITTED
+    if work.status is not needed or paying:
+        is_now = "approved and being paid" if paying else work.status.value
+        raise CrowdWorkError(f"{assignment} is {is_now}; it would have to be {needed.value}")
+    if override:
+        with rehearsal(desk.store) as session:
+            owe_reward(session, find_assignment(session, desk.crowd.name, assignment), now=desk.clock.now())
+    data: dict[str, Any] = {"dry_run": True, "assignment": assignment, "override": override, "cents": cents}
+    back = f"reject {assignment} and give {dollars(cents)} back to the budget, fee included"
+    after_all = f"take the rejection of {assignment} back and spend {dollars(cents)} on it, fee included"
+    show({**data, "reason": reason.strip()}, f"would {after_all if override else back}; nothing was changed")

@@ -1,0 +1,41 @@
+"""Words that the commands of `outfox crowd` share."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mturk.dollars import dollars
+
+if TYPE_CHECKING:
+    from round_manager.payday import Paid
+
+
+MOST_SHOWN = 50
+
+
+def when(moment: datetime | None) -> str:
+    """A time as people read it."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 HIT`, `2 HITs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def more_than(rows: Sequence[object], most: int = MOST_SHOWN) -> str:
+    """What to say of rows that were left out of a table."""
+    return f"… and {len(rows) - most:,} more; --json shows all" if len(rows) > most else ""
+
+
+def paid_text(paid: "Paid") -> str:
+    """How much reached workers, and what did not."""
+    if not (paid.rewards or paid.bonuses or paid.refused or paid.in_doubt or paid.waiting):
+        return "nothing was owed"
+    parts = [
+        f"paid {dollars(paid.cents)}: {count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
+    ]
+    parts += [f"{paid.refused} refused"] if paid.refused else []
+    parts += [f"{paid.in_doubt} in doubt, `outfox crowd reconcile` asks about them"] if paid.in_doubt else []
+    parts += [f"{paid.waiting} still owed, `outfox crowd pay` goes on"] if paid.waiting else []
+    return "; ".join(parts)

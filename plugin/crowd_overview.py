@@ -1,0 +1,146 @@
+"""The overview that `outfox crowd status` shows: our books, and what only the marketplace knows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from mturk.crowd import Crowd, PostedHit
+from mturk.errors import UnknownToCrowd
+from round_manager.crowd_status import (
+    GroupFigures,
+    LooseEnd,
+    Planned,
+    Standing,
+    group_figures,
+    loose_ends,
+    planned,
+    standing_hits,
+)
+from round_manager.models import Task
+from round_manager.reviewing import Undecided, undecided
+from round_manager.rounds import live_round
+from round_manager.store import Store
+from round_manager.tasks import find_task, list_tasks
+from round_manager.wages import GroupWage, group_wages
+
+# Up to so many HITs are asked for one by one; a listing shows a hundred for one call.
+FEW_HITS = 50
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Seats:
+    """Places of a group that can be taken now, and that workers have taken."""
+
+    available: int = 0
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One HIT group; seats are empty where the marketplace was not asked, wages where nothing was approved."""
+
+    figures: GroupFigures
+    seats: Seats | None
+    median_minutes: float | None
+    median_hourly_cents: int | None
+    minimum_hourly_cents: int | None
+
+    @property
+    def is_low(self) -> bool:
+        """Whether half of the people earn less than the task promises."""
+        return (self.median_hourly_cents or 0) < (self.minimum_hourly_cents or 0)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything about the crowd's work on one task or on all."""
+
+    groups: list[GroupRow]
+    undecided: list[Undecided]
+    planned: list[Planned]
+    in_doubt: list[LooseEnd]
+    held: list[LooseEnd]
+    refused: list[LooseEnd]
+    tasks: list[str]
+    without_round: list[str]
+
+
+def find_overview(store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None) -> Overview:
+    """The overview; with a crowd, it is asked for the seats of what is unfinished."""
+    with store.read() as session:
+        tasks = [find_task(session, task)] if task else list_tasks(session)
+        one = tasks[0].id if task else None
+        figures = group_figures(session, marketplace, one)
+        standing = standing_hits(session, marketplace, one)
+        ends = loose_ends(session, marketplace, one)
+        waiting = undecided(session, marketplace, one)
+        unsent = planned(session, marketplace, one)
+        wages = [wage for each in tasks for wage in group_wages(session, each)]
+        without_round = [each.name for each in tasks if live_round(session, each.id) is None]
+    seats = None if crowd is None else find_seats(crowd, standing)
+    return Overview(
+        groups=_rows(figures, wages, seats),
+        undecided=waiting,
+        planned=unsent,
+        in_doubt=ends.in_doubt,
+        held=ends.held,
+        refused=ends.refused,
+        tasks=_names(tasks),
+        without_round=without_round,
+    )
+
+
+def find_seats(crowd: Crowd, standing: Sequence[Standing]) -> dict[str, Seats]:
+    """By HIT group, the seats of HITs that stand; in as few calls as that takes."""
+    wanted = [one.hit_id for one in standing if one.can_be_taken]
+    seats: dict[str, Seats] = {}
+    for posted in _posted(crowd, wanted):
+        had = seats.get(posted.group_id, Seats())
+        seats[posted.group_id] = Seats(had.available + posted.available, had.pending + posted.pending)
+    return seats
+
+
+def _posted(crowd: Crowd, wanted: Sequence[str]) -> Iterable[PostedHit]:
+    if len(wanted) <= FEW_HITS:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return [one for one in pool.map(lambda hit_id: _ask(crowd, hit_id), wanted) if one]
+    unseen = set(wanted)
+    found = []
+    for posted in crowd.hits():
+        if posted.hit_id in unseen:
+            unseen.remove(posted.hit_id)
+            found.append(posted)
+        if not unseen:
+            break
+    return found
+
+
+def _ask(crowd: Crowd, hit_id: str) -> PostedHit | None:
+    try:
+        return crowd.hit(hit_id)
+    except UnknownToCrowd:
+        return None
+
+
+def _rows(
+    figures: Sequence[GroupFigures], wages: Sequence[GroupWage], seats: Mapping[str, Seats] | None
+) -> list[GroupRow]:
+    by_group = {(wage.group_id, wage.kind): wage for wage in wages}
+    rows = []
+    for one in figures:
+        wage = by_group.get((one.group_id, one.kind))
+        rows.append(
+            GroupRow(
+                one,
+                None if seats is None else seats.get(one.group_id, Seats()),
+                round(wage.median_seconds / 60, 1) if wage else None,
+                wage.median_hourly_cents if wage else None,
+                wage.minimum_hourly_cents if wage else None,
+            )
+        )
+    return rows
+
+
+def _names(tasks: Sequence[Task]) -> list[str]:
+    return [task.name for task in tasks]

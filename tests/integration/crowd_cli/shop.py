@@ -1,0 +1,168 @@
+"""A shop on a real marketplace: the owner's commands on one side, workers on the other."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, text
+
+from mturk.crowd import Crowd
+from mturk.marketplace import earnings, money, working
+from mturk.marketplace.tables import Worker
+from plugin.crowd import crowd_of
+from plugin.settings import load_settings
+from round_manager.ledger import Figures, send
+from round_manager.models import Assignment, HitKind, LedgerEntry, Round
+from round_manager.planning import Wish, plan_hits
+from round_manager.reviewing import approve, give_bonus
+from round_manager.store import Store, open_store
+from tests.conftest import Outfox, Ran
+from tests.fakes.market import DEPOSIT_CENTS, MarketServer
+
+SENTIMENT = "sentiment"
+# What the sentiment pack pays, and what the marketplace takes on top.
+REWARD, REWARD_FEE, BONUS, BONUS_FEE = 45, 9, 60, 12
+DAY = timedelta(days=1)
+EACH = REWARD + REWARD_FEE + BONUS + BONUS_FEE
+
+
+@dataclass
+class Shop:
+    """What stands in it."""
+
+    outfox: Outfox
+    market: MarketServer
+    home: Path
+    workers: dict[str, Worker] = field(default_factory=dict)
+
+    def run(self, *arguments: object) -> Ran:
+        """One `outfox crowd` command."""
+        return self.outfox("crowd", *arguments)
+
+    def asked(self, *arguments: object, code: int = 0) -> Any:
+        """What a command answers in JSON."""
+        ran = self.run(*arguments, "--json")
+        assert ran.code == code, ran
+        return json.loads(ran.out)
+
+    def text(self, *arguments: object) -> str:
+        """What a command that goes well shows to a person."""
+        ran = self.run(*arguments)
+        assert ran.code == 0, ran
+        return ran.out
+
+    def refused(self, *arguments: object, code: int = 2) -> str:
+        """The line in which a command says what is wrong; nothing else came of it."""
+        ran = self.run(*arguments)
+        assert (ran.code, ran.out, "Traceback" in ran.err) == (code, "", False), ran
+        return ran.err.splitlines()[-1]
+
+    def store(self) -> Store:
+        """Our own books."""
+        return open_store(f"sqlite:///{self.home / 'outfox.db'}")
+
+    def figures(self) -> Figures:
+        """Where the round's budget is, after the statement was found to add up."""
+        said = self.asked("statement", SENTIMENT)
+        assert said["adds_up"], said
+        _whole, line = said["lines"]
+        names = ("budget_cents", "reserved_cents", "owed_cents", "sent_cents")
+        return Figures(*(line[name] for name in names))
+
+    def post(self, hits: int = 1, *more: object) -> Any:
+        """HITs to create, posted."""
+        return self.asked("post", SENTIMENT, "--kind", "create", "--hits", hits, "--yes", *more)
+
+    def worker(self, name: str = "Ann") -> Worker:
+        """A worker who may take the sentiment task's HITs."""
+        if name not in self.workers:
+            self.workers[name] = self.market.make_worker(name)
+            self.asked("workers", "grant", SENTIMENT, self.workers[name].id)
+        return self.workers[name]
+
+    def hand_in(self, name: str = "Ann", *, minutes: float = 1.0) -> str:
+        """The worker takes some HIT and hands it in after so long; the assignment's id."""
+        worker = self.worker(name)
+        assignment = self.take(name)
+        self.market.clock.advance(timedelta(minutes=minutes))
+        with self.market.market.write() as session:
+            return working.submit(
+                session, assignment, {"text": "Fine."}, self.market.market.now(), worker_id=worker.id
+            ).id
+
+    def take(self, name: str = "Ann") -> str:
+        """The worker takes some HIT; the assignment's id."""
+        worker, now = self.worker(name), self.market.market.now()
+        with self.market.market.write() as session:
+            (group, *_) = [one for one in working.groups(session, worker, now) if not one.title.startswith("Check")]
+            return working.accept(session, worker, group.group_id, now).id
+
+    def work_for(self, name: str) -> int:
+        """How many HITs the worker could take now."""
+        worker = self.worker(name)
+        with self.market.market.read() as session:
+            return sum(one.available for one in working.groups(session, worker, self.market.market.now()))
+
+    def earned(self, name: str = "Ann") -> int:
+        """What the marketplace owes the worker by its own books."""
+        with self.market.market.read() as session:
+            return earnings.of(session, self.worker(name)).total_cents
+
+    def account(self) -> int:
+        """What the marketplace says that we can spend."""
+        with self.market.market.read() as session:
+            return money.balance(session, money.available(self.market.requester.id))
+
+    def spent(self) -> int:
+        """What the marketplace says that was spent for good or set aside."""
+        return DEPOSIT_CENTS - self.account()
+
+    def today(self, plus_days: int = 0) -> date:
+        """The day, in UTC."""
+        return (datetime.now(UTC) + timedelta(days=plus_days)).date()
+
+    def worked(self) -> str:
+        """One HIT, handed in, approved and paid; the assignment's id."""
+        self.post(1)
+        work = self.hand_in()
+        self.asked("approve", "--all")
+        return work
+
+    def owe_all(self) -> None:
+        """Approved in our books; the marketplace was not told."""
+        with self.store() as store, store.write() as session:
+            works = session.scalars(select(Assignment)).all()
+            approve(session, works, who="owner", why="", now=datetime.now(UTC))
+
+    def owed_bonus(self, work: str, reason: str = "Well done.") -> str:
+        """A bonus of 50 cents that is owed and not sent; its key."""
+        with self.store() as store, store.write() as session:
+            done = session.scalars(select(Assignment).where(Assignment.external_id == work)).one()
+            return give_bonus(session, self._crowd(), done, 50, reason, who="owner", now=datetime.now(UTC)).key
+
+    def cut_off(self, key: str, *, ago: timedelta = timedelta()) -> None:
+        """The process died when the payment was marked as sent and before the marketplace was called."""
+        with self.store() as store, store.write() as session:
+            entry = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
+            send(session, [entry], now=datetime.now(UTC) - ago)
+
+    def planned_hit(self, hits: int = 1, *, sent_ago: timedelta | None = None) -> str:
+        """HITs that were planned by a process that then died, perhaps as it called; the last one's key."""
+        now = datetime.now(UTC)
+        with self.store() as store, store.write() as session:
+            live = session.scalars(select(Round)).one()
+            planned = plan_hits(session, live, Wish(HitKind.CREATE, hits, 1, now + DAY), self._crowd(), now=now)
+            for hit in planned:
+                hit.sent_at = None if sent_ago is None else now - sent_ago
+            return planned[-1].key
+
+    def spoil(self, statement: str) -> None:
+        """Changes our books behind the program's back."""
+        with self.store() as store, store.write() as session:
+            session.execute(text(statement))
+
+    def _crowd(self) -> Crowd:
+        return crowd_of(load_settings(os.environ))

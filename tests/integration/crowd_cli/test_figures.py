@@ -1,0 +1,133 @@
+"""What the commands read from the books is the same in SQLite and in PostgreSQL."""
+
+import pytest
+
+from plugin.crowd_overview import FEW_HITS, Seats, find_overview, find_seats
+from round_manager.crowd_debts import money_by_task, new_top_ups, owed_by_kind
+from round_manager.crowd_status import standing_hits
+from round_manager.crowd_workers import worker_figures
+from round_manager.errors import BudgetError
+from round_manager.ledger import send
+from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
+from round_manager.rehearsal import rehearsal
+from round_manager.reviewing import find_assignment, give_bonus
+from round_manager.store import Store
+from round_manager.wages import group_wages, owe_top_ups
+from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
+from tests.integration.money.counter import Counter, open_counter
+from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
+    databases,
+    postgresql_databases,
+    sqlite_databases,
+    store,
+)
+
+# PostgreSQL is started once for each process of a parallel run.
+pytestmark = pytest.mark.xdist_group("money")
+
+
+@pytest.fixture
+def counter(store: Store) -> Counter:  # noqa: F811 - the fixture
+    """The sentiment task's counter."""
+    return open_counter(store)
+
+
+def test_the_overview_counts_every_place_and_every_piece_of_work(counter: Counter) -> None:
+    first, second = counter.collected(2)
+    counter.approve([first])
+    counter.payday.run()
+    counter.rejecting.reject(second, "Empty.", who="owner")
+    counter.post(1, assignments=3)
+    counter.crowd.submit(counter.posted()[-1], "W2")
+    counter.crowd.accept(counter.posted()[-1], "W3")
+    counter.collecting.run()
+    counter.plan(2, kind=HitKind.VALIDATE)
+    found = find_overview(counter.store, counter.crowd.name, SENTIMENT, counter.crowd)
+    (group,) = found.groups
+    told = group.figures
+    assert (told.hits, told.unfinished, told.unfilled) == (3, 1, 2)
+    assert (told.undecided, told.approved, told.rejected, group.seats) == (1, 1, 1, Seats(1, 1))
+    assert (group.median_minutes, group.median_hourly_cents) == (10.0, 270)
+    assert group.is_low
+    assert [(one.kind, one.unsent, one.in_doubt, one.cents) for one in found.planned] == [(HitKind.VALIDATE, 2, 0, 120)]
+    assert (found.in_doubt, found.held, found.refused, found.without_round) == ([], [], [], [])
+
+
+def test_seats_of_many_hits_are_read_from_the_listing(counter: Counter) -> None:
+    counter.post(FEW_HITS + 1)
+    counter.crowd.accept(counter.posted()[0], "W1")
+    before = counter.calls()
+    with counter.store.read() as session:
+        standing = standing_hits(session, counter.crowd.name)
+    (seats,) = find_seats(counter.crowd, standing).values()
+    assert seats == Seats(FEW_HITS, 1)
+    assert (counter.calls() - before)["hit"] == 0
+
+
+def test_money_is_summed_by_task_and_by_what_is_owed(counter: Counter) -> None:
+    first, second, _third = counter.collected(3)
+    counter.approve([first])
+    counter.payday.run()
+    counter.approve([second])
+    key = counter.bonus(first, 50)
+    with counter.store.read() as session:
+        (money,) = money_by_task(session, counter.crowd.name)
+        owed = owed_by_kind(session, counter.crowd.name)
+    assert (money.paid_cents, money.owed_rewards_cents, money.owed_bonuses_cents) == (54, 54, 60)
+    assert money.reserved_cents == EACH + 2 * (BONUS + BONUS_FEE)
+    assert [(one.kind, one.count, one.cents, one.fee_cents) for one in owed] == [
+        (EntryKind.REWARD, 1, REWARD, REWARD_FEE),
+        (EntryKind.EXTRA, 1, 50, 10),
+    ]
+    with counter.store.write() as session:
+        send(session, [session.get_one(LedgerEntry, counter.entry(key).id)], now=counter.clock.now())
+    with counter.store.read() as session:
+        (money,) = money_by_task(session, counter.crowd.name)
+    assert (money.in_doubt_cents, money.owed_cents) == (60, 54)
+
+
+def test_a_worker_is_told_by_what_they_did_earned_and_may(counter: Counter) -> None:
+    counter.post(1)
+    (work,) = counter.work("W1", minutes=6)
+    counter.collecting.run()
+    counter.recruiting.grant(counter.task, "W2", who="owner", why="")
+    counter.recruiting.block("W3", who="owner", why="Spam.")
+    counter.approve([work])
+    counter.payday.run()
+    counter.bonus(work, 50)
+    with counter.store.read() as session:
+        one, *others = worker_figures(session, counter.crowd.name, [session.get_one(Task, counter.task.id)])
+    assert (one.worker_id, one.approved, one.earned_cents, one.owed_cents) == ("W1", 1, REWARD, 50)
+    assert one.median_hourly_cents == (REWARD + 50) * 10
+    assert {(one.worker_id, one.qualified_for, one.blocked) for one in others} == {
+        ("W2", (SENTIMENT,), ""),
+        ("W3", (), "Spam."),
+    }
+
+
+def test_a_top_up_that_was_given_is_not_counted_again(counter: Counter) -> None:
+    counter.approve(counter.collected(1))
+    counter.payday.run()
+    with counter.store.read() as session:
+        wages = group_wages(session, session.get_one(Task, counter.task.id))
+        assert list(new_top_ups(session, wages).values()) == [[250 - REWARD]]
+    with counter.store.write() as session:
+        owe_top_ups(session, counter.crowd, wages, now=counter.clock.now())
+    with counter.store.read() as session:
+        assert list(new_top_ups(session, wages).values()) == [[]]
+
+
+def test_a_rehearsal_refuses_what_the_real_thing_would_and_leaves_nothing_behind(counter: Counter) -> None:
+    (work,) = counter.collected(1)
+    before = counter.figures()
+
+    def give(cents: int) -> None:
+        with rehearsal(counter.store) as session:
+            found = find_assignment(session, counter.crowd.name, work)
+            give_bonus(session, counter.crowd, found, cents, "Thanks.", who="owner", now=counter.clock.now())
+
+    give(100)
+    with pytest.raises(BudgetError):
+        give(70_000)
+    assert counter.figures() == before
+    counter.check()

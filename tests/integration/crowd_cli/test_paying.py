@@ -1,0 +1,142 @@
+from mturk.dollars import dollars
+from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+
+START = 1_000_000
+
+
+def test_work_is_collected_approved_and_paid_to_the_cent(shop: Shop) -> None:
+    shop.post(2)
+    first, second = shop.hand_in("Ann"), shop.hand_in("Bob")
+    said = shop.asked("status")
+    assert [one["assignment_id"] for one in said["undecided"]] == [first, second]
+    assert said["collected"]["works"] == 2
+
+    would = shop.asked("approve", SENTIMENT, "--all", "--dry-run")
+    assert (would["reward_cents"], would["fee_cents"]) == (2 * REWARD, 2 * REWARD_FEE)
+    assert (shop.figures().owed_cents, shop.earned("Ann")) == (0, 0)
+
+    assert shop.asked("approve", first)["paid"]["rewards"] == 1
+    assert (shop.earned("Ann"), shop.earned("Bob")) == (REWARD, 0)
+    assert shop.asked("approve", SENTIMENT, "--all", "--why", "good")["paid"]["cents"] == REWARD
+    assert (shop.earned("Ann"), shop.earned("Bob")) == (REWARD, REWARD)
+
+    given = shop.asked("bonus", first, "$0.60", "--reason", "Thank you!", "--yes")
+    assert (given["cents"], given["fee_cents"], given["paid"]["bonuses"]) == (60, BONUS_FEE, 1)
+    assert shop.earned("Ann") == REWARD + 60
+    assert "nothing was owed" in shop.text("pay")
+
+    spent = 2 * (REWARD + REWARD_FEE) + 60 + BONUS_FEE
+    assert shop.account() == START - spent
+    assert shop.figures().sent_cents == spent
+    money = shop.asked("balance")
+    assert (money["account_cents"], money["covered"], money["tasks"][0]["paid_cents"]) == (START - spent, True, spent)
+    (group,) = shop.asked("status")["groups"]
+    assert (group["approved"], group["undecided"], group["unfinished"], group["median_minutes"]) == (2, 0, 0, 1.0)
+
+
+def test_the_statement_shows_each_day_and_says_that_it_adds_up(shop: Shop) -> None:
+    shop.post(1)
+    shop.hand_in()
+    shop.asked("approve", "--all")
+    text = shop.text("statement")
+    assert text.rstrip().endswith("it adds up: reserved + owed + sent + released = budget, to the cent")
+    whole, line = shop.asked("statement", SENTIMENT, "--days", 30)["lines"]  # The task was made today.
+    assert (whole["round"], line["round"], line["day"]) == (None, 1, f"{shop.today():%Y-%m-%d}")
+    assert (line["newly_reserved_cents"], line["newly_sent_cents"]) == (EACH, REWARD + REWARD_FEE)
+    assert (line["confirmed_cents"], line["fee_cents"]) == (REWARD + REWARD_FEE, REWARD_FEE)
+    yesterday = shop.asked("statement", SENTIMENT, "--day", f"{shop.today(-1):%Y-%m-%d}")
+    assert [one["released_cents"] for one in yesterday["lines"]] == [240_000, 60_000]
+    assert "yet to come" in shop.refused("statement", "--day", f"{shop.today(1):%Y-%m-%d}")
+
+
+def test_books_that_were_spoiled_do_not_add_up(shop: Shop) -> None:
+    shop.post(1)
+    shop.spoil("UPDATE round SET reserved_cents = reserved_cents + 1")
+    ran = shop.run("statement")
+    assert (ran.code, "DIFFER FROM THE KEPT SUMS BY $0.01" in ran.out) == (1, True)
+    assert shop.asked("statement", code=1)["drift_cents"] == 1
+
+
+def test_the_same_bonus_is_given_once_unless_a_person_says_again(shop: Shop) -> None:
+    shop.post(1)
+    work = shop.hand_in()
+    shop.asked("approve", "--all")
+    bonus = ("bonus", work, "1.00", "--reason", "Fast.")
+    assert "would give $1.00" in shop.text(*bonus, "--dry-run")
+    assert "add --yes" in shop.refused(*bonus)
+    assert shop.earned() == REWARD
+    shop.asked(*bonus, "--yes")
+    assert "has this bonus already: $1.00, confirmed" in shop.refused(*bonus, "--yes")
+    assert shop.earned() == REWARD + 100
+    shop.asked(*bonus, "--yes", "--again")
+    assert shop.earned() == REWARD + 200
+
+
+def test_an_amount_that_cannot_be_paid_is_refused(shop: Shop) -> None:
+    shop.post(1)
+    work = shop.hand_in()
+    shop.asked("status")
+    amounts = {"0": "at least 0.01", "1.005": "for example 12.50", "ten": "for example 12.50", "700": "$598.74 left"}
+    for amount, told in amounts.items():
+        for more in ("--dry-run", "--yes"):
+            assert told in shop.refused("bonus", work, amount, "--reason", "Much.", more)
+    assert (shop.figures().owed_cents, shop.earned()) == (0, 0)
+
+
+def test_slow_work_is_warned_about_and_topped_up_once(shop: Shop) -> None:
+    shop.post(1)
+    shop.hand_in(minutes=6)
+    shop.asked("approve", "--all")
+    told = shop.text("status")
+    assert "an hour in the median, less than the promised $15.00" in told
+    assert "`outfox crowd pay sentiment --top-up`" in told
+
+    would = shop.asked("pay", SENTIMENT, "--top-up", "--dry-run")
+    (group,) = would["top_ups"]
+    lacking = group["cents"]
+    # Six minutes, and the moments that the test itself takes, at $15.00 an hour.
+    assert 150 < REWARD + lacking < 160
+    assert (group["top_ups"], would["top_up_cents"]) == (1, lacking)
+    assert shop.earned() == REWARD
+    assert "nothing was owed" in shop.text("pay")
+
+    shown = shop.run("pay", "--top-up", "--yes")
+    assert (shown.code, f"paid {dollars(lacking)}: 0 rewards and 1 bonus" in shown.out) == (0, True)
+    assert shop.earned() == REWARD + lacking
+    assert shop.asked("pay", "--top-up")["top_up_cents"] == 0
+    assert shop.earned() == REWARD + lacking
+    assert not shop.asked("status")["groups"][0]["wage_is_low"]
+    assert shop.figures().sent_cents == shop.spent()
+
+
+def test_a_rejection_needs_a_reason_and_can_be_taken_back(shop: Shop) -> None:
+    shop.post(1)
+    work = shop.hand_in()
+    assert "reason" in shop.refused("reject", work, "--reason", " ")
+    assert "--reason" in shop.refused("reject", work)
+    shop.asked("status")
+    assert f"give ${(REWARD + REWARD_FEE) / 100:.2f} back" in shop.text("reject", work, "--reason", "No.", "--dry-run")
+    assert shop.figures().reserved_cents == EACH
+
+    assert "is rejected" in shop.text("reject", work, "--reason", "The same text twice.")
+    assert shop.figures().reserved_cents == 0
+    assert "--override" in shop.refused("approve", work)
+    shop.asked("reject", work, "--reason", "A mistake.", "--override", "--dry-run")
+    assert shop.earned() == 0
+    assert shop.asked("reject", work, "--reason", "A mistake.", "--override")["paid"]["rewards"] == 1
+    assert shop.earned() == REWARD
+    assert "only a rejection can be overridden" in shop.refused("reject", work, "--reason", "Once more.", "--override")
+    assert "cannot be rejected any more" in shop.refused("reject", work, "--reason", "After all.")
+    assert shop.figures().sent_cents == REWARD + REWARD_FEE
+
+
+def test_work_that_is_not_there_is_told(shop: Shop) -> None:
+    for command in (
+        ("approve", "3NOTHING"),
+        ("reject", "3NOTHING", "--reason", "x"),
+        ("bonus", "3NOTHING", 1, "--reason", "x"),
+    ):
+        assert "no work 3NOTHING has been collected" in shop.refused(*command)
+    assert "--all" in shop.refused("approve")
+    for named in (("approve", "other", "--all"), ("pay", "other"), ("statement", "other"), ("status", "other")):
+        assert "outfox task create other" in shop.refused(*named)

@@ -1,0 +1,125 @@
+import io
+from datetime import timedelta
+
+import pytest
+
+from tests.integration.crowd_cli.shop import BONUS, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+
+POST = ("post", SENTIMENT, "--kind", "create", "--hits")
+ALL_MONEY = 1_000_000
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_dry_run_tells_every_figure_and_changes_nothing(shop: Shop) -> None:
+    said = shop.asked(*POST, 3, "--dry-run")["quote"]
+    assert (said["reward_cents"], said["possible_bonus_cents"]) == (REWARD, BONUS)
+    assert (said["total_cents"], said["at_once_cents"]) == (3 * EACH, 3 * (REWARD + REWARD_FEE))
+    assert (said["account_cents"], said["round_figures"]["budget_cents"]) == (ALL_MONEY, 60_000)
+    text = shop.text(*POST, 3, "--dry-run")
+    for figure in (
+        "$0.45 each, and up to $0.60 in bonuses",
+        "$3.78",
+        "$1.62 at once",
+        "$600.00 left",
+        "$2,400.00 left",
+    ):
+        assert figure in text
+    assert "nothing was reserved or posted" in text
+    assert shop.figures().reserved_cents == 0
+    assert shop.account() == ALL_MONEY
+    assert shop.asked("status")["groups"] == []
+
+
+def test_posting_shows_the_cost_first_then_reserves_all_of_it(shop: Shop) -> None:
+    ran = shop.run(*POST, 3, "--yes")
+    assert ran.code == 0
+    assert ran.err.index("$3.78") < ran.err.index("posting HITs")
+    assert "3 HITs posted" in ran.out
+    assert shop.figures().reserved_cents == 3 * EACH
+    assert shop.account() == ALL_MONEY - 3 * (REWARD + REWARD_FEE)
+    (group,) = shop.asked("status", SENTIMENT)["groups"]
+    assert (group["hits"], group["available"], group["pending"], group["undecided"]) == (3, 3, 0, 0)
+
+
+def test_where_nobody_can_answer_nothing_is_posted_without_yes(shop: Shop) -> None:
+    assert "add --yes" in shop.refused(*POST, 1)
+    assert (shop.figures().reserved_cents, shop.account()) == (0, ALL_MONEY)
+
+
+@pytest.mark.parametrize(("answer", "code", "posted"), [("n\n", 130, 0), ("y\n", 0, 1)])
+def test_on_a_terminal_a_person_is_asked(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, posted: int
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    ran = shop.run(*POST, 1)
+    assert (ran.code, "post 1 HIT for at most $1.26?" in ran.err) == (code, True)
+    assert shop.figures().reserved_cents == posted * EACH
+
+
+@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
+def test_past_the_budget_nothing_is_posted_and_the_figures_are_told(shop: Shop, more: tuple[str, ...]) -> None:
+    shop.post(1)
+    line = shop.refused(*POST, 476, *more)
+    for figure in ("round 1 of sentiment", "$598.74 left", "budget $600.00: $1.26 reserved", "needs $599.76"):
+        assert figure in line
+    assert shop.figures().reserved_cents == EACH
+
+
+def test_ten_assignments_are_warned_about(shop: Shop) -> None:
+    post = ("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--dry-run", "--assignments")
+    assert "the fee on rewards is 40 %, not 20 %" in shop.text(*post, 10)
+    assert "40 %" not in shop.text(*post, 9)
+    ten, nine = (shop.asked(*post, number)["quote"]["total_fee_cents"] for number in (10, 9))
+    assert (ten, nine) == (200, 90)
+
+
+def test_after_a_crash_the_same_command_goes_on_and_plans_nothing_twice(shop: Shop) -> None:
+    shop.planned_hit(3)
+    said = shop.asked("status")
+    assert [(one["unsent"], one["cents"]) for one in said["planned"]] == [(3, 3 * EACH)]
+    assert "`outfox crowd post sentiment` posts them" in shop.text("status")
+    again = shop.post(3)
+    assert (again["continued"], again["planned"], again["posted"], again["waiting"]) == (True, 0, 3, 0)
+    assert shop.figures().reserved_cents == 3 * EACH
+    assert "nothing was waiting" in shop.text("post", SENTIMENT)
+
+
+def test_after_a_crash_in_the_middle_of_a_call_the_same_command_goes_on_too(shop: Shop) -> None:
+    shop.planned_hit(3, sent_ago=timedelta())
+    assert "plans no new ones" in shop.run(*POST, 3, "--dry-run").err
+    again = shop.post(3)
+    assert (again["continued"], again["planned"], again["reconciled"], again["posted"]) == (True, 0, 3, 0)
+    assert shop.asked("status")["groups"][0]["hits"] == 3
+    assert shop.figures().reserved_cents == 3 * EACH
+
+
+def test_an_account_that_does_not_cover_it_is_told_before_anything_is_planned(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, key = shop.market.make_requester("Poor", 100)
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", key.id)
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", key.secret)
+    assert "the account has $1.00 and posting needs $1.08" in shop.refused(*POST, 2, "--yes", code=3)
+    assert shop.figures().reserved_cents == 0
+    assert shop.post(1)["posted"] == 1
+
+
+def test_the_hits_stand_as_long_as_was_said_or_until_the_round_closes(shop: Shop) -> None:
+    for more, days in (((), 14), (("--hours", 48), 2)):
+        said = shop.asked(*POST, 1, "--dry-run", *more)["quote"]["expires_at"]
+        assert f"{(shop.today(days)):%Y-%m-%d}" in said
+
+
+def test_mistakes_are_told_with_the_cure(shop: Shop) -> None:
+    assert shop.outfox("task", "create", "nli").code == 0
+    assert "`outfox round open nli` opens one" in shop.refused("post", "nli", "--kind", "create", "--hits", 1, "--yes")
+    assert "`outfox task create nothing` makes it" in shop.refused("post", "nothing")
+    assert "--kind" in shop.refused("post", SENTIMENT, "--hits", 1)
+    assert "-1" in shop.refused("post", SENTIMENT, "--kind", "create", "--hits", -1)
+    assert "0" in shop.refused(*POST, 1, "--assignments", 0)

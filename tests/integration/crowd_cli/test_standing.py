@@ -1,0 +1,126 @@
+import pytest
+
+from mturk.marketplace.errors import MarketError
+from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, SENTIMENT, Shop
+
+
+def test_expired_hits_give_back_what_nobody_took_and_still_pay_for_what_was(shop: Shop) -> None:
+    shop.post(3)
+    done = shop.hand_in("Ann")
+    shop.take("Bob")
+    would = shop.asked("expire", SENTIMENT, "--all", "--dry-run")
+    assert (len(would["hits"]), would["reserved_cents"]) == (3, 3 * EACH)
+    assert "add --yes" in shop.refused("expire", SENTIMENT, "--all")
+    assert shop.asked("status")["groups"][0]["available"] == 1
+
+    said = shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert said["released_cents"] == EACH
+    (group,) = shop.asked("status")["groups"]
+    assert (group["available"], group["pending"], group["undecided"]) == (0, 1, 1)
+    assert shop.figures().reserved_cents == 2 * EACH
+    assert shop.asked("approve", done)["paid"]["rewards"] == 1
+    assert shop.figures().reserved_cents == EACH + BONUS + BONUS_FEE
+    assert shop.work_for("Cid") == 0
+
+
+def test_hits_are_expired_by_name_or_kind(shop: Shop) -> None:
+    shop.post(2)
+    shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")
+    (validate,) = shop.asked("expire", SENTIMENT, "--all", "--kind", "validate", "--dry-run")["hits"]
+    assert shop.asked("expire", SENTIMENT, validate, "--yes")["hits"] == [validate]
+    assert "can be taken" in shop.refused("expire", SENTIMENT, validate, "--yes")
+    assert "--all" in shop.refused("expire", SENTIMENT)
+    assert shop.figures().reserved_cents == 2 * EACH
+    shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert "nothing to expire" in shop.text("expire", SENTIMENT, "--all", "--yes")
+
+
+def test_what_was_planned_and_never_sent_is_given_up_with_the_rest(shop: Shop) -> None:
+    shop.planned_hit(2)
+    would = shop.asked("expire", SENTIMENT, "--all", "--dry-run")
+    assert (would["hits"], would["given_up"], would["given_up_cents"]) == ([], 2, 2 * EACH)
+    assert shop.figures().reserved_cents == 2 * EACH
+    assert "nothing to expire" in shop.text("expire", SENTIMENT, "--all", "--kind", "validate", "--yes")
+    said = shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert (said["given_up"], said["released_cents"]) == (2, 2 * EACH)
+    assert shop.figures().reserved_cents == 0
+    assert "nothing was waiting" in shop.text("post", SENTIMENT)
+
+
+def test_what_to_do_next_is_told_where_there_is_nothing_yet(shop: Shop) -> None:
+    assert "`outfox crowd post sentiment --kind create --hits 10 --dry-run`" in shop.text("status")
+    assert "`outfox crowd status` reads the marketplace" in shop.text("workers")
+    assert shop.outfox("task", "create", "nli").code == 0
+    assert "`outfox round open nli` opens one" in shop.text("status", "nli")
+
+
+def test_what_is_known_is_shown_without_the_marketplace(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.post(2)
+    shop.hand_in()
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", "")
+    assert "at most 2" in shop.text("status", "--no-collect")
+    (group,) = shop.asked("status", "--no-collect")["groups"]
+    assert (group["unfilled"], group["undecided"], group["available"]) == (2, 0, None)
+    assert shop.asked("statement")["adds_up"]
+    assert "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET" in shop.refused("status")
+
+
+def test_workers_are_listed_with_what_they_earned_the_latest_first(shop: Shop) -> None:
+    shop.post(2)
+    shop.hand_in("Ann", minutes=2)
+    shop.hand_in("Bob", minutes=1)
+    shop.asked("approve", "--all")
+    shop.worker("Cid")
+    bob, ann, cid = shop.asked("workers", SENTIMENT)
+    assert [one["worker_id"] for one in (ann, bob, cid)] == [shop.worker(name).id for name in ("Ann", "Bob", "Cid")]
+    assert (ann["approved"], ann["earned_cents"], ann["owed_cents"], cid["approved"]) == (1, REWARD, 0, 0)
+    assert bob["median_hourly_cents"] > 1.9 * ann["median_hourly_cents"]
+    assert cid["qualified_for"] == [SENTIMENT]
+    assert shop.worker("Bob").id in shop.text("workers")
+
+
+def test_who_lost_the_qualification_gets_no_more_work_and_is_paid_for_what_they_did(shop: Shop) -> None:
+    shop.post(2)
+    shop.hand_in()
+    worker = shop.worker().id
+    assert "would take the qualification" in shop.text(
+        "workers", "withdraw", SENTIMENT, worker, "--reason", "x", "--dry-run"
+    )
+    assert "--reason" in shop.refused("workers", "withdraw", SENTIMENT, worker)
+    shop.asked("workers", "withdraw", SENTIMENT, worker, "--reason", "Copied texts.")
+    with pytest.raises(MarketError):
+        shop.take()
+    assert shop.asked("approve", "--all")["paid"]["rewards"] == 1
+    assert shop.asked("workers")[0]["qualified_for"] == []
+    assert "would give the qualification" in shop.text("workers", "grant", SENTIMENT, worker, "--dry-run")
+    shop.asked("workers", "grant", SENTIMENT, worker)
+    shop.take()
+
+
+def test_a_block_holds_until_it_is_lifted(shop: Shop) -> None:
+    shop.post(1)
+    worker = shop.worker().id
+    assert "needs a reason" in shop.refused("block", worker)
+    assert "would block" in shop.text("block", worker, "--reason", "Spam.", "--dry-run")
+    assert "gets no more work" in shop.text("block", worker, "--reason", "Spam.")
+    assert shop.asked("block", worker, "--reason", "Spam.")["before"] is True
+    assert shop.asked("workers")[0]["blocked"] == "Spam."
+    with pytest.raises(MarketError):
+        shop.take()
+    assert "gets work again" in shop.text("block", worker, "--lift")
+    shop.take()
+    assert "refused" in shop.refused("block", "ANOBODY0000000", "--reason", "Who?")
+
+
+def test_workers_are_written_to(shop: Shop) -> None:
+    shop.post(1)
+    shop.hand_in()
+    shop.asked("status")
+    write = ("workers", "message", "--subject", "Round 2", "--text", "It opens on Monday.")
+    assert "name the workers" in shop.refused(*write, "--yes")
+    assert shop.asked(*write, "--task", SENTIMENT, "--dry-run")["workers"] == [shop.worker().id]
+    said = shop.asked(*write, "--task", SENTIMENT, "--yes")
+    assert (said["workers"], said["undelivered"]) == ([shop.worker().id], [])
+    missed = shop.asked(*write, shop.worker().id, "ANOBODY0000000", "--yes")["undelivered"]
+    assert [one["worker_id"] for one in missed] == ["ANOBODY0000000"]
+    assert "up to 200" in shop.refused(*write[:3], "x" * 201, *write[4:], "--task", SENTIMENT, "--yes")

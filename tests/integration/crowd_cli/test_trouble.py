@@ -1,0 +1,132 @@
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.marketplace_proxy import Fate, proxy_of
+from tests.integration.crowd_cli.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+
+POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1, "--yes")
+LONG_AGO = timedelta(hours=25)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One try: a marketplace that is down is not waited for."""
+    monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 0.0)
+
+
+def test_with_wrong_keys_nothing_is_planned_and_no_debt_is_lost(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.post(2)
+    shop.hand_in()
+    shop.asked("status")
+    shop.owe_all()
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", "x" * 40)
+    for command in (
+        ("balance",),
+        ("status",),
+        POST,
+        ("approve", "--all"),
+        ("pay",),
+        ("expire", SENTIMENT, "--all", "--yes"),
+    ):
+        assert "does not accept our access key" in shop.refused(*command)
+    assert (shop.figures().reserved_cents, shop.figures().owed_cents) == (2 * EACH - REWARD - REWARD_FEE, 54)
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", shop.market.key.secret)
+    assert shop.asked("pay")["paid"]["rewards"] == 1
+    assert shop.earned() == REWARD
+
+
+def test_a_marketplace_that_is_down_is_worth_another_try(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.post(1)
+    monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
+    for command in (
+        ("balance",),
+        ("status",),
+        POST,
+        ("pay",),
+        ("approve", "--all"),
+        ("expire", SENTIMENT, "--all", "--yes"),
+    ):
+        assert "did not answer" in shop.refused(*command, code=3)
+    assert shop.figures().reserved_cents == EACH
+    told = shop.run("balance", "--json")
+    assert (told.code, told.err.startswith('{"error": ')) == (3, True)
+
+
+def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    bonus = ("bonus", shop.worked(), "0.50", "--reason", "Thanks.", "--yes")
+    with proxy_of(shop.market.url) as proxy:
+        monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
+        # The balance is asked for by the command, and again before bonuses are sent.
+        proxy.next(Fate.PASSED, Fate.PASSED, Fate.DROPPED_AFTER)
+        ran = shop.run(*bonus)
+        assert (ran.code, "1 in doubt" in ran.out, "did not answer" in ran.err) == (3, True, True)
+        assert shop.earned() == REWARD + 50
+        assert "has this bonus already: $0.50, sent" in shop.refused(*bonus)
+        assert shop.asked("pay")["reconciled"]["found"] == 1
+        assert proxy.calls("SendBonus") == 1
+    assert shop.earned() == REWARD + 50
+    assert shop.figures().sent_cents == shop.spent()
+
+
+def test_a_hit_whose_answer_is_lost_is_posted_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.worker()  # The qualification is there, so that the third call posts.
+    with proxy_of(shop.market.url) as proxy:
+        monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
+        proxy.next(Fate.PASSED, Fate.PASSED, Fate.DROPPED_AFTER)
+        ran = shop.run(*POST)
+        assert (ran.code, "1 in doubt; `outfox crowd post sentiment` goes on" in ran.out) == (3, True)
+        again = shop.asked(*POST)
+    assert (again["continued"], again["reconciled"], again["posted"]) == (True, 1, 0)
+    assert shop.spent() == REWARD + REWARD_FEE
+    assert shop.figures().reserved_cents == EACH
+
+
+def test_without_keys_the_settings_are_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUTFOX_CROWD_KEY_ID")
+    assert "OUTFOX_CROWD_KEY_ID" in shop.refused("balance")
+
+
+def test_a_payment_in_doubt_is_looked_up_and_made_once(shop: Shop) -> None:
+    key = shop.owed_bonus(shop.worked())
+    shop.cut_off(key)
+    doubt = shop.asked("status")["in_doubt"]
+    assert [(one["key"], one["what"], one["cents"]) for one in doubt] == [(key, "extra", 60)]
+    assert "would ask about 0 HITs and 1 payment, $0.60 in all" in shop.text("reconcile", "--dry-run")
+    assert shop.earned() == REWARD
+    assert shop.asked("reconcile")["sent_again"] == 1
+    assert shop.earned() == REWARD + 50
+    assert "nothing is in doubt" in shop.text("reconcile", "--dry-run")
+    assert shop.asked("pay")["paid"]["bonuses"] == 0
+    assert shop.figures().sent_cents == shop.spent()
+
+
+def test_a_held_payment_waits_for_a_persons_word(shop: Shop) -> None:
+    work = shop.worked()
+    first, second = shop.owed_bonus(work), shop.owed_bonus(work, "Once more.")
+    for key in (first, second):
+        shop.cut_off(key, ago=LONG_AGO)
+    assert shop.asked("reconcile")["held"] == 2
+    assert f"outfox crowd reconcile --paid {first}" in shop.text("status")
+    assert "one word at a time" in shop.refused("reconcile", "--paid", first, "--unpaid", first)
+    assert "no HIT" in shop.refused("reconcile", "--not-posted", first, "--dry-run")
+    assert "would write down" in shop.text("reconcile", "--unpaid", first, "--dry-run")
+    assert shop.asked("pay")["paid"]["bonuses"] == 0
+
+    shop.asked("reconcile", "--paid", first, "--why", "The worker has it.")
+    new = shop.asked("reconcile", "--unpaid", second)["counts"]
+    assert new != second
+    assert shop.asked("pay")["paid"]["bonuses"] == 1
+    assert shop.earned() == REWARD + 50
+    assert shop.asked("status")["held"] == []
+    assert "no payment" in shop.refused("reconcile", "--paid", first)
+
+
+def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
+    key = shop.planned_hit(sent_ago=LONG_AGO)
+    assert shop.asked("reconcile")["held"] == 1
+    assert f"outfox crowd reconcile --not-posted {key}" in shop.text("status")
+    assert shop.figures().reserved_cents == EACH
+    assert "never posted" in shop.text("reconcile", "--not-posted", key, "--why", "It is not listed there.")
+    assert shop.figures().reserved_cents == 0
+    assert [one["key"] for one in shop.asked("status")["refused"]] == [key]
