@@ -1,0 +1,1 @@
+"""What requesters can ask for: one module for each family of MTurk's operations."""

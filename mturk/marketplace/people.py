@@ -1,0 +1,73 @@
+"""Requesters with their keys and money, and workers: what the marketplace's owner looks after."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mturk.marketplace import money
+from mturk.marketplace.errors import MarketError, bad_parameter
+from mturk.marketplace.ids import access_key_id, access_secret, person_id
+from mturk.marketplace.tables import AccessKey, Requester, Worker
+
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """An access key as it is shown once; the secret stays out of logs."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+def add_requester(session: Session, name: str, now: datetime) -> Requester:
+    """A new requester with an empty account; names are unique."""
+    name = _name(name)
+    if find_requester(session, name):
+        raise MarketError("RequesterAlreadyExists", f"there is a requester {name} already; choose another name")
+    requester = Requester(id=person_id(), name=name, created_at=now)
+    session.add(requester)
+    session.flush()
+    return requester
+
+
+def find_requester(session: Session, name: str) -> Requester | None:
+    """The requester of that name."""
+    return session.scalars(select(Requester).where(Requester.name == name)).one_or_none()
+
+
+def add_key(session: Session, requester: Requester, now: datetime) -> KeyPair:
+    """Another access key for a requester."""
+    pair = KeyPair(access_key_id(), access_secret())
+    session.add(AccessKey(id=pair.id, secret=pair.secret, requester_id=requester.id, created_at=now))
+    session.flush()
+    return pair
+
+
+def deposit(session: Session, requester: Requester, cents: int, now: datetime) -> int:
+    """Adds money to what a requester can spend; the new balance."""
+    if cents <= 0:
+        raise bad_parameter("a deposit is more than nothing")
+    money.move(session, money.DEPOSITS, money.available(requester.id), cents, "deposit", now)
+    session.flush()
+    return money.balance(session, money.available(requester.id))
+
+
+def add_worker(session: Session, name: str, now: datetime, *, country: str = "", adult: bool = False) -> Worker:
+    """A new worker."""
+    if country and not re.fullmatch("[A-Z]{2}", country):
+        raise bad_parameter(f"{country!r} is no country; write two capital letters such as US")
+    worker = Worker(id=person_id(), name=_name(name), country=country, adult=adult, created_at=now)
+    session.add(worker)
+    session.flush()
+    return worker
+
+
+def _name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise bad_parameter(f"a name has 1 to {LONGEST_NAME} characters that can be printed")
+    return name

@@ -1,0 +1,62 @@
+"""A requester's page in the marketplace's frame: its address with MTurk's own parameters, and what it may do there."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+NOT_ACCEPTED = "ASSIGNMENT_ID_NOT_AVAILABLE"
+NOWHERE = "'none'"
+HOST = re.compile(r"[a-z0-9._:-]+")
+SUBMIT_PATH = "/mturk/externalSubmit"
+# Everything that a labelling page needs, but not to steer the page around it. Its own origin it must have, for its own
+# cookies and requests; it is never ours, for HITs on our own address are refused when they are posted.
+SANDBOX = (
+    "allow-scripts allow-forms allow-same-origin allow-modals allow-downloads "
+    "allow-popups allow-popups-to-escape-sandbox"
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What an iframe is told; `height` 0 is as high as the window allows."""
+
+    address: str
+    title: str
+    height: int = 0
+    sandbox: str = SANDBOX
+
+    @property
+    def origin(self) -> str:
+        """Where the page comes from, as a Content-Security-Policy names it."""
+        return origin_of(self.address)
+
+
+def preview_address(page_url: str, hit_id: str) -> str:
+    """The page for somebody who has not accepted the HIT."""
+    return _with(page_url, {"assignmentId": NOT_ACCEPTED, "hitId": hit_id})
+
+
+def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str, submit_to: str) -> str:
+    """The page for the worker who has it."""
+    told = {"assignmentId": assignment_id, "hitId": hit_id, "workerId": worker_id, "turkSubmitTo": submit_to}
+    return _with(page_url, told)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port."""
+    parts = urlsplit(url)
+    host = (
+        (parts.hostname or "").encode("idna").decode() if not (parts.hostname or "").isascii() else parts.hostname or ""
+    )
+    if not HOST.fullmatch(host):
+        # It becomes part of a header, in which some characters would begin a rule of their own.
+        return NOWHERE
+    written = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{written}" + (f":{parts.port}" if parts.port else "")
+
+
+def _with(url: str, told: dict[str, str]) -> str:
+    # Joined as text: taking the query apart and together again would change what the requester wrote in it.
+    parts = urlsplit(url)
+    query = "&".join(part for part in (parts.query, urlencode(told)) if part)
+    return urlunsplit(parts._replace(query=query, path=parts.path or "/"))

@@ -1,0 +1,53 @@
+"""Everything that the marketplace remembers; the worker's site adds its own tables to the same Base."""
+
+from mturk.marketplace.tables_people import (
+    AccessKey,
+    Account,
+    Block,
+    Grant,
+    GrantStatus,
+    Message,
+    Movement,
+    Numbered,
+    QualificationType,
+    Release,
+    Requester,
+    Worker,
+)
+from mturk.marketplace.tables_work import (
+    Assignment,
+    AssignmentStatus,
+    Bonus,
+    Hit,
+    HitStatus,
+    HitType,
+    OutgoingEvent,
+    Passed,
+    RequestToken,
+    Subscription,
+)
+
+__all__ = [
+    "AccessKey",
+    "Account",
+    "Assignment",
+    "AssignmentStatus",
+    "Block",
+    "Bonus",
+    "Grant",
+    "GrantStatus",
+    "Hit",
+    "HitStatus",
+    "HitType",
+    "Message",
+    "Movement",
+    "Numbered",
+    "OutgoingEvent",
+    "Passed",
+    "QualificationType",
+    "Release",
+    "RequestToken",
+    "Requester",
+    "Subscription",
+    "Worker",
+]

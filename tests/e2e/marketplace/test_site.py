@@ -1,0 +1,270 @@
+"""The worker's site in a real browser, with the requester's page in a frame from another origin."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+
+from mturk.marketplace.tables import AssignmentStatus
+from tests.e2e.marketplace.conftest import DESK, PHONE, Crowd, fits, silent, task_in, write_and_submit
+
+pytestmark = pytest.mark.xdist_group("marketplace")
+
+REVIEW = "I came for the view and stayed for the soup; my only complaint is that they close."
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_from_an_invitation_to_money_earned(crowd: Crowd, size: ViewportSize) -> None:
+    hit = crowd.post(cents=45)
+    page = crowd.page(viewport=size)
+    heard = silent(page)
+    page.goto(crowd.link(crowd.worker("Ada")))
+    expect(page.get_by_role("heading", name="Welcome, Ada")).to_be_visible()
+    page.get_by_role("button", name="Start working").click()
+
+    expect(page.get_by_text("1 task for you now")).to_be_visible()
+    assert fits(page)
+    page.get_by_role("link", name="Preview").click()
+    expect(task_in(page).get_by_text("Accept the task to write your review.")).to_be_visible()
+    assert fits(page)
+    page.get_by_role("button", name="Accept and begin").click()
+
+    timer = page.get_by_role("timer")
+    expect(timer).to_have_text(re.compile(r"10:00|09:5\d"))
+    expect(timer).not_to_have_text(str(timer.text_content()))
+    assert fits(page)
+    write_and_submit(page, REVIEW)
+    expect(task_in(page).get_by_role("heading", name="Thank you")).to_be_visible()
+    expect(page.get_by_text("That was the last one of its kind for you.")).to_be_visible()
+
+    (work,) = crowd.handed_in(hit)
+    assert f"<FreeText>{REVIEW}</FreeText>" in work["Answer"]
+    crowd.requester.approve_assignment(AssignmentId=work["AssignmentId"], RequesterFeedback="Well done")
+    crowd.requester.send_bonus(
+        WorkerId=work["WorkerId"],
+        AssignmentId=work["AssignmentId"],
+        BonusAmount="1.50",
+        Reason="Two checkers agreed: you fooled the model.",
+        UniqueRequestToken="bonus-1",
+    )
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Earnings").click()
+    expect(page.locator(".figure").first).to_contain_text("$1.95")
+    expect(page.get_by_text("Two checkers agreed: you fooled the model.")).to_be_visible()
+    expect(page.get_by_text("Well done")).to_be_visible()
+    assert fits(page)
+    assert heard.heard == []
+
+
+def test_the_whole_way_works_with_the_keyboard_alone(crowd: Crowd) -> None:
+    hit = crowd.post()
+    page = crowd.page()
+    page.goto(crowd.link(crowd.worker("Ada")))
+
+    def press_tab_to(name: str) -> None:
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            label = page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent.trim()")
+            if label.startswith(name):
+                return
+        pytest.fail(f"the keyboard does not reach {name}")
+
+    press_tab_to("Start working")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Find work")).to_be_visible()
+    press_tab_to("Skip to the content")
+    page.keyboard.press("Enter")
+    press_tab_to("Preview")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Accept and begin")).to_be_visible()
+    press_tab_to("Accept and begin")
+    page.keyboard.press("Enter")
+
+    # The task has the keyboard as soon as it is there.
+    review = task_in(page).get_by_label("Your review")
+    expect(review).to_be_visible()
+    page.wait_for_function("document.activeElement.tagName === 'IFRAME'")
+    page.keyboard.press("Tab")
+    expect(review).to_be_focused()
+    page.keyboard.type(REVIEW)
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    expect(task_in(page).get_by_role("button", name="Submit")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("That was the last one of its kind for you.")).to_be_visible()
+    assert len(crowd.handed_in(hit)) == 1
+
+
+def test_who_keeps_going_gets_the_next_task_without_a_click(crowd: Crowd) -> None:
+    hits = [crowd.post(), crowd.post()]
+    page = crowd.signed_in(crowd.worker("Ada"))
+    first = crowd.accepted(page)
+    expect(page.get_by_label("Then take the next one")).to_be_checked()
+    write_and_submit(page, "one")
+    page.wait_for_url(lambda url: "/work/" in url and first not in url)
+    expect(task_in(page).get_by_label("Your review")).to_be_empty()
+    page.get_by_label("Then take the next one").uncheck()
+    write_and_submit(page, "two")
+    expect(page.get_by_text("That was the last one of its kind for you.")).to_be_visible()
+    assert [len(crowd.handed_in(hit)) for hit in hits] == [1, 1]
+
+
+def test_a_returned_task_is_accepted_by_another_worker_under_the_same_id(crowd: Crowd) -> None:
+    hit = crowd.post()
+    ada, bob = crowd.signed_in(crowd.worker("Ada")), crowd.signed_in(crowd.worker("Bob"))
+    assignment = crowd.accepted(ada)
+    bob.goto(crowd.server.url)
+    expect(bob.get_by_text("No work just now")).to_be_visible()
+
+    ada.get_by_role("link", name="Return").click()
+    ada.get_by_role("button", name="Keep working").click()
+    expect(task_in(ada).get_by_label("Your review")).to_be_visible()
+    ada.get_by_role("link", name="Return").click()
+    ada.get_by_role("button", name="Return it").click()
+    expect(ada.get_by_text("Returned. Somebody else can take it now.")).to_be_visible()
+
+    assert crowd.accepted(bob) == assignment
+    ada.goto(f"{crowd.server.url}/work/{assignment}")
+    expect(ada.get_by_role("heading", name="Somebody else has this task")).to_be_visible()
+    write_and_submit(bob, "from Bob")
+    expect(bob.get_by_text("That was the last one")).to_be_visible()
+    (work,) = crowd.handed_in(hit)
+    assert "from Bob" in work["Answer"]
+    assert work["AssignmentId"] == assignment
+
+
+def test_when_the_time_is_over_the_page_says_so_and_nothing_can_be_handed_in(crowd: Crowd) -> None:
+    hit = crowd.post(seconds=600)
+    page, late = crowd.signed_in(crowd.worker("Ada")), crowd.page()
+    page.clock.install()
+    assignment = crowd.accepted(page)
+    expect(page.get_by_role("alertdialog", name="Time is up")).to_be_hidden()
+    page.clock.fast_forward(600_000)
+    crowd.server.clock.advance(timedelta(seconds=600))
+    expect(page.get_by_role("alertdialog", name="Time is up")).to_be_visible()
+    expect(page.get_by_role("link", name="Look for another")).to_be_focused()
+
+    # A page that was left open, or does not care.
+    late.goto(f"{crowd.server.url}/mturk/externalSubmit?assignmentId={assignment}&text=late")
+    expect(late.get_by_role("heading", name="The time for this task is over")).to_be_visible()
+    assert crowd.handed_in(hit) == []
+    assert crowd.assignment(assignment).status is AssignmentStatus.FREE
+    page.get_by_role("link", name="Look for another").click()
+    expect(page.get_by_role("button", name="Accept and begin")).to_be_visible()
+
+
+def test_a_task_that_is_open_twice_is_handed_in_once(crowd: Crowd) -> None:
+    hit = crowd.post()
+    page = crowd.signed_in(crowd.worker("Ada"))
+    crowd.accepted(page)
+    again = page.context.new_page()
+    again.goto(page.url)
+    expect(task_in(again).get_by_label("Your review")).to_be_visible()
+    write_and_submit(page, "first")
+    expect(page.get_by_text("That was the last one")).to_be_visible()
+    write_and_submit(again, "second")
+    expect(task_in(again).get_by_role("heading", name="You have handed this in already")).to_be_visible()
+    task_in(again).get_by_role("link", name="Earnings").click()
+    expect(again.get_by_role("heading", name="Earnings")).to_be_visible()
+    (work,) = crowd.handed_in(hit)
+    assert "first" in work["Answer"]
+
+
+def test_a_page_that_claims_another_worker_is_refused(crowd: Crowd) -> None:
+    mallory = crowd.worker("Mallory")
+    hit = crowd.post(query=f"forge={mallory.id}&round=2")
+    page = crowd.signed_in(crowd.worker("Ada"))
+    assignment = crowd.accepted(page)
+    write_and_submit(page, "forged")
+    expect(task_in(page).get_by_role("heading", name="Somebody else has this task")).to_be_visible()
+    assert crowd.handed_in(hit) == []
+    assert crowd.assignment(assignment).status is AssignmentStatus.ACCEPTED
+    task_in(page).get_by_role("link", name="Your queue").click()
+    expect(page.get_by_role("heading", name="Your queue")).to_be_visible()
+
+
+def test_a_requesters_page_cannot_steer_ours_or_pretend_to_be_it(crowd: Crowd) -> None:
+    crowd.post(query="steer=http%3A%2F%2F127.0.0.1%3A9%2Ffake")
+    page = crowd.signed_in(crowd.worker("Ada"))
+    crowd.accepted(page)
+    here = page.url
+    frame = page.frames[1]
+    expect(task_in(page).locator("textarea")).to_be_visible()
+    assert frame.title() == "refused"
+    told = {"outfox": "submitted", "assignment": here.rpartition("/")[2]}
+    frame.evaluate("told => { top.postMessage(told, '*'); top.postMessage({outfox: 'leave', to: '/'}, '*'); }", told)
+    # Messages come in order: after this one, those before it were heard.
+    page.evaluate("() => { addEventListener('message', ({data}) => { window.heard = data; }); }")
+    frame.evaluate("top.postMessage('last', '*')")
+    page.wait_for_function("window.heard === 'last'")
+    assert page.get_by_role("status").all_text_contents() == [""]
+    assert page.url == here
+
+
+def test_a_double_click_takes_one_task(crowd: Crowd) -> None:
+    for _ in range(2):
+        crowd.post()
+    page = crowd.signed_in(crowd.worker("Ada"))
+    page.get_by_role("button", name="Accept").dblclick()
+    expect(task_in(page).get_by_label("Your review")).to_be_visible()
+    page.goto(f"{crowd.server.url}/queue")
+    expect(page.get_by_role("link", name="Work on")).to_have_count(1)
+
+
+CONTRAST = """() => {
+  const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0.99) return c;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest(".hidden, noscript, iframe")) continue;
+    const [one, two] = [light(rgb(getComputedStyle(element).color)), light(behind(element))];
+    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.className} ${element.textContent.trim().slice(0, 30)}`);
+  }
+  return poor;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_readable_narrow_enough_and_does_not_jump(crowd: Crowd, scheme: str) -> None:
+    ada = crowd.worker("Ada")
+    for number in range(4):
+        crowd.post(title=f"A title of some length that has to be broken somewhere, number {number}")
+    page = crowd.signed_in(ada, viewport=PHONE, color_scheme=scheme)
+    for decide in ("approve", "reject"):
+        work = crowd.server.submit(crowd.assignment(crowd.accepted(page)))
+        if decide == "approve":
+            crowd.requester.approve_assignment(AssignmentId=work.id)
+        else:
+            crowd.requester.reject_assignment(AssignmentId=work.id, RequesterFeedback="no" * 100)
+    crowd.requester.notify_workers(Subject="Hello", MessageText="word " * 50, WorkerIds=[ada.id])
+    crowd.accepted(page)
+    paths = ["/", "/?q=nothing", "/queue", "/earnings", "/messages", "/account", "/nowhere", page.url]
+    for path in paths:
+        _check_look(page, path if path.startswith("http") else crowd.server.url + path)
+    page.context.clear_cookies()
+    _check_look(page, crowd.server.url)
+    _check_look(page, crowd.link(ada))
+
+
+def _check_look(page: Page, url: str) -> None:
+    page.goto(url)
+    assert page.evaluate(CONTRAST) == [], url
+    assert fits(page), url
+    shift = """() => new Promise((done) => {
+      let sum = 0;
+      new PerformanceObserver((list) => list.getEntries().forEach((one) => { sum += one.value; }))
+        .observe({type: "layout-shift", buffered: true});
+      requestAnimationFrame(() => requestAnimationFrame(() => done(sum)));
+    })"""
+    assert page.evaluate(shift) < 0.02, url

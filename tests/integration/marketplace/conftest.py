@@ -1,0 +1,99 @@
+"""A marketplace over HTTP for every test, and what a requester and workers begin with."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.fakes.market import MarketServer
+from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
+    databases,
+    postgresql_databases,
+    sqlite_databases,
+)
+
+PAGE = "https://example.org/task?round=1&lang=en"
+TYPE = {
+    "Title": "Fool the model",
+    "Description": "Write a sentence that a model gets wrong.",
+    "Keywords": "text, writing",
+    "Reward": "0.25",
+    "AssignmentDurationInSeconds": 600,
+    "AutoApprovalDelayInSeconds": 86_400,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one process of a parallel run, so that PostgreSQL and moto are started once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("marketplace"))
+
+
+def question(url: str = PAGE, extra: str = "<FrameHeight>600</FrameHeight>") -> str:
+    """An ExternalQuestion."""
+    url = url.replace("&", "&amp;")
+    schema = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
+    return f'<ExternalQuestion xmlns="{schema}"><ExternalURL>{url}</ExternalURL>{extra}</ExternalQuestion>'
+
+
+class Requests:
+    """A requester's calls, with what most of them have in common."""
+
+    def __init__(self, server: MarketServer, client: Any) -> None:
+        self.server, self.client = server, client
+        self._type_id = ""
+
+    @property
+    def type_id(self) -> str:
+        """A HIT type, made at its first use."""
+        self._type_id = self._type_id or self.client.create_hit_type(**TYPE)["HITTypeId"]
+        return self._type_id
+
+    def hit(self, **changes: Any) -> dict[str, Any]:
+        """A new HIT of the type."""
+        members = {"HITTypeId": self.type_id, "LifetimeInSeconds": 3600, "Question": question(), **changes}
+        made: dict[str, Any] = self.client.create_hit_with_hit_type(**members)["HIT"]
+        return made
+
+    def seen(self, hit: dict[str, Any]) -> dict[str, Any]:
+        """The HIT as it stands."""
+        found: dict[str, Any] = self.client.get_hit(HITId=hit["HITId"])["HIT"]
+        return found
+
+    def counts(self, hit: dict[str, Any]) -> tuple[int, int, int]:
+        """Pending, available, completed."""
+        seen = self.seen(hit)
+        return tuple(seen[f"NumberOfAssignments{kind}"] for kind in ("Pending", "Available", "Completed"))
+
+    def balance(self) -> tuple[str, str]:
+        """Available, and on hold."""
+        told = self.client.get_account_balance()
+        return told["AvailableBalance"], told["OnHoldBalance"]
+
+
+def refused(code: str, call: Any, **members: Any) -> str:
+    """The message of a refusal with this code; nothing else counts as one."""
+    with pytest.raises(ClientError) as caught:
+        call(**members)
+    response = caught.value.response
+    assert response["Error"]["Code"] == "RequestError", response
+    assert response["TurkErrorCode"] == f"AWS.MechanicalTurk.{code}", response
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    return str(response["Message"])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MarketServer]:
+    """A marketplace with one requester who has $10,000."""
+    with MarketServer(tmp_path / "market.db") as running:
+        yield running
+
+
+@pytest.fixture
+def lab(server: MarketServer) -> Requests:
+    """The requester, with an unmodified boto3 client."""
+    # botocore's own checks are off, so that the marketplace's are tested.
+    return Requests(server, server.client(parameter_validation=False))

@@ -1,0 +1,134 @@
+"""Several at once, on SQLite and on PostgreSQL: one place goes to one worker, one token makes one HIT."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import func, select
+
+from mturk.marketplace import earnings, working
+from mturk.marketplace.errors import AlreadySubmitted, MarketError, NothingLeft
+from mturk.marketplace.market import open_market
+from mturk.marketplace.tables import Account, Assignment, Hit
+from tests.fakes.market import MarketServer
+from tests.integration.marketplace.conftest import Requests
+from tests.integration.store.databases import Databases
+
+Result = TypeVar("Result")
+
+
+@pytest.fixture
+def server(databases: Databases) -> Iterator[MarketServer]:
+    """A marketplace on each kind of database."""
+    url = databases.empty()
+    with MarketServer(url) as running:
+        yield running
+    databases.drop(url)
+
+
+def _at_once(count: int, act: Callable[[int], Result]) -> list[Result | Exception]:
+    """What each of so many threads got, all let go at the same moment."""
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> Result | Exception:
+        gate.wait(10)
+        try:
+            return act(number)
+        except Exception as error:  # noqa: BLE001 - an error is one of the results
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def test_the_last_place_goes_to_one_worker(lab: Requests) -> None:
+    lab.hit()
+    workers = [lab.server.make_worker(f"W{number}") for number in range(6)]
+    got = _at_once(6, lambda number: lab.server.accept(workers[number], lab.type_id))
+    assert sum(isinstance(one, Assignment) for one in got) == 1
+    assert sum(isinstance(one, NothingLeft) for one in got) == 5
+
+
+def test_one_worker_with_many_tabs_gets_one_place_at_a_hit(lab: Requests) -> None:
+    lab.hit(MaxAssignments=6)
+    worker = lab.server.make_worker()
+    got = _at_once(6, lambda _: lab.server.accept(worker, lab.type_id))
+    assert sum(isinstance(one, Assignment) for one in got) == 1
+
+
+def test_one_token_makes_one_hit(lab: Requests) -> None:
+    lab.hit()
+    clients = [Requests(lab.server, lab.server.client()) for _ in range(4)]
+    for one in clients:
+        assert one.type_id == lab.type_id
+    got = _at_once(4, lambda number: clients[number].hit(UniqueRequestToken="once"))
+    assert sum(isinstance(one, dict) for one in got) == 1
+    assert sum("already exists" in str(one) for one in got if isinstance(one, Exception)) == 3
+    assert lab.client.list_hits()["NumResults"] == 2
+
+
+def test_one_submission_counts_however_often_the_button_is_pressed(lab: Requests) -> None:
+    hit = lab.hit()
+    held = lab.server.accept(lab.server.make_worker(), lab.type_id)
+    got = _at_once(4, lambda _: lab.server.submit(held))
+    assert sum(isinstance(one, Assignment) for one in got) == 1
+    assert sum(isinstance(one, AlreadySubmitted) for one in got) == 3
+    assert lab.counts(hit) == (0, 0, 0)
+
+
+def test_one_approval_pays_however_many_ask_for_it(lab: Requests) -> None:
+    lab.hit()
+    worker = lab.server.make_worker()
+    work = lab.server.work(worker, lab.type_id)
+    clients = [lab.server.client() for _ in range(4)]
+    got = _at_once(4, lambda number: clients[number].approve_assignment(AssignmentId=work.id))
+    assert sum(isinstance(one, dict) for one in got) == 1
+    with lab.server.market.read() as session:
+        assert earnings.of(session, worker).total_cents == 25
+        assert session.execute(select(func.sum(Account.balance_cents))).scalar_one() == 0
+
+
+def test_many_who_spend_at_once_never_spend_more_than_there_is(server: MarketServer) -> None:
+    _, key = server.make_requester("Poor", deposit_cents=100)
+    poor = [Requests(server, server.client(key)) for _ in range(6)]
+    for one in poor:
+        assert one.type_id
+    got = _at_once(6, lambda number: poor[number].hit())
+    # Each costs 30 cents with its fee.
+    assert sum(isinstance(one, dict) for one in got) == 3
+    assert poor[0].balance() == ("0.10", "0.90")
+
+
+def test_the_whole_story_adds_up(lab: Requests) -> None:
+    lab.hit(MaxAssignments=3)
+    workers = [lab.server.make_worker(f"W{number}") for number in range(3)]
+    market = lab.server.market
+    held = lab.server.accept(workers[0], lab.type_id)
+    with market.write() as session:
+        working.give_back(session, workers[0], held.id, market.now())
+    again = lab.server.accept(workers[1], lab.type_id)
+    assert again.id == held.id, "the same place is given to another worker"
+    lab.server.submit(again, {"text": "ünï ✓"})
+    lab.client.send_bonus(WorkerId=workers[1].id, AssignmentId=again.id, BonusAmount="1", Reason="nice")
+    lab.server.accept(workers[2], lab.type_id)
+    lab.server.clock.advance(timedelta(days=2))
+    with market.read() as session:
+        earned = earnings.of(session, workers[1])
+        assert (earned.approved_cents, earned.bonus_cents, earned.pending_cents) == (25, 100, 0)
+        assert [work.title for work in earned.works] == ["Fool the model"]
+        hit = session.scalars(select(Hit)).one()
+        assert (hit.pending, hit.available, hit.completed, hit.held_cents) == (0, 2, 1, 0)
+        assert session.execute(select(func.sum(Account.balance_cents))).scalar_one() == 0
+    assert lab.balance() == ("9998.50", "0.00")
+
+
+def test_all_who_open_a_new_database_at_once_get_it(databases: Databases) -> None:
+    url = databases.empty()
+    got = _at_once(4, lambda _: open_market(url))
+    for one in got:
+        assert not isinstance(one, (Exception, MarketError)), one
+        one.close()
+    databases.drop(url)

@@ -1,0 +1,185 @@
+"""`outfox marketplace` as its owner uses it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mturk.marketplace import decisions, hits, people, working
+from mturk.marketplace.hits import TypeTerms
+from mturk.marketplace.market import open_market
+from mturk.marketplace.questions import Page
+from mturk.marketplace.tables import Worker
+from tests.conftest import Outfox
+
+
+def told(outfox: Outfox, *arguments: object) -> Any:
+    """What a command says to a program."""
+    ran = outfox("marketplace", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def earn(home: Path, worker_id: str, cents: int) -> None:
+    """The worker does one task of the requester Lab, and it is approved."""
+    with open_market(f"sqlite:///{home / 'marketplace.db'}") as market, market.write() as session:
+        lab = people.find_requester(session, "Lab")
+        assert lab is not None
+        kind = hits.ensure_type(session, lab, TypeTerms("Task", "About it", "", cents, 600, 600, []))
+        hit = hits.create(
+            session,
+            kind,
+            Page("http://127.0.0.1:9/", 0),
+            "",
+            max_assignments=1,
+            lifetime_seconds=600,
+            annotation=None,
+            now=market.now(),
+        )
+        worker = session.get_one(Worker, worker_id)
+        assignment = working.accept(session, worker, kind.group_id, market.now())
+        working.submit(session, assignment.id, {}, market.now())
+        decisions.approve(session, assignment, hit, market.now())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_an_account_gets_a_key_that_is_shown_once_and_another_when_asked_again(outfox: Outfox) -> None:
+    first, second = told(outfox, "account", "Lab"), told(outfox, "account", "Lab")
+    assert (first["new"], second["new"]) == (True, False)
+    assert first["requester_id"] == second["requester_id"]
+    assert first["access_key_id"] != second["access_key_id"]
+    assert first["secret_access_key"] not in outfox("marketplace", "status").out
+
+
+@pytest.mark.parametrize(
+    ("written", "cents"), [("25", 2_500), ("25.5", 2_550), ("$0.07", 7), ("1234567.89", 123_456_789)]
+)
+def test_a_deposit_is_read_to_the_cent(outfox: Outfox, written: str, cents: int) -> None:
+    outfox("marketplace", "account", "Lab")
+    assert told(outfox, "deposit", "Lab", written)["available_cents"] == cents
+
+
+@pytest.mark.parametrize("written", ["25.505", "1e3", "nan", "", "-5", "0", "ten"])
+def test_what_is_no_whole_number_of_cents_is_not_deposited(outfox: Outfox, written: str) -> None:
+    outfox("marketplace", "account", "Lab")
+    ran = outfox("marketplace", "deposit", "Lab", "--", written)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Traceback" not in ran.err
+    assert told(outfox, "status")["money"]["deposited_cents"] == 0
+
+
+def test_invitations_lead_to_where_the_marketplace_is_reached(outfox: Outfox, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("Grace Hopper\n\n  Alan  \n", encoding="utf-8")
+    made = told(outfox, "invite", "Ada", "--names", names, "--country", "GB", "--adult")
+    assert [one["name"] for one in made] == ["Ada", "Grace Hopper", "Alan"]
+    assert all(one["link"].startswith("http://127.0.0.1:7500/join/") for one in made)
+    ran = outfox("marketplace", "--public-url", "https://crowd.example/", "invite", "Student", "--count", "2")
+    assert [line.split("  ")[1] for line in ran.out.splitlines()] == ["Student 1", "Student 2"]
+    assert ran.out.count("https://crowd.example/join/") == 2
+    workers = told(outfox, "workers")
+    assert [(one["name"], one["country"], one["adult"]) for one in workers][:2] == [
+        ("Ada", "GB", True),
+        ("Alan", "GB", True),
+    ]
+
+
+def test_a_worker_who_lost_the_link_gets_another_and_stays_the_same(outfox: Outfox) -> None:
+    (first,) = told(outfox, "invite", "Ada")
+    (second,) = told(outfox, "invite", "--again", first["worker_id"])
+    assert (second["worker_id"], second["name"]) == (first["worker_id"], "Ada")
+    assert second["link"] != first["link"]
+    assert len(told(outfox, "workers")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (("invite",), "name who is invited"),
+        (("invite", "Ada", "--country", "us"), "two capital letters"),
+        (("invite", "Ada", "Bob", "--count", "3"), "--count goes with one NAME"),
+        (("invite", "--names", "/nowhere/names"), "one name on each line"),
+        (("invite", "--again", "A1"), "`outfox marketplace workers` lists them"),
+        (("deposit", "Nobody", "5"), "`outfox marketplace account Nobody`"),
+        (("account", " "), "1 to 100 characters"),
+        (("payout", "--batch", "B"), "none was made yet"),
+        (("payout", "--out", "/nowhere/x.csv"), "choose another file with --out"),
+        (("--public-url", "https://x.example/path", "status"), "with no path"),
+        (("--public-url", "crowd.example", "status"), "with no path"),
+        (("--database", "mysql://x/y", "status"), "sqlite:///"),
+        (("--database", "/nowhere/at/all.db", "status"), "make it or correct the URL"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_with_its_cure(outfox: Outfox, arguments: tuple[str, ...], cure: str) -> None:
+    ran = outfox("marketplace", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) == 1
+    assert cure in ran.err
+
+
+def test_a_database_of_something_else_is_left_alone(outfox: Outfox, home: Path) -> None:
+    outfox("db", "upgrade")
+    ran = outfox("marketplace", "--database", home / "outfox.db", "status")
+    assert (ran.code, "one of its own" in ran.err) == (2, True)
+
+
+def test_a_payout_is_tried_made_printed_again_and_never_made_twice(outfox: Outfox, home: Path, tmp_path: Path) -> None:
+    outfox("marketplace", "account", "Lab")
+    outfox("marketplace", "deposit", "Lab", "10")
+    ((ada), (bob)) = told(outfox, "invite", "=Ada", "Bob")
+    earn(home, ada["worker_id"], 45)
+    earn(home, bob["worker_id"], 120)
+    assert "$1.65 for 2 workers would be paid" in outfox("marketplace", "payout", "--dry-run").err
+
+    file, same = tmp_path / "out.csv", tmp_path / "same.csv"
+    ran = outfox("marketplace", "payout", "--out", file)
+    assert (ran.code, ran.out) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    assert [(row["name"], row["cents"], row["dollars"]) for row in rows] == [
+        ("'=Ada", "45", "0.45"),
+        ("Bob", "120", "1.20"),
+    ]
+    batch = rows[0]["batch"]
+    assert outfox("marketplace", "payout", "--batch", batch).out == file.read_text(encoding="utf-8")
+
+    again = outfox("marketplace", "payout", "--out", same)
+    assert (again.code, again.err.strip(), same.exists()) == (0, "nothing to pay out", False)
+    kept = outfox("marketplace", "payout", "--out", file)
+    assert (kept.code, "is there already" in kept.err) == (2, True)
+    assert told(outfox, "payout", "--batch", batch)["cents"] == 165
+
+
+def test_the_status_shows_sums_that_add_up(outfox: Outfox, home: Path) -> None:
+    outfox("marketplace", "account", "Lab")
+    outfox("marketplace", "deposit", "Lab", "10")
+    (ada,) = told(outfox, "invite", "Ada")
+    earn(home, ada["worker_id"], 45)
+    outfox("marketplace", "payout")
+    earn(home, ada["worker_id"], 100)
+    assert told(outfox, "status")["money"] == {
+        "deposited_cents": 1_000,
+        "available_cents": 1_000 - 54 - 120,
+        "held_cents": 0,
+        "workers_cents": 100,
+        "fees_cents": 9 + 20,
+        "paid_out_cents": 45,
+        "add_up": True,
+    }
+    assert (
+        "$10.00 deposited = $8.26 to spend + $0.00 held + $1.00 owed to workers" in outfox("marketplace", "status").out
+    )
+
+
+def test_a_password_in_the_databases_address_is_not_shown() -> None:
+    from plugin.marketplace_place import find_place
+    from plugin.settings import Settings
+
+    place = find_place(Settings(), "postgresql://owner:secret@host/market", None)
+    assert place.shown == "postgresql://owner:***@host/market"
