@@ -29,6 +29,6 @@ def cancel_planned(
     for hit in hits:
         hit.status, hit.last_error = HitStatus.REFUSED, GIVEN_UP
         for one in (EntryKind.REWARD, EntryKind.BONUS):
-            release(session, hit.id, one, now=now)
+            release(session, [hit.id], one, now=now)
         audit.note(session, "cancelled", hit, who=who, why=why, now=now, of=hit)
     return len(hits)

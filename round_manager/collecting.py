@@ -8,11 +8,9 @@ one. Reading when nothing has changed costs what the unfinished HITs cost, howev
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, PostedHit, Work
 from mturk.errors import UnknownToCrowd
@@ -134,30 +132,24 @@ class Collecting:
         """Lists the work of the HITs that changed, then writes all of it down in one transaction."""
         changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
-        touched = [(known, posted) for known, posted in batch if known.id in works or posted is None or is_over(posted)]
+        # A HIT that is over and has work to decide waits for that; only its deciding can finish it.
+        over = {known.id for known, posted in batch if posted is None or (is_over(posted) and not posted.undecided)}
+        touched = {known.id: posted for known, posted in batch if known.id in works or known.id in over}
         if not touched:
             return
         now = self._clock.now()
         with self._store.write() as session:
-            for known, posted in touched:
-                self._write(session, known, posted, works.get(known.id, ()), outcome, now)
+            rows = select(Hit).where(Hit.id.in_(touched)).order_by(Hit.id).with_for_update(key_share=True)
+            hits = list(session.scalars(rows))
+            for hit in hits:
+                posted = touched[hit.id]
+                if posted is not None:
+                    mirror_hit(hit, posted)
+                else:
+                    hit.status = HitStatus.DISPOSED
+            outcome.works += mirror_works(session, {hit: works.get(hit.id, ()) for hit in hits}, now=now)
+            session.flush()
+            outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
 
     def _works(self, seen: tuple[Known, PostedHit]) -> list[Work]:
         return list(self._crowd.works(seen[1].hit_id))
-
-    def _write(
-        self,
-        session: Session,
-        known: Known,
-        posted: PostedHit | None,
-        works: Sequence[Work],
-        outcome: Collected,
-        now: datetime,
-    ) -> None:
-        hit = session.get_one(Hit, known.id, with_for_update={"key_share": True})
-        if posted is not None:
-            mirror_hit(session, hit, posted)
-        else:
-            hit.status = HitStatus.DISPOSED
-        outcome.works += mirror_works(session, hit, works, now=now)
-        outcome.finished += finish(session, hit, nobody_works=posted is None or is_over(posted), now=now)

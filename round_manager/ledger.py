@@ -4,7 +4,7 @@ Nobody else moves an entry. Every function works inside the caller's transaction
 are one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -93,17 +93,30 @@ def check_budget(session: Session, task: Task, round: Round | None, cents: int) 
             raise BudgetError(f"{left} and this needs {dollars(cents)}; ask for less, or raise the budget")
 
 
-def owe_reward(session: Session, assignment: Assignment, *, now: datetime) -> LedgerEntry:
-    """The reward of an assignment, owed from now on; one that was owed before stays as it is."""
-    known = owed_entry(session, assignment, EntryKind.REWARD)
-    if known is not None:
-        return known
-    entry = _reserved(session, assignment.hit_id, EntryKind.REWARD)
-    if entry is None:
-        # Its reservation was given back, after a rejection that is now overridden: reserve again, or tell the figures.
-        price = _reward_price(session, session.get_one(Hit, assignment.hit_id))
-        return owe_new(session, [Debt(assignment, EntryKind.REWARD, price)], now=now)[0]
-    return owe(session, entry, assignment, now=now)
+def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> dict[int, LedgerEntry]:
+    """The rewards of assignments, owed from now on, by the assignments' ids; what was owed before stays as it is."""
+    ids = [work.id for work in assignments]
+    wanted = select(LedgerEntry).where(
+        LedgerEntry.assignment_id.in_(ids),
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state != EntryState.REFUSED,
+    )
+    owed = {entry.assignment_id: entry for entry in session.scalars(wanted) if entry.assignment_id is not None}
+    missing = [work for work in assignments if work.id not in owed]
+    free = _reserved(session, {work.hit_id for work in missing}, EntryKind.REWARD)
+    unreserved = []
+    for work in missing:
+        if free.get(work.hit_id):
+            owed[work.id] = free[work.hit_id].pop(0)
+            _owe(owed[work.id], work, now=now)
+        else:
+            unreserved.append(work)
+    session.flush()
+    # Their reservations were given back, after rejections that are now overridden: reserve again, or tell the figures.
+    hits = _hits(session, unreserved)
+    debts = [Debt(work, EntryKind.REWARD, _reward_price(session, hits[work.hit_id])) for work in unreserved]
+    owed.update(zip((work.id for work in unreserved), owe_new(session, debts, now=now), strict=True))
+    return owed
 
 
 def owe_bonus(session: Session, assignment: Assignment, example: Example, reason: str, *, now: datetime) -> LedgerEntry:
@@ -112,10 +125,10 @@ def owe_bonus(session: Session, assignment: Assignment, example: Example, reason
     known = session.scalar(wanted.limit(1))
     if known is not None:
         return known
-    entry = _reserved(session, assignment.hit_id, EntryKind.BONUS)
-    if entry is None:
+    free = _reserved(session, {assignment.hit_id}, EntryKind.BONUS).get(assignment.hit_id)
+    if not free:
         raise LedgerError(f"HIT {assignment.hit_id} has no bonus reserved any more for work {assignment.external_id}")
-    return owe(session, entry, assignment, now=now, example_id=example.id, reason=reason)
+    return owe(session, free[0], assignment, now=now, example_id=example.id, reason=reason)
 
 
 def owed_entry(session: Session, assignment: Assignment, kind: EntryKind) -> LedgerEntry | None:
@@ -155,7 +168,9 @@ class Debt:
 
 def owe_new(session: Session, debts: Sequence[Debt], *, now: datetime) -> list[LedgerEntry]:
     """Payments that are reserved and owed at once, all of them, or none and a BudgetError with the figures."""
-    hits = {hit_id: session.get_one(Hit, hit_id) for hit_id in {debt.assignment.hit_id for debt in debts}}
+    if not debts:
+        return []
+    hits = _hits(session, [debt.assignment for debt in debts])
     wanted = [(hits[debt.assignment.hit_id], Wanted(debt.kind, debt.price)) for debt in debts]
     keys = reserve(session, wanted, now=now)
     found = session.scalars(select(LedgerEntry).where(LedgerEntry.key.in_(keys)))
@@ -217,10 +232,12 @@ def hold(session: Session, entry_id: int, reason: str, *, now: datetime) -> None
     session.execute(update(LedgerEntry).where(*_sent([entry_id]), LedgerEntry.held_at.is_(None)).values(values))
 
 
-def release(session: Session, hit_id: int, kind: EntryKind, count: int | None = None, *, now: datetime) -> int:
-    """So many of a HIT's reserved entries of one kind (all, if no number is given) are free again; how many were."""
+def release(
+    session: Session, hit_ids: Collection[int], kind: EntryKind, count: int | None = None, *, now: datetime
+) -> int:
+    """HITs' reserved entries of one kind are free again, all or so many of them; how many were."""
     free = select(LedgerEntry.id).where(
-        LedgerEntry.hit_id == hit_id, LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
+        LedgerEntry.hit_id.in_(hit_ids), LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
     )
     ids = session.scalars(free.order_by(LedgerEntry.id).limit(count).with_for_update(skip_locked=True)).all()
     if ids:
@@ -262,15 +279,21 @@ def _owe(
     entry.state, entry.owed_at, entry.reason = EntryState.OWED, now, reason
 
 
-def _reserved(session: Session, hit_id: int, kind: EntryKind) -> LedgerEntry | None:
-    """One of the HIT's reserved entries of a kind, ours until the transaction ends."""
+def _reserved(session: Session, hit_ids: set[int], kind: EntryKind) -> dict[int, list[LedgerEntry]]:
+    """The HITs' reserved entries of a kind, by HIT, ours until the transaction ends."""
     free = select(LedgerEntry).where(
-        LedgerEntry.hit_id == hit_id,
-        LedgerEntry.kind == kind,
-        LedgerEntry.state == EntryState.RESERVED,
-        LedgerEntry.assignment_id.is_(None),
+        LedgerEntry.hit_id.in_(hit_ids), LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
     )
-    return session.scalar(free.order_by(LedgerEntry.id).limit(1).with_for_update(skip_locked=True))
+    found: dict[int, list[LedgerEntry]] = {}
+    for entry in session.scalars(free.order_by(LedgerEntry.id).with_for_update(skip_locked=True)):
+        found.setdefault(entry.hit_id, []).append(entry)
+    return found
+
+
+def _hits(session: Session, assignments: Sequence[Assignment]) -> dict[int, Hit]:
+    """The HITs of assignments, by their ids."""
+    wanted = select(Hit).where(Hit.id.in_({work.hit_id for work in assignments}))
+    return {hit.id: hit for hit in session.scalars(wanted)}
 
 
 def _sent(ids: Sequence[int]) -> tuple[ColumnElement[bool], ...]:

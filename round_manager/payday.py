@@ -97,14 +97,14 @@ class Payday:
     def settle(self, session: Session, payments: Sequence[Payment], *, now: datetime) -> None:
         """The marketplace has these payments."""
         confirm(session, [one.entry_id for one in payments], now=now)
-        for one in payments:
-            if one.kind is EntryKind.REWARD:
-                assignment = session.get_one(Assignment, one.assignment_id)
-                mark_approved(session, assignment, self._who, now=now)
+        rewards = [one for one in payments if one.kind is EntryKind.REWARD]
+        works = select(Assignment).where(Assignment.id.in_([one.assignment_id for one in rewards]))
+        for work in session.scalars(works):
+            mark_approved(work, self._who, now=now)
         session.flush()
-        for hit_id in {one.hit_id for one in payments if one.kind is EntryKind.REWARD}:
-            # With all its work decided, nothing more can come of a HIT: no call is needed to know that.
-            finish(session, session.get_one(Hit, hit_id), nobody_works=False, now=now)
+        hits = session.scalars(select(Hit).where(Hit.id.in_({one.hit_id for one in rewards}))).all()
+        # With all its work decided, nothing more can come of a HIT: no call is needed to know that.
+        finish(session, hits, (), now=now)
 
     def _pay(self, kinds: Sequence[EntryKind], what: str, outcome: Paid, progress: Progress) -> None:
         progress.start(self._count(kinds), what)

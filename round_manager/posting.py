@@ -158,8 +158,8 @@ class Posting:
             outcome.problem = str(answer)
         elif isinstance(answer, CrowdRefused):
             hit.status = HitStatus.REFUSED
-            release(session, hit.id, EntryKind.REWARD, now=now)
-            release(session, hit.id, EntryKind.BONUS, now=now)
+            release(session, [hit.id], EntryKind.REWARD, now=now)
+            release(session, [hit.id], EntryKind.BONUS, now=now)
             outcome.refused += 1
         else:
             outcome.in_doubt += 1

@@ -186,5 +186,5 @@ def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) ->
             raise CrowdWorkError(f"no HIT {key} is held; `outfox crowd status` lists those that are")
         hit.status = HitStatus.REFUSED
         for kind in (EntryKind.REWARD, EntryKind.BONUS):
-            release(session, hit.id, kind, now=now)
+            release(session, [hit.id], kind, now=now)
         audit.note(session, "resolved", hit, who=who, why=why, now=now, of=hit, after={"outcome": "not posted"})

@@ -15,7 +15,7 @@ from mturk.crowd import Crowd
 from round_manager import audit
 from round_manager.clock import Clock
 from round_manager.errors import CrowdWorkError
-from round_manager.ledger import Debt, owe_new, owe_reward, owed_entry
+from round_manager.ledger import Debt, owe_new, owe_rewards, owed_entry
 from round_manager.mirror import mark_rejected
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.store import Store
@@ -81,16 +81,21 @@ def find_assignment(session: Session, marketplace: str, external_id: str) -> Ass
 
 def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
     """Owes the rewards of work that was handed in; how many were not owed before. Payday pays them."""
-    new = 0
     for work in assignments:
         if work.status is AssignmentStatus.REJECTED:
             raise CrowdWorkError(f"{work.external_id} was rejected; override the rejection to pay for it after all")
-        if work.status is not AssignmentStatus.SUBMITTED or owed_entry(session, work, EntryKind.REWARD):
-            continue
-        owe_reward(session, work, now=now)
-        audit.note(session, "approved", work, who=who, why=why, now=now, of=session.get_one(Hit, work.hit_id))
-        new += 1
-    return new
+    known = select(LedgerEntry.assignment_id).where(
+        LedgerEntry.assignment_id.in_([work.id for work in assignments]),
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state != EntryState.REFUSED,
+    )
+    owed = set(session.scalars(known))
+    new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
+    owe_rewards(session, new, now=now)
+    hits = {hit.id: hit for hit in session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in new})))}
+    for work in new:
+        audit.note(session, "approved", work, who=who, why=why, now=now, of=hits[work.hit_id])
+    return len(new)
 
 
 def give_bonus(
@@ -143,6 +148,6 @@ class Rejecting:
             work = find_assignment(session, self._crowd.name, external_id)
             if work.status is not AssignmentStatus.REJECTED:
                 raise CrowdWorkError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
-            owe_reward(session, work, now=now)
+            owe_rewards(session, [work], now=now)
             hit = session.get_one(Hit, work.hit_id)
             audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)

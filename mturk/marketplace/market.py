@@ -1,5 +1,6 @@
 """The market: one database, opened, checked, and used in transactions that know what time it is."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ class Market:
         self.engine = engine
         self.now = now
         self._reading = reading(engine)
+        # Writers of one process queue here: in SQLite's own queue who waits sleeps, longer and longer.
+        self._turn = threading.Lock()
 
     @contextmanager
     def write(self) -> Iterator[Session]:
@@ -40,7 +43,7 @@ class Market:
         Writers come one after the other: keep it short, and make no call to the outside inside it.
         """
         # expire_on_commit off: what was read stays readable after the block.
-        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with self._turn, Session(self.engine, expire_on_commit=False) as session, session.begin():
             catch_up(session, self.now())
             yield session
 

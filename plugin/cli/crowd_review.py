@@ -164,7 +164,7 @@ def _make_known(desk: Desk, assignment: str) -> None:
 def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -> None:
     from round_manager.crowd_debts import reward_cost
     from round_manager.errors import CrowdWorkError
-    from round_manager.ledger import owe_reward, owed_entry
+    from round_manager.ledger import owe_rewards, owed_entry
     from round_manager.models import AssignmentStatus, EntryKind
     from round_manager.rehearsal import rehearsal
     from round_manager.reviewing import find_assignment
@@ -179,7 +179,7 @@ def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -
         raise CrowdWorkError(f"{assignment} is {is_now}; it would have to be {needed.value}")
     if override:
         with rehearsal(desk.store) as session:
-            owe_reward(session, find_assignment(session, desk.crowd.name, assignment), now=desk.clock.now())
+            owe_rewards(session, [find_assignment(session, desk.crowd.name, assignment)], now=desk.clock.now())
     data: dict[str, Any] = {"dry_run": True, "assignment": assignment, "override": override, "cents": cents}
     back = f"reject {assignment} and give {dollars(cents)} back to the budget, fee included"
     after_all = f"take the rejection of {assignment} back and spend {dollars(cents)} on it, fee included"

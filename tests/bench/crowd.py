@@ -97,7 +97,8 @@ def _campaign(
 ) -> tuple[list[tuple[str, int, int, float, float]], float, int]:
     """Every stage's calls, those it needs, its seconds and our own of them; our share of all; all calls needed."""
     stages: list[tuple[str, int, Callable[[], object]]] = [
-        ("post", hits, lambda: (bridge.plan(hits), bridge.posting.run(progress))),
+        ("plan", 0, lambda: bridge.plan(hits)),
+        ("post", hits, lambda: bridge.posting.run(progress)),
         ("collect", hits, lambda: bridge.collecting.run(progress)),
         ("decide", 0, bridge.decide),
         ("pay", 2 * hits, lambda: bridge.payday.run(progress)),

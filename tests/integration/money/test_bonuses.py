@@ -45,7 +45,7 @@ def test_what_was_released_cannot_be_owed(counter: Counter) -> None:
     work = the_work(counter)
     example = example_of(counter, work, "Not half bad, for a disaster.")
     with counter.store.write() as session:
-        assert release(session, work.hit_id, EntryKind.BONUS, now=counter.clock.now()) == 1
+        assert release(session, [work.hit_id], EntryKind.BONUS, now=counter.clock.now()) == 1
     with counter.store.write() as session, pytest.raises(LedgerError, match="no bonus reserved"):
         owe_bonus(session, work, example, WHY, now=counter.clock.now())
     counter.check()
