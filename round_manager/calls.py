@@ -1,16 +1,32 @@
-"""Calls to a marketplace, side by side."""
+"""Calls to a marketplace: side by side in one process, and by one process at a time."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
+from mturk.crowd import Crowd
 from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from round_manager.progress import Progress
+from round_manager.store import Store
+from round_manager.turns import turn
 
 THREADS = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@contextmanager
+def sending(store: Store, crowd: Crowd, progress: Progress) -> Iterator[None]:
+    """Nobody else sends to the marketplace, or looks up what was sent, until the end of the block."""
+
+    def waiting() -> None:
+        progress.start(0, "waiting for another process that posts or pays")
+
+    with turn(store, f"crowd-{crowd.name}", waiting):
+        yield
 
 
 class Calls:

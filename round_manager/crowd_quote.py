@@ -9,9 +9,9 @@ from mturk.crowd import Crowd
 from mturk.dollars import dollars
 from mturk.errors import NoFunds
 from mturk.fees import MANY_ASSIGNMENTS
+from round_manager.budget import Figures, figures
 from round_manager.errors import CrowdWorkError
 from round_manager.hit_terms import cut_of
-from round_manager.ledger import Figures, figures
 from round_manager.models import HitKind, Round, Task
 from round_manager.planning import Cost, Wish, cost_of, order_terms
 from round_manager.rounds import live_round

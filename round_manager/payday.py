@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from mturk.crowd import BonusOrder, Crowd, Token
 from mturk.dollars import dollars
 from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
-from round_manager.calls import THREADS, Calls
+from round_manager.calls import THREADS, Calls, sending
 from round_manager.clock import Clock
 from round_manager.ledger import confirm, refuse, renew, send, still_in_doubt
 from round_manager.mirror import finish, mark_approved
@@ -77,13 +77,14 @@ class Payday:
         """Rewards first, which the marketplace has set aside; then bonuses, as far as the account goes."""
         shown = progress or Unwatched()
         outcome = Paid()
-        self._pay((EntryKind.REWARD,), "approving work", outcome, shown)
-        if not outcome.problem and (owed := self._total(BONUSES)):
-            there = self._crowd.balance()
-            if there < owed:
-                outcome.problem = f"the account has {dollars(there)}, and bonuses need {dollars(owed)}; add to it"
-            else:
-                self._pay(BONUSES, "paying bonuses", outcome, shown)
+        with sending(self._store, self._crowd, shown):
+            self._pay((EntryKind.REWARD,), "approving work", outcome, shown)
+            if not outcome.problem and (owed := self._total(BONUSES)):
+                there = self._crowd.balance()
+                if there < owed:
+                    outcome.problem = f"the account has {dollars(there)}, and bonuses need {dollars(owed)}; add to it"
+                else:
+                    self._pay(BONUSES, "paying bonuses", outcome, shown)
         outcome.waiting = self._count((EntryKind.REWARD, *BONUSES))
         return outcome
 

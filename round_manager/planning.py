@@ -7,10 +7,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, Terms
+from round_manager.budget import check_budget
 from round_manager.errors import CrowdWorkError
 from round_manager.hit_terms import cut_of, terms_of, wanted_for
 from round_manager.ids import public_id
-from round_manager.ledger import check_budget, reserve
+from round_manager.ledger import reserve
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
 from round_manager.tasks import spec_of
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
 from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
-from round_manager.calls import THREADS, Calls
+from round_manager.calls import THREADS, Calls, sending
 from round_manager.clock import Clock
 from round_manager.ledger import release
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
@@ -69,8 +69,8 @@ class Posting:
         """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent."""
         shown = progress or Unwatched()
         outcome = Sent()
-        shown.start(self._waiting(), "posting HITs")
-        with Calls(self._threads) as calls:
+        with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
+            shown.start(self._waiting(), "posting HITs")
             while not outcome.problem and (batch := self._take()):
                 self._record(batch, calls.make(batch, self._post), outcome)
                 shown.advance(len(batch))

@@ -17,6 +17,7 @@ from sqlalchemy import select
 from mturk.crowd import Crowd, PostedHit, Token, WorkState
 from mturk.errors import CrowdError, UnknownToCrowd
 from round_manager import audit
+from round_manager.calls import sending
 from round_manager.clock import Clock
 from round_manager.errors import CrowdWorkError, LedgerError
 from round_manager.ledger import confirm, hold, refuse, release, renew
@@ -55,11 +56,12 @@ class Reconciler:
         """Looks up all HITs and payments that were sent and never heard of."""
         shown = progress or Unwatched()
         outcome = Reconciled()
-        try:
-            self._hits(outcome)
-            self._payments(outcome, shown)
-        except CrowdError as error:
-            outcome.problem = str(error)
+        with sending(self._store, self._crowd, shown):
+            try:
+                self._hits(outcome)
+                self._payments(outcome, shown)
+            except CrowdError as error:
+                outcome.problem = str(error)
         outcome.in_doubt = self.in_doubt()
         return outcome
 

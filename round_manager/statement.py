@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from sqlalchemy import ColumnElement, SQLColumnExpression, and_, case, func, not_, select
 from sqlalchemy.orm import Session
 
-from round_manager.ledger import Figures, figures
+from round_manager.budget import Figures, figures
 from round_manager.models import EntryState, LedgerEntry, Round, Task
 
 DAY = timedelta(days=1)

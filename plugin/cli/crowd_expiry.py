@@ -71,8 +71,8 @@ def expire(
 
 def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
     """How many HITs were planned and never sent, and the money that is free again without them."""
+    from round_manager.budget import figures
     from round_manager.cancelling import cancel_planned
-    from round_manager.ledger import figures
     from round_manager.models import HitKind
     from round_manager.rehearsal import rehearsal
     from round_manager.tasks import find_task

@@ -116,8 +116,8 @@ def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
 
 
 def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int) -> "Quote":
+    from round_manager.budget import check_budget
     from round_manager.crowd_quote import open_round_of, quote, wish_for
-    from round_manager.ledger import check_budget
     from round_manager.models import HitKind
     from round_manager.rehearsal import rehearsal
     from round_manager.tasks import find_task

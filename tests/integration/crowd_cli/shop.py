@@ -14,7 +14,8 @@ from mturk.marketplace import earnings, money, working
 from mturk.marketplace.tables import Worker
 from plugin.crowd import crowd_of
 from plugin.settings import load_settings
-from round_manager.ledger import Figures, send
+from round_manager.budget import Figures
+from round_manager.ledger import send
 from round_manager.models import Assignment, HitKind, LedgerEntry, Round
 from round_manager.planning import Wish, plan_hits
 from round_manager.reviewing import approve, give_bonus

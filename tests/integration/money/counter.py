@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 
 from mturk.crowd import WorkState
 from mturk.fees import bonus_fee, reward_fee
+from round_manager.budget import Figures, figures
 from round_manager.collecting import Collecting
-from round_manager.ledger import Figures, figures
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
 from round_manager.payday import Payday
 from round_manager.planning import Wish, plan_hits

@@ -1,0 +1,78 @@
+"""Of several processes, one at a time sends; and a killed one does not keep the others waiting."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+from round_manager.store import Store
+from round_manager.turns import turn
+from tests.integration.money.counter import Counter
+
+HOLDER = """
+import sys, time
+from round_manager.store import open_store
+from round_manager.turns import turn
+with open_store(sys.argv[1]) as store, turn(store, "till"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_whoever_comes_second_waits_and_is_told(store: Store) -> None:
+    told, entered = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with turn(store, "till", told.set):
+            entered.set()
+
+    with turn(store, "till"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert told.wait(10)
+        assert not entered.is_set()
+    assert entered.wait(10)
+    thread.join()
+
+
+def test_turns_of_other_names_are_not_waited_for(store: Store) -> None:
+    with turn(store, "till"), turn(store, "attic"):
+        pass
+
+
+def test_a_killed_process_gives_its_turn_back(store: Store) -> None:
+    url = store.engine.url.render_as_string(hide_password=False)
+    with subprocess.Popen([sys.executable, "-c", HOLDER, url], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "held"
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+    with turn(store, "till"):
+        pass
+
+
+def test_what_another_process_is_sending_is_not_looked_up_or_sent_again(counter: Counter) -> None:
+    """A payment on its way looks just like one that a dead process left behind."""
+    (done,) = counter.collected()
+    counter.bonus(done)
+    sending, go_on = threading.Event(), threading.Event()
+    really = counter.crowd.bonus
+
+    def slow(order: object) -> None:
+        sending.set()
+        assert go_on.wait(10)
+        really(order)  # type: ignore[arg-type]
+
+    counter.crowd.bonus = slow  # type: ignore[method-assign]
+    payer = threading.Thread(target=counter.payday.run)
+    payer.start()
+    assert sending.wait(10)
+    looker = threading.Thread(target=counter.reconciler.run)
+    looker.start()
+    go_on.set()
+    payer.join()
+    looker.join()
+    assert counter.calls()["bonuses"] == 0
+    assert counter.calls()["bonus"] == 1
+    counter.check()
