@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
@@ -88,10 +89,12 @@ class EventQueue:
 
 
 def open_queue(url: str, *, endpoint_url: str | None = None, region: str | None = None) -> EventQueue:
-    """The queue at its URL, with the credentials that boto3 finds."""
+    """The queue at its URL, on the server that the URL names, with the credentials that boto3 finds."""
     keep_headers_out_of_logs()
+    parts = urlsplit(url)
+    server = endpoint_url or f"{parts.scheme}://{parts.netloc}"
     try:
-        client = boto3.session.Session().client("sqs", endpoint_url=endpoint_url, region_name=region, config=SETTINGS)
+        client = boto3.session.Session().client("sqs", endpoint_url=server, region_name=region, config=SETTINGS)
     except (BotoCoreError, ValueError) as error:
         raise CrowdRefused(f"cannot use the queue of events: {error}; set its region and endpoint") from error
     return EventQueue(client, url)

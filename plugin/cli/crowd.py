@@ -10,6 +10,7 @@ COMMANDS = {
     "block": "plugin.cli.crowd_workers:block",
     "bonus": "plugin.cli.crowd_money:bonus",
     "expire": "plugin.cli.crowd_expiry:expire",
+    "follow": "plugin.cli.crowd_follow:follow",
     "pay": "plugin.cli.crowd_money:pay",
     "post": "plugin.cli.crowd_posting:post",
     "reconcile": "plugin.cli.crowd_books:reconcile",

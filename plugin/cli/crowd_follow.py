@@ -1,0 +1,61 @@
+"""`outfox crowd follow`: work is read as it comes in."""
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from plugin.cli.crowd_desk import open_desk
+from plugin.cli.crowd_words import count
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from mturk.notifications import EventQueue
+    from round_manager.collecting import Collected
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.command()
+@click.option(
+    "--every",
+    type=click.FloatRange(1, 86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often everything unfinished is read without an event.",
+)
+@click.pass_obj
+def follow(settings: Settings, every: float) -> None:
+    """Read what workers hand in, until Ctrl-C: soon after an event, and every so often without one.
+
+    Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost where one does not
+    arrive, and nothing is done twice where one does.
+    """
+    from round_manager.following import Following
+
+    stop = threading.Event()
+    for one in STOPS:
+        signal.signal(one, lambda *_: stop.set())
+    events = _queue(settings)
+    heard = "events and " if events else ""
+    with open_desk(settings) as desk:
+        desk.crowd.balance()  # Wrong keys are told now, and not to a log every minute.
+        click.echo(f"following {settings.crowd_url}: {heard}every {every:g} seconds (Ctrl-C ends it)")
+        Following(desk.services.collecting, events, every=every, pause=stop.wait).run(_tell)
+    click.echo("ended")
+
+
+def _tell(found: "Collected") -> None:
+    parts = [f"{count(found.works, 'new assignment')}"] if found.works else []
+    parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
+    click.echo(", ".join(parts))
+
+
+def _queue(settings: Settings) -> "EventQueue | None":
+    if not settings.crowd_queue_url:
+        return None
+    from mturk.notifications import open_queue
+
+    return open_queue(settings.crowd_queue_url, region=settings.crowd_region)

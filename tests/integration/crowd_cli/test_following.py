@@ -1,0 +1,121 @@
+"""Work is read as it comes in: by events, without them, and whatever comes through the queue."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from mturk.errors import CrowdUnavailable
+from mturk.marketplace.courier import Courier
+from mturk.notifications import open_queue
+from plugin.crowd import crowd_of, crowd_services
+from plugin.settings import load_settings
+from round_manager.collecting import Collected
+from round_manager.following import Following
+from tests.fakes.s3 import S3Server
+from tests.integration.crowd_cli.shop import Shop
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A queue of moto's, which the settings name."""
+    server = S3Server(one_at_a_time=False)
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("sqs", endpoint_url=server.url, region_name="us-east-1")
+    url = str(client.create_queue(QueueName="following", Attributes={"VisibilityTimeout": "0"})["QueueUrl"])
+    monkeypatch.setenv("OUTFOX_CROWD_QUEUE_URL", url)
+    yield url
+    client.delete_queue(QueueUrl=url)
+    server.stop()
+
+
+def follow(shop: Shop, queue: str | None, *, every: float, until: Callable[[Collected], bool]) -> list[Collected]:
+    """What it told until it had told enough."""
+    settings = load_settings(os.environ)
+    stop, found = threading.Event(), []
+
+    def told(one: Collected) -> None:
+        found.append(one)
+        if until(one):
+            stop.set()
+
+    with shop.store() as store:
+        services = crowd_services(settings, store, crowd_of(settings))
+        events = open_queue(queue, region="us-east-1") if queue else None
+        watchdog = threading.Timer(20, stop.set)
+        watchdog.start()
+        Following(services.collecting, events, every=every, pause=stop.wait).run(told)
+        watchdog.cancel()
+    return found
+
+
+def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue: str) -> None:
+    shop.post(2)
+
+    def hand_in() -> None:
+        shop.hand_in()
+        # What the marketplace tells, and tells again.
+        with Courier(shop.market.market) as courier:
+            courier.deliver()
+
+    # Long after the first reading has found nothing.
+    threading.Timer(1.0, hand_in).start()
+    found = follow(shop, queue, every=HOUR, until=lambda one: one.works > 0)
+    assert sum(one.works for one in found) == 1
+
+
+def test_without_a_queue_or_its_events_the_work_is_read_all_the_same(shop: Shop) -> None:
+    shop.post(1)
+    threading.Timer(0.2, shop.hand_in).start()
+    found = follow(shop, None, every=0.1, until=lambda one: one.works > 0)
+    assert [one.works for one in found] == [1]
+
+
+def test_rubbish_in_the_queue_and_a_marketplace_that_is_away_for_a_moment_do_not_end_it(
+    shop: Shop, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = boto3.client("sqs", endpoint_url=queue.rsplit("/", 2)[0], region_name="us-east-1")
+    for body in ("{", '{"Events": [{"HITId": "no such hit"}]}', "[]"):
+        client.send_message(QueueUrl=queue, MessageBody=body)
+    shop.post(1)
+    shop.hand_in()
+    monkeypatch.setattr("round_manager.following.SECONDS_AFTER_TROUBLE", 0.0)
+    failures = iter([CrowdUnavailable("away")])
+    from round_manager.collecting import Collecting
+
+    really = Collecting.run
+
+    def once_away(self: Collecting) -> Collected:
+        for error in failures:
+            raise error
+        return really(self)
+
+    monkeypatch.setattr(Collecting, "run", once_away)
+    found = follow(shop, queue, every=0.1, until=lambda one: one.works > 0)
+    assert [one.works for one in found] == [1]
+
+
+def test_the_command_says_what_came_and_ends_with_ctrl_c(shop: Shop) -> None:
+    shop.post(1)
+    command = [str(Path(sys.executable).parent / "outfox"), "crowd", "follow", "--every", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        assert process.stdout is not None
+        assert "following" in process.stdout.readline()
+        shop.hand_in()
+        assert process.stdout.readline() == "1 new assignment\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_with_wrong_keys_it_does_not_begin(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", "x" * 40)
+    assert "access key" in shop.refused("follow")
