@@ -103,7 +103,10 @@ def _body(environ: "WSGIEnvironment") -> bytes:
         raise wire.WireError("MissingContentLength", 411, "Content-Length is required") from None
     if not 0 <= length <= LARGEST_BODY:
         raise wire.WireError("RequestTooLarge", 413, f"at most {LARGEST_BODY} bytes are taken")
-    body: bytes = environ["wsgi.input"].read(length)
+    try:
+        body: bytes = environ["wsgi.input"].read(length)
+    except TimeoutError:
+        raise wire.WireError("RequestTimeout", 408, "the body did not come") from None
     return body
 
 

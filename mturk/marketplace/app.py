@@ -17,6 +17,8 @@ from mturk.marketplace.site import worker_site
 from mturk.marketplace.site_tables import make_site_tables
 from mturk.marketplace.tables import Release
 
+SECONDS_OF_SILENCE = 10.0
+
 
 def marketplace_app(
     market: Market, *, public_url: str, proxies: int = 0, signing_time: Callable[[], datetime] | None = None
@@ -32,6 +34,11 @@ def marketplace_app(
     site.add_url_rule("/health", "health", lambda: _health(market))
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        connection = environ.get("gunicorn.socket")
+        if connection is not None:
+            # A kept connection comes without waiting: a body that is not there yet would be an error. And a client that
+            # has stopped sending must not keep a thread.
+            connection.settimeout(SECONDS_OF_SILENCE)
         return api(environ, start_response) if api.wants(environ) else site(environ, start_response)
 
     return app

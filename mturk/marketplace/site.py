@@ -122,6 +122,10 @@ def _errors(app: Flask) -> None:
         _discard_body()
         return _page(site_told.TOO_LARGE)
 
+    @app.errorhandler(TimeoutError)
+    def silent(_error: TimeoutError) -> Any:
+        return _page(site_told.SILENT)
+
     @app.errorhandler(HTTPException)
     def other(error: HTTPException) -> Any:
         if isinstance(error, NotFound):

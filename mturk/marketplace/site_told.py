@@ -78,6 +78,7 @@ OLD_FORM = Told(400, "This page was too old", "Nothing was done. Open the page a
 TOO_LARGE = Told(
     413, "This is too much", "The answers are larger than a task may hand in, so nothing was stored.", (QUEUE,)
 )
+SILENT = Told(408, "Your answer did not arrive", "The connection went quiet half-way. Try once more.", (QUEUE,))
 TOO_MANY = Told(429, "Slowly, please", "Too many wrong links came from your network. Wait a minute and try again.")
 FAILED = Told(
     500, "Something went wrong here", "It is our fault and was noted. Try once more in a moment.", (FIND, QUEUE)

@@ -1,0 +1,64 @@
+"""The marketplace as its own process: who sends slowly is waited for, but not for ever."""
+
+import socket
+import time
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from urllib.parse import urlsplit
+
+import pytest
+
+from mturk.marketplace import app
+from tests.bench.crashing.place import Place, marketplace
+
+BODY = b"{}"
+TARGET = "MTurkRequesterServiceV20170117.GetAccountBalance"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with marketplace(tmp_path_factory.mktemp("marketplace")) as running:
+        yield running
+
+
+def connect(place: Place) -> socket.socket:
+    parts = urlsplit(place.url)
+    return socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=30)
+
+
+def head(path: str, length: int, *more: str) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: market", f"Content-Length: {length}", *more, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def status(connection: socket.socket) -> int:
+    answer = HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "expected"),
+    [
+        ("/", (f"X-Amz-Target: {TARGET}", "Content-Type: application/x-amz-json-1.1"), 403),
+        ("/mturk/externalSubmit", ("Content-Type: application/x-www-form-urlencoded",), 400),
+    ],
+    ids=["a requester", "a worker"],
+)
+def test_a_body_that_comes_later_than_its_head_is_read_on_every_request_of_a_connection(
+    place: Place, path: str, more: tuple[str, ...], expected: int
+) -> None:
+    with connect(place) as connection:
+        for _ in range(3):
+            connection.sendall(head(path, len(BODY), *more))
+            time.sleep(0.15)  # not waiting for anything: the pause between head and body is what is tried
+            connection.sendall(BODY)
+            assert status(connection) == expected
+
+
+def test_who_stops_sending_is_told_so_and_let_go(place: Place) -> None:
+    assert app.SECONDS_OF_SILENCE <= 15
+    with connect(place) as connection:
+        connection.sendall(head("/", 500, f"X-Amz-Target: {TARGET}"))
+        assert status(connection) == 408
