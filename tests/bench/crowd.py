@@ -71,9 +71,9 @@ class Bridge:
         while True:
             now = self.clock.now()
             with self.store.write() as session:
-                owed = select(Assignment).where(Assignment.status == AssignmentStatus.SUBMITTED)
-                works = [work for work in session.scalars(owed.order_by(Assignment.id)) if work.id > self.decided]
-                works = works[:CHUNK]
+                waiting = (Assignment.status == AssignmentStatus.SUBMITTED, Assignment.id > self.decided)
+                wanted = select(Assignment).where(*waiting).order_by(Assignment.id).limit(CHUNK)
+                works = session.scalars(wanted).all()
                 if not works:
                     return
                 approve(session, works, who="bench", why="all of it is good", now=now)
