@@ -11,7 +11,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import HitState, PostedHit, Work, WorkState
-from round_manager.ledger import confirm, owe_rewards, owed_entry, release, send
+from round_manager.confirming import confirm_sessions
+from round_manager.errors import BudgetError
+from round_manager.hit_terms import cut_of
+from round_manager.ledger import confirm, owe_rewards, release, send
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -20,9 +23,10 @@ from round_manager.models import (
     Hit,
     HitStatus,
     LedgerEntry,
-    SessionStatus,
-    WorkSession,
+    Round,
+    Task,
 )
+from round_manager.tasks import spec_of
 from round_manager.workers import ensure_worker
 
 BY_MARKETPLACE = "marketplace"
@@ -69,9 +73,11 @@ def mark_rejected(
     assignment.status, assignment.reason = AssignmentStatus.REJECTED, reason
     assignment.decided_at, assignment.decided_by = decided_at, by
     hit = session.get_one(Hit, assignment.hit_id)
-    if owed_entry(session, assignment, EntryKind.REWARD) is None:
+    # Where somebody was about to pay it, that entry is its own, and what it had reserved is settled with it.
+    own = select(LedgerEntry.id).where(LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == EntryKind.REWARD)
+    if session.scalar(own.limit(1)) is None:
         release(session, [hit.id], EntryKind.REWARD, 1, now=now)
-    release(session, [hit.id], EntryKind.BONUS, _bonuses_each(session, hit), now=now)
+    release(session, [hit.id], EntryKind.BONUS, bonuses_each(session, hit), now=now)
 
 
 def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
@@ -95,7 +101,7 @@ def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, no
             done.append(hit)
             if decided < hit.max_assignments:
                 untaken = hit.max_assignments - decided
-                release(session, [hit.id], EntryKind.BONUS, untaken * _bonuses_each(session, hit), now=now)
+                release(session, [hit.id], EntryKind.BONUS, untaken * bonuses_each(session, hit), now=now)
     release(session, [hit.id for hit in done], EntryKind.REWARD, now=now)
     return len(done)
 
@@ -118,50 +124,55 @@ def _added(session: Session, new: Sequence[tuple[Hit, Work]], now: datetime) -> 
         place: ensure_worker(session, *place, now=now)
         for place in sorted({(hit.marketplace, work.worker_id) for hit, work in new})
     }
-    times = _active_times(session, new)
     rows = {}
     for hit, work in new:
-        worker = workers[hit.marketplace, work.worker_id]
         rows[hit.marketplace, work.assignment_id] = Assignment(
             hit_id=hit.id,
-            worker_id=worker.id,
+            worker_id=workers[hit.marketplace, work.worker_id].id,
             marketplace=hit.marketplace,
             external_id=work.assignment_id,
             status=AssignmentStatus.SUBMITTED,
             accepted_at=work.accepted_at,
             submitted_at=work.submitted_at,
             auto_approve_at=work.auto_approve_at,
-            active_ms=times.get((hit.id, work.assignment_id, worker.id)),
         )
     session.add_all(rows.values())
     session.flush()
+    confirm_sessions(session, list(rows.values()), now=now)
     return rows
-
-
-def _active_times(session: Session, new: Sequence[tuple[Hit, Work]]) -> dict[tuple[int, str, int], int]:
-    """How long workers were active on their pages, by HIT, assignment and worker."""
-    pages = select(WorkSession).where(
-        WorkSession.hit_id.in_({hit.id for hit, _ in new}),
-        WorkSession.claimed_assignment.in_([work.assignment_id for _, work in new]),
-        WorkSession.status != SessionStatus.EXPIRED,
-    )
-    return {(page.hit_id, page.claimed_assignment, page.worker_id): page.active_ms for page in session.scalars(pages)}
 
 
 def _approved(session: Session, approved: Sequence[tuple[Assignment, Work]], now: datetime) -> None:
     """Approved by the marketplace's own clock, or by somebody there: the reward is paid, so the ledger says so."""
     if not approved:
         return
-    entries = owe_rewards(session, [ours for ours, _ in approved], now=now)
+    try:
+        with session.begin_nested():
+            entries = owe_rewards(session, [ours for ours, _ in approved], now=now)
+    except BudgetError:
+        # Work that nobody here planned for, in a HIT that grew elsewhere: only that waits, and nothing else.
+        for one in approved:
+            _approved_if_covered(session, one, now)
+        return
     send(session, [entry for entry in entries.values() if entry.state is EntryState.OWED], now=now)
     confirm(session, [entry.id for entry in entries.values()], now=now)
     for ours, work in approved:
         mark_approved(ours, BY_MARKETPLACE, now=work.decided_at or now)
 
 
-def _bonuses_each(session: Session, hit: Hit) -> int:
+def _approved_if_covered(session: Session, one: tuple[Assignment, Work], now: datetime) -> None:
+    ours, _ = one
+    try:
+        with session.begin_nested():
+            owe_rewards(session, [ours], now=now)
+    except BudgetError as error:
+        # It is paid there and cannot be written down here: told until the budget is raised, and then it is.
+        session.get_one(Hit, ours.hit_id).last_error = f"{ours.external_id} was approved on the marketplace; {error}"
+        return
+    _approved(session, [one], now)
+
+
+def bonuses_each(session: Session, hit: Hit) -> int:
     """How many bonuses one assignment of the HIT can lead to."""
-    every = select(func.count()).where(
-        LedgerEntry.hit_id == hit.id, LedgerEntry.kind == EntryKind.BONUS, LedgerEntry.state != EntryState.REFUSED
-    )
-    return (session.scalar(every) or 0) // hit.max_assignments
+    owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
+    return cut_of(spec_of(owner), hit.kind).bonuses

@@ -69,7 +69,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     _check_new(session, round, submission, content)
     tries = waiting_tries(session, submission.label_studio_task_id, submission.submitted_at)
     own_id = public_id(now)
-    wanted = bool(verdict.fooled) or _is_sampled(own_id, spec.validation.sample_non_fooling)
+    wanted = bool(verdict.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
     first = verdict.said[0]
     example = Example(
         public_id=own_id,
@@ -134,7 +134,7 @@ def _check_new(session: Session, round: Round, submission: Submission, content: 
         raise SubmissionRefused("the author has handed in the same text in this round already")
 
 
-def _is_sampled(own_id: UUID, share: float) -> bool:
+def is_sampled(own_id: UUID, share: float) -> bool:
     """Whether an example that fooled nobody is checked all the same: by its id, so that anybody can recompute it."""
     place = int.from_bytes(hashlib.sha256(own_id.bytes).digest()[:8]) / 2**64
     return place < share

@@ -34,6 +34,8 @@ def cast_vote(
     flag: str | None = None,
     comment: str | None = None,
     active_ms: int | None = None,
+    session_id: int | None = None,
+    item: int = 0,
 ) -> Vote:
     """The vote, kept; a flag brings the example to its owner. Whether an example is decided is not decided here."""
     round = session.get_one(Round, example.round_id)
@@ -54,6 +56,8 @@ def cast_vote(
         author_id=example.author_id,
         worker_id=worker_id,
         source=source,
+        session_id=session_id,
+        item=item,
         label=label,
         answer=dict(answer) if answer is not None else None,
         flag=flag,

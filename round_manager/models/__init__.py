@@ -22,6 +22,7 @@ from round_manager.models.market import (
     WorkSession,
 )
 from round_manager.models.money import EntryKind, EntryState, LedgerEntry
+from round_manager.models.pages import GoldItem, QuizResult, WorkItem
 from round_manager.models.people import Block, Qualification, QualificationGrant, Worker
 from round_manager.models.table import Table
 from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task
@@ -41,6 +42,7 @@ __all__ = [
     "Evaluation",
     "Example",
     "ExampleStatus",
+    "GoldItem",
     "Hit",
     "HitKind",
     "HitStatus",
@@ -55,6 +57,7 @@ __all__ = [
     "ProjectKind",
     "Qualification",
     "QualificationGrant",
+    "QuizResult",
     "Round",
     "RoundModel",
     "RoundStatus",
@@ -65,6 +68,7 @@ __all__ = [
     "Table",
     "Task",
     "Vote",
+    "WorkItem",
     "WorkSession",
     "Worker",
 ]

@@ -8,6 +8,7 @@ from round_manager.models import (
     Block,
     EntryKind,
     Evaluation,
+    GoldItem,
     LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
@@ -16,7 +17,9 @@ from round_manager.models import (
     ProjectKind,
     Qualification,
     QualificationGrant,
+    QuizResult,
     SessionStatus,
+    WorkItem,
     WorkSession,
 )
 from tests.fakes.clock import NOON
@@ -50,6 +53,22 @@ def fill_world(world: World) -> World:
         span: dict[str, Any] = {"leased_at": NOON, "expires_at": NOON + HOUR}
         add(Lease(context_id=world.context, worker_id=world.voter, **span))
         add(Lease(example_id=world.example, author_id=world.author, worker_id=world.voter, **span))
+        gold = add(GoldItem(task_id=world.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
+        mine: dict[str, Any] = {"session_id": own_page, "worker_id": world.voter}
+        add(WorkItem(item=0, example_id=world.example, author_id=world.author, **mine))
+        add(WorkItem(item=1, gold_id=gold, expected_label="positive", **mine))
+        add(
+            QuizResult(
+                **mine,
+                task_id=world.task,
+                number=1,
+                answers={"given": [0]},
+                right_answers=1,
+                questions=1,
+                passed=True,
+                taken_at=NOON,
+            )
+        )
         add(world.new_entry("reward", assignment_id=world.assignment, worker_id=world.author))
         add(world.new_entry("bonus", kind=EntryKind.BONUS, example_id=world.example, worker_id=world.author))
         skill = add(

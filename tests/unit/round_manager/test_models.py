@@ -10,6 +10,7 @@ NOUNS = {
     "task", "round", "round_model", "context", "attempt", "example", "vote", "worker", "model_version", "hit",
     "assignment", "ledger_entry", "evaluation", "lease", "audit_entry", "work_session", "qualification",
     "qualification_grant", "block", "round_tally", "label_studio_link", "label_studio_task", "label_studio_annotation",
+    "work_item", "gold_item", "quiz_result",
 }  # fmt: skip
 
 

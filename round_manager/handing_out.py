@@ -1,0 +1,226 @@
+"""Handing out: which context or example somebody gets next, set aside for them until their session ends.
+
+One process at a time hands out a task's work, so what is counted here is still true when the lease is written. A lease
+whose time is over counts for nothing, whether or not anybody has ended it.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy.orm import Session
+
+from round_manager.models import (
+    Context,
+    Example,
+    ExampleStatus,
+    Lease,
+    LeaseEnd,
+    Round,
+    Task,
+    Vote,
+    WorkItem,
+    WorkSession,
+)
+from round_manager.work_sessions import STANDING
+from templates import TaskSpec
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now."""
+
+    id: int
+    position: int
+    used: int
+    fooled: int
+    leased: int
+
+
+# The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
+# and as one that will fool, so that people who come at once are spread as those who come one after the other are.
+RANKS: dict[str, Callable[[Standing], tuple[int, ...]]] = {
+    "uniform": lambda one: (one.leased,),
+    "least_used": lambda one: (one.used + one.leased,),
+    "least_fooled": lambda one: (one.fooled + one.leased, one.used),
+    "in_order": lambda one: (one.used + one.leased, one.position),
+}
+
+
+def take_turn(session: Session, task_id: int) -> None:
+    """From here to the end of the transaction, nobody else hands out this task's work."""
+    session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
+
+
+def lot(seed: object, *what: object) -> bytes:
+    """Something's place in an order that looks random and is the same each time for one seed."""
+    return hashlib.sha256(repr((str(seed), *what)).encode()).digest()
+
+
+def lease_contexts(
+    session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
+) -> list[int]:
+    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them."""
+    had = _had(session, work, round, repeat=spec.work.repeat_context)
+    rank = RANKS[spec.rounds.context_strategy]
+    left = [one for one in _standings(session, round, now) if one.id not in had]
+    left.sort(key=lambda one: (*rank(one), lot(work.public_id, len(had), one.id)))
+    for one in left[:most]:
+        session.add(
+            Lease(
+                context_id=one.id,
+                worker_id=work.worker_id,
+                session_id=work.id,
+                leased_at=now,
+                expires_at=work.expires_at,
+            )
+        )
+    session.flush()
+    return [one.id for one in left[:most]]
+
+
+def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
+    """The session no longer holds that context."""
+    held = select(Lease).where(
+        Lease.session_id == work.id,
+        Lease.session_id.is_not(None),
+        Lease.context_id == context_id,
+        Lease.ended_at.is_(None),
+    )
+    for lease in session.scalars(held):
+        lease.ended_at, lease.outcome = now, outcome
+    session.flush()
+
+
+def asked_labels(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
+    """How often each label was asked for in the round so far: examples, and what people are writing now."""
+    written = (
+        select(Example.label, func.count())
+        .where(Example.round_id == round.id, Example.label.is_not(None), Example.status != ExampleStatus.WITHDRAWN)
+        .group_by(Example.label)
+    )
+    asked = {str(label): int(count) for label, count in session.execute(written)}
+    writing = (
+        select(WorkItem.label, func.count())
+        .join(Lease, (Lease.session_id == WorkItem.session_id) & (Lease.context_id == WorkItem.context_id))
+        .join(Context, Context.id == WorkItem.context_id)
+        .where(Context.task_id == round.task_id, WorkItem.label.is_not(None), is_live(now))
+        .group_by(WorkItem.label)
+    )
+    for label, count in session.execute(writing):
+        asked[str(label)] = asked.get(str(label), 0) + int(count)
+    return asked
+
+
+def lease_examples(session: Session, work: WorkSession, round: Round, most: int, *, now: datetime) -> list[Example]:
+    """Up to so many pending examples that want a vote and may have this worker's, the oldest first, set aside."""
+    votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
+    leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
+    voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == work.worker_id)
+    wanted = select(Example).where(
+        Example.round_id == round.id,
+        Example.status == ExampleStatus.PENDING,
+        Example.author_id != work.worker_id,
+        Example.votes_wanted - votes - leases > 0,
+        ~voted.exists(),
+        ~_judged_by(work).exists(),
+        ~_held_by(work).exists(),
+    )
+    found = list(session.scalars(wanted.order_by(Example.id).limit(most)))
+    for example in found:
+        session.add(
+            Lease(
+                example_id=example.id,
+                author_id=example.author_id,
+                worker_id=work.worker_id,
+                session_id=work.id,
+                leased_at=now,
+                expires_at=work.expires_at,
+            )
+        )
+    session.flush()
+    return found
+
+
+def is_live(now: datetime) -> ColumnElement[bool]:
+    """A lease that holds."""
+    return Lease.ended_at.is_(None) & (Lease.expires_at > now)
+
+
+def _judged_by(work: WorkSession) -> Any:
+    """What this worker has on another page, or judged on one that the marketplace may still confirm."""
+    return (
+        select(WorkItem.id)
+        .join(WorkSession, WorkSession.id == WorkItem.session_id)
+        .where(
+            WorkItem.example_id == Example.id,
+            WorkItem.example_id.is_not(None),
+            WorkItem.worker_id == work.worker_id,
+            WorkSession.status.in_(STANDING),
+        )
+    )
+
+
+def _held_by(work: WorkSession) -> Any:
+    return select(Lease.id).where(
+        Lease.example_id == Example.id,
+        Lease.example_id.is_not(None),
+        Lease.worker_id == work.worker_id,
+        Lease.ended_at.is_(None),
+    )
+
+
+def _standings(session: Session, round: Round, now: datetime) -> list[Standing]:
+    examples = (
+        select(
+            Example.context_id.label("context_id"),
+            func.count().label("used"),
+            func.sum(case((Example.fooled.is_(True), 1), else_=0)).label("fooled"),
+        )
+        .where(Example.round_id == round.id, Example.status != ExampleStatus.WITHDRAWN)
+        .group_by(Example.context_id)
+        .subquery()
+    )
+    leases = (
+        select(Lease.context_id.label("context_id"), func.count().label("leased"))
+        .where(is_live(now), Lease.context_id.is_not(None))
+        .group_by(Lease.context_id)
+        .subquery()
+    )
+    rows = session.execute(
+        select(Context.id, Context.position, examples.c.used, examples.c.fooled, leases.c.leased)
+        .outerjoin(examples, examples.c.context_id == Context.id)
+        .outerjoin(leases, leases.c.context_id == Context.id)
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+    )
+    return [Standing(row[0], row[1], int(row[2] or 0), int(row[3] or 0), int(row[4] or 0)) for row in rows]
+
+
+def _had(session: Session, work: WorkSession, round: Round, *, repeat: bool) -> set[int]:
+    """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had."""
+    # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
+    had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
+    here = Lease.session_id == work.id
+    counts = here if repeat else here | WorkSession.status.in_(STANDING)
+    leased = (
+        select(Lease.context_id)
+        .outerjoin(WorkSession, WorkSession.id == Lease.session_id)
+        .where(
+            Lease.worker_id == work.worker_id,
+            Lease.context_id.is_not(None),
+            Lease.ended_at.is_(None) | (had_them & counts),
+        )
+    )
+    had = {one for one in session.scalars(leased) if one is not None}
+    if repeat:
+        return had
+    written = select(Example.context_id).where(
+        Example.author_id == work.worker_id,
+        Example.task_id == round.task_id,
+        Example.context_id.is_not(None),
+        Example.status != ExampleStatus.UNCONFIRMED,
+    )
+    return had | {one for one in session.scalars(written) if one is not None}

@@ -1,0 +1,101 @@
+"""What workers' pages hold until the marketplace confirms it: items, known answers and quizzes."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Words
+from round_manager.models.checks import at_least, check, exactly_one, filled, together, truth
+from round_manager.models.table import Numbered, Table, index
+
+
+class WorkItem(Numbered, Table):
+    """One thing to do in a work session: a context to write for, or an example or a gold item to judge.
+
+    A judgement waits here: it becomes a vote only when the marketplace has confirmed who gave it.
+    """
+
+    __tablename__ = "work_item"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
+        ),
+        # The author comes along from the example, so that the database itself can compare.
+        ForeignKeyConstraint(["example_id", "author_id"], ["example.id", "example.author_id"], ondelete="RESTRICT"),
+        UniqueConstraint("session_id", "item"),
+        index("ix_work_item_example", "worker_id", "example_id", where="example_id IS NOT NULL"),
+        index("ix_work_item_gold", "worker_id", "gold_id", where="gold_id IS NOT NULL"),
+        *at_least(0, "item"),
+        exactly_one("subject", "context_id", "example_id", "gold_id"),
+        together("author", "example_id IS NOT NULL", "author_id"),
+        check("not_the_author", "worker_id <> author_id"),
+        check("expected", "expected_label IS NULL OR expected_answer IS NULL"),
+        check("known", "gold_id IS NULL OR expected_label IS NOT NULL OR expected_answer IS NOT NULL"),
+        together("judged", "judgement IS NOT NULL", "judged_at"),
+    )
+
+    session_id: Mapped[int]
+    worker_id: Mapped[int]
+    item: Mapped[int]
+    context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
+    # The label to write for, where the task sets it.
+    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    example_id: Mapped[int | None] = mapped_column(default=None)
+    author_id: Mapped[int | None] = mapped_column(default=None)
+    gold_id: Mapped[int | None] = mapped_column(ForeignKey("gold_item.id", ondelete="RESTRICT"), default=None)
+    # Filled where the answer is known: the judgement is then held against it, and is no vote.
+    expected_label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    expected_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    # What the worker has on the page, so that a reload loses nothing.
+    draft: Mapped[dict[str, Any]] = mapped_column(default_factory=dict)
+    judgement: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    judged_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class GoldItem(Numbered, Table):
+    """Something to judge whose right answer the owner knows."""
+
+    __tablename__ = "gold_item"
+    __table_args__ = (
+        UniqueConstraint("task_id", "key"),
+        *filled("key"),
+        exactly_one("target", "label", "answer"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    # Its id in the owner's file and a fingerprint of the rest, so that a row that was changed is another one.
+    key: Mapped[str] = mapped_column(Words(200))
+    fields: Mapped[dict[str, Any]]
+    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    created_at: Mapped[datetime]
+    retired_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class QuizResult(Numbered, Table):
+    """One attempt at a task's quiz, scored by us; it counts when the session that it was taken in is confirmed."""
+
+    __tablename__ = "quiz_result"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
+        ),
+        UniqueConstraint("session_id", "number"),
+        index("ix_quiz_result_worker", "worker_id", "task_id"),
+        *at_least(1, "number", "questions"),
+        check("right_answers", "right_answers >= 0 AND right_answers <= questions"),
+        truth("passed"),
+    )
+
+    session_id: Mapped[int]
+    worker_id: Mapped[int]
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    number: Mapped[int]
+    # `given`: the place of the chosen answer for each question.
+    answers: Mapped[dict[str, Any]]
+    right_answers: Mapped[int]
+    questions: Mapped[int]
+    passed: Mapped[bool]
+    taken_at: Mapped[datetime]

@@ -1,0 +1,275 @@
+"""Where tests work as crowd workers do: HITs, sessions, a model that answers, and a marketplace that confirms."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import count
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from ml_backend.verdict import Verdict, judge
+from mturk.crowd import Work, WorkState
+from round_manager.confirming import confirm
+from round_manager.creating import creation_items, hand_in
+from round_manager.ids import public_id
+from round_manager.mirror import mirror_works
+from round_manager.model_versions import register_version
+from round_manager.models import (
+    Assignment,
+    Attempt,
+    Context,
+    Example,
+    ExampleStatus,
+    Hit,
+    HitKind,
+    HitStatus,
+    Lease,
+    ModelVersion,
+    Round,
+    RoundStatus,
+    Source,
+    Task,
+    Vote,
+    Worker,
+    WorkSession,
+)
+from round_manager.opening import open_session
+from round_manager.rounds import open_round
+from round_manager.store import Store
+from round_manager.tasks import create_task
+from round_manager.trying import Question, Written, check_try, earlier_try, record_try
+from round_manager.validating_work import Judgement, judge_item, validation_items
+from round_manager.work_items import finish
+from round_manager.workers import ensure_worker
+from templates import Pack, TaskSpec, find_pack
+from tests.fakes.clock import SettableClock
+from tests.fakes.predictor import FakePredictor
+from tests.integration.services.stage import manifest_for
+
+MARKET = "fake"
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class Floor:
+    """One task with an open round, and everybody who works on it."""
+
+    store: Store
+    clock: SettableClock
+    spec: TaskSpec
+    task: Task
+    round: Round
+    version: str
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        with self.store.write() as session:
+            yield session
+
+    def hit(self, kind: HitKind = HitKind.CREATE, **changes: Any) -> Hit:
+        """A HIT that stands on the marketplace."""
+        number = next(self.numbers)
+        row: dict[str, Any] = {
+            "public_id": public_id(self.now),
+            "key": f"h-{number}",
+            "task_id": self.task.id,
+            "round_id": self.round.id,
+            "kind": kind,
+            "status": HitStatus.ASSIGNABLE,
+            "marketplace": MARKET,
+            "external_id": f"H{number}",
+            "reward_cents": 45,
+            "max_assignments": 1,
+            "assignment_seconds": 20 * 60,
+            "created_at": self.now,
+            "posted_at": self.now,
+        }
+        hit = Hit(**{**row, **changes})
+        with self.write() as session:
+            session.add(hit)
+        return hit
+
+    def open(
+        self, worker: str = "W1", *, hit: Hit | None = None, kind: HitKind = HitKind.CREATE, assignment: str = ""
+    ) -> WorkSession:
+        """The page of a worker on a HIT, a new one where none is given."""
+        chosen = hit or self.hit(kind)
+        with self.write() as session:
+            row = session.get_one(Hit, chosen.id)
+            return open_session(session, row, assignment or f"AS-{chosen.key}", worker, now=self.now)
+
+    def validating(self, worker: str = "V1") -> WorkSession:
+        return self.open(worker, kind=HitKind.VALIDATE)
+
+    def written(self, work: WorkSession, text: str, item: int = 0, **changes: Any) -> Written:
+        """A page on which that was written, for the label or the answer that the task wants."""
+        (field_name,) = [one.name for one in self.spec.with_role("input")][:1]
+        target: dict[str, Any] = {}
+        if self.spec.kind == "qa":
+            target["answer"] = self.last_word(self.context(work, item))
+        elif self.spec.target.set_by == "annotator":
+            target["label"] = self.spec.label_names[1]
+        return Written({field_name: text, **changes.pop("fields", {})}, **{**target, **changes})
+
+    def context(self, work: WorkSession, item: int = 0) -> Context:
+        with self.store.read() as session:
+            return creation_items(session, work)[item].context
+
+    def last_word(self, context: Context) -> dict[str, Any]:
+        passage = str(context.fields["passage"])
+        text = passage.split()[-1]
+        start = passage.rindex(text)
+        return {"text": text, "start": start, "end": start + len(text)}
+
+    def verdict(self, question: Question) -> Verdict:
+        """What the model says: the label that the text names, else the first."""
+        answer = FakePredictor(self.spec, self.version).predict([dict(question.fields)])[0]
+        return judge(self.spec, question.fields, [(self.version, answer)], question.target, now=self.now)
+
+    def ask(self, work: WorkSession, text: str | Written, item: int = 0) -> Attempt:
+        """A try as the page makes it: looked up, checked, put to the model, stored."""
+        written = self.written(work, text, item) if isinstance(text, str) else text
+        with self.write() as session:
+            known = earlier_try(session, work, item, written)
+            if known is not None:
+                return known
+            question = check_try(session, work, item, written, now=self.now)
+        verdict = self.verdict(question)
+        with self.write() as session:
+            return record_try(session, work, item, written, verdict, latency_us=900, now=self.now)
+
+    def hand_in(self, work: WorkSession, text: str | Written, item: int = 0) -> Example:
+        written = self.written(work, text, item) if isinstance(text, str) else text
+        with self.write() as session:
+            return hand_in(session, work, item, written, now=self.now)
+
+    def fooling(self, work: WorkSession, item: int = 0, note: str = "") -> str:
+        """A text that the model reads as something else than was asked for."""
+        with self.store.read() as session:
+            target = creation_items(session, work)[item].target
+        others = [name for name in self.spec.label_names if name != target]
+        return f"This is {others[0] if others else 'new'} {note}{work.id}.{item}"
+
+    def write_all(self, work: WorkSession, note: str = "") -> list[Example]:
+        """Every item of the session, with a text that fools the model."""
+        with self.store.read() as session:
+            items = [one.item for one in creation_items(session, work)]
+        done = []
+        for item in items:
+            text = self.fooling(work, item, note)
+            self.ask(work, text, item)
+            done.append(self.hand_in(work, text, item))
+        return done
+
+    def finish(self, work: WorkSession) -> WorkSession:
+        with self.write() as session:
+            return finish(session, work, now=self.now)
+
+    def confirm(self, work: WorkSession, worker: str | None = None) -> Assignment:
+        """The marketplace shows that the assignment was handed in by the worker, or by another one."""
+        with self.write() as session:
+            known = select(Assignment).where(Assignment.external_id == work.claimed_assignment)
+            row = session.scalar(known)
+            if row is None:
+                hit = session.get_one(Hit, work.hit_id)
+                who = worker or self.name_of(session, work)
+                shown = Work(
+                    work.claimed_assignment, str(hit.external_id), who, WorkState.SUBMITTED, self.now, self.now, None,
+                    None, "", {},
+                )  # fmt: skip
+                mirror_works(session, {hit: [shown]}, now=self.now)
+                return session.scalars(known).one()
+            confirm(session, row, now=self.now)
+            return row
+
+    @staticmethod
+    def name_of(session: Session, work: WorkSession) -> str:
+        return session.get_one(Worker, work.worker_id).external_id
+
+    def judge_all(self, work: WorkSession, judgement: Judgement) -> None:
+        with self.write() as session:
+            for one in validation_items(session, work):
+                judge_item(session, work, one.item, judgement, now=self.now)
+
+    def pending(self, author: str = "AUTHOR", *, wanted: int = 2, **changes: Any) -> Example:
+        """An example of somebody's that waits for votes."""
+        text = f"A sentence of {author}, number {next(self.numbers)}."
+        with self.write() as session:
+            who = ensure_worker(session, MARKET, author, now=self.now)
+            model = session.scalars(select(ModelVersion.id).where(ModelVersion.name == self.version)).one()
+            fields = dict.fromkeys(self.spec.model_input, text)
+            row: dict[str, Any] = {
+                "public_id": public_id(self.now),
+                "task_id": self.task.id,
+                "round_id": self.round.id,
+                "author_id": who.id,
+                "source": Source.LABEL_STUDIO,
+                "fields": fields,
+                "content_sha256": "0" * 64,
+                "label": self.spec.label_names[1] if self.spec.labels else None,
+                "answer": None if self.spec.labels else {"text": text[:1], "start": 0, "end": 1},
+                "submitted_at": self.now,
+                "verdict": {},
+                "model_version_id": model,
+                "confidence": 0.75,
+                "fooled": True,
+                "status": ExampleStatus.PENDING,
+                "votes_wanted": wanted,
+            }
+            example = Example(**{**row, **changes})
+            session.add(example)
+        return example
+
+    def rows(self, kind: type[Any], *conditions: Any) -> list[Any]:
+        with self.store.read() as session:
+            return list(session.scalars(select(kind).where(*conditions).order_by(kind.id)))
+
+    def one(self, row: Any) -> Any:
+        """The row as the database has it now."""
+        with self.store.read() as session:
+            return session.get_one(type(row), row.id)
+
+    def votes(self) -> list[Vote]:
+        return self.rows(Vote)
+
+    def live_leases(self) -> list[Lease]:
+        return self.rows(Lease, Lease.ended_at.is_(None), Lease.expires_at > self.now)
+
+    def close_round(self) -> None:
+        for status, column in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
+            with self.write() as session:
+                row = session.get_one(Round, self.round.id)
+                row.status = status
+                setattr(row, column, self.now)
+
+
+@cache
+def pack_of(name: str) -> Pack:
+    """A built-in pack, read once for all tests."""
+    return find_pack(name)
+
+
+def lay_floor(store: Store, name: str = "sentiment", *, contexts: int = 8, **terms: dict[str, Any]) -> Floor:
+    """The floor of a pack whose terms are changed: parts of the spec by name, with their new values."""
+    clock = SettableClock()
+    built_in = pack_of(name)
+    parts = {part: getattr(built_in.spec, part).model_copy(update=values) for part, values in terms.items()}
+    pack = replace(built_in, spec=built_in.spec.model_copy(update=parts))
+    # As if the owner's file had only the first few.
+    pack.__dict__["contexts"] = built_in.contexts[:contexts]
+    now = clock.now()
+    with store.write() as session:
+        task = create_task(session, pack, now=now)
+        manifest = manifest_for(pack.spec)
+        version = register_version(session, task, manifest, f"models/{manifest.version}", now=now)
+        opened = open_round(session, task, [version], now=now, who="owner@here", why="a test")
+    return Floor(store, clock, pack.spec, task, opened, version.name)

@@ -1,0 +1,202 @@
+"""A page gets one session, found again on each load, and nobody gets one who should not."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from round_manager.creating import creation_items
+from round_manager.models import Block, Hit, HitKind, HitStatus, RoundStatus, SessionStatus, Worker, WorkSession
+from round_manager.opening import open_session
+from round_manager.quizzes import take_quiz
+from round_manager.validating_work import Judgement, validation_items
+from round_manager.work_sessions import NothingToDo, WorkRefused, beat, find_session, sweep
+from tests.integration.work.conftest import LayFloor
+from tests.integration.work.floor import MINUTE, Floor
+
+
+def test_a_page_that_is_loaded_again_has_the_same_session_and_the_same_context(floor: Floor) -> None:
+    hit = floor.hit()
+    first = floor.open(hit=hit)
+    before = floor.context(first).id
+    floor.clock.advance(5 * MINUTE)
+    again = floor.open(hit=hit)
+    assert (again.id, again.expires_at, floor.context(again).id) == (first.id, first.expires_at, before)
+    assert first.expires_at == first.started_at + timedelta(seconds=hit.assignment_seconds)
+    with floor.write() as session:
+        assert find_session(session, first.public_id).id == first.id
+
+
+def test_another_worker_or_another_assignment_has_a_session_of_its_own(floor: Floor) -> None:
+    hit = floor.hit()
+    pages = [floor.open("W1", hit=hit), floor.open("W2", hit=hit), floor.open("W1", hit=hit, assignment="OTHER")]
+    assert len({page.id for page in pages}) == 3
+
+
+def test_a_blocked_worker_is_refused_also_on_a_page_that_was_open(floor: Floor) -> None:
+    hit = floor.hit()
+    work = floor.open("W1", hit=hit)
+    with floor.write() as session:
+        session.add(Block(worker_id=work.worker_id, reason="spam", blocked_by="owner", blocked_at=floor.now))
+    with pytest.raises(WorkRefused, match="you cannot work on this task"):
+        floor.open("W1", hit=hit)
+    floor.open("W2", hit=floor.hit())
+
+
+def test_a_hit_that_is_not_on_the_marketplace_is_not_opened(floor: Floor) -> None:
+    unposted: dict[str, Any] = {"external_id": None, "posted_at": None}
+    for changes in (
+        {"status": HitStatus.PLANNED, **unposted},
+        {"status": HitStatus.REFUSED, **unposted},
+        {"status": HitStatus.DISPOSED},
+        {"finished_at": floor.now},
+    ):
+        with pytest.raises(WorkRefused, match="not on the marketplace"):
+            floor.open(hit=floor.hit(**changes))
+
+
+def test_a_worker_who_is_faster_than_our_own_record_of_the_posting_gets_their_page(floor: Floor) -> None:
+    being_posted: dict[str, Any] = {
+        "status": HitStatus.PLANNED,
+        "external_id": None,
+        "posted_at": None,
+        "sent_at": floor.now,
+    }
+    assert floor.open(hit=floor.hit(**being_posted)).status is SessionStatus.OPEN
+
+
+def test_a_closed_round_takes_nobody(floor: Floor) -> None:
+    hit = floor.hit()
+    floor.close_round()
+    assert floor.one(floor.round).status is RoundStatus.CLOSED
+    with pytest.raises(WorkRefused, match="closed and takes no more work"):
+        floor.open(hit=hit)
+
+
+def test_a_look_at_the_hit_is_no_session(floor: Floor) -> None:
+    with pytest.raises(WorkRefused, match="accept the HIT first"):
+        floor.open(assignment="ASSIGNMENT_ID_NOT_AVAILABLE")
+    assert floor.rows(WorkSession) == []
+
+
+def test_names_that_no_marketplace_gives_are_refused(floor: Floor) -> None:
+    hit = floor.hit()
+    for name in ("", " ", "x" * 256, "A\x00B", "A\nB", "Ä1", "\u202eA1", "🦊"):
+        for assignment, worker in ((name, "W1"), ("AS1", name)):
+            with floor.write() as session, pytest.raises(WorkRefused, match="did not say which"):
+                open_session(session, session.get_one(Hit, hit.id), assignment, worker, now=floor.now)
+    assert floor.rows(Worker) == []
+
+
+def test_work_that_the_marketplace_has_shown_already_is_not_begun_again(floor: Floor) -> None:
+    hit = floor.hit()
+    work = floor.open("W1", hit=hit)
+    floor.confirm(work)
+    with pytest.raises(WorkRefused, match="handed in already"):
+        floor.open("W2", hit=hit)
+    assert floor.open("W1", hit=hit).status is SessionStatus.CONFIRMED
+
+
+def test_active_time_is_never_more_than_has_passed_and_never_less_than_before(floor: Floor) -> None:
+    work = floor.open()
+    floor.clock.advance(MINUTE)
+    with floor.write() as session:
+        assert beat(session, work, 30_000, now=floor.now) == 30_000
+        assert beat(session, work, 10_000, now=floor.now) == 30_000
+        assert beat(session, work, 10**30, now=floor.now) == 60_000
+    floor.clock.advance(timedelta(days=1))
+    with floor.write() as session:
+        assert beat(session, work, 10**12, now=floor.now) == 20 * 60_000
+
+
+def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: LayFloor) -> None:
+    floor = lay(contexts=1)
+    hit = floor.hit()
+    work = floor.open("W1", hit=hit)
+    with pytest.raises(NothingToDo, match="return the HIT"):
+        floor.open("W1")
+    floor.clock.advance(21 * MINUTE)
+    with floor.write() as session:
+        assert sweep(session, now=floor.now) == 1
+        assert sweep(session, now=floor.now) == 0
+    assert floor.one(work).status is SessionStatus.EXPIRED
+    assert floor.context(floor.open("W1")).id == floor.context(work).id
+
+
+def test_an_assignment_that_is_given_out_again_begins_again_and_keeps_what_was_handed_in(lay: LayFloor) -> None:
+    floor = lay(contexts=2, work={"examples_per_hit": 2})
+    hit = floor.hit()
+    work = floor.open("W1", hit=hit)
+    text = floor.fooling(work)
+    floor.ask(work, text)
+    example = floor.hand_in(work, text)
+    other = floor.context(work, 1).id
+    floor.clock.advance(60 * MINUTE)
+    again = floor.open("W1", hit=hit)
+    assert (again.id, again.status, again.started_at) == (work.id, SessionStatus.OPEN, floor.now)
+    assert again.expires_at == floor.now + timedelta(seconds=hit.assignment_seconds)
+    with floor.store.read() as session:
+        items = creation_items(session, again)
+    assert [one.example.id if one.example else None for one in items] == [example.id, None]
+    assert items[1].context.id == other
+    assert [lease.context_id for lease in floor.live_leases()] == [other]
+    floor.ask(again, floor.fooling(again, 1), 1)
+    floor.hand_in(again, floor.fooling(again, 1), 1)
+    assert floor.finish(again).status is SessionStatus.SUBMITTED
+
+
+def test_judgements_that_ran_out_are_asked_for_anew(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.0})
+    floor.pending(wanted=1)
+    hit = floor.hit(HitKind.VALIDATE)
+    work = floor.open("V1", hit=hit)
+    floor.judge_all(work, Judgement(label="positive"))
+    floor.clock.advance(60 * MINUTE)
+    again = floor.open("V1", hit=hit)
+    with floor.store.read() as session:
+        assert [one.judgement for one in validation_items(session, again)] == [None]
+    assert len(floor.live_leases()) == 1
+    floor.clock.advance(60 * MINUTE)
+    floor.validating("V2")
+    with pytest.raises(NothingToDo):
+        floor.open("V1", hit=hit)
+
+
+def test_a_page_whose_time_is_over_does_not_begin_again_once_its_round_is_closed(floor: Floor) -> None:
+    hit = floor.hit()
+    work = floor.open(hit=hit)
+    floor.clock.advance(60 * MINUTE)
+    floor.close_round()
+    assert floor.open(hit=hit).expires_at == work.expires_at
+
+
+def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_handed_in(floor: Floor) -> None:
+    hit = floor.hit(HitKind.QUIZ)
+    work = floor.open(hit=hit)
+    assert floor.spec.quiz is not None
+    wrong = [(one.answer + 1) % len(one.choices) for one in floor.spec.quiz.questions]
+    with floor.write() as session:
+        take_quiz(session, work, wrong, now=floor.now)
+    floor.clock.advance(60 * MINUTE)
+    assert floor.finish(floor.open(hit=hit)).status is SessionStatus.SUBMITTED
+
+
+def test_what_was_handed_in_and_never_shown_by_the_marketplace_is_unconfirmed_once_its_hit_is_finished(
+    lay: LayFloor,
+) -> None:
+    floor = lay(validation={"gold_rate": 0.0})
+    floor.pending()
+    work = floor.validating()
+    floor.judge_all(work, Judgement(label="positive"))
+    floor.finish(work)
+    with floor.write() as session:
+        assert sweep(session, now=floor.now + 30 * MINUTE) == 0
+        session.get_one(Hit, work.hit_id).finished_at = floor.now
+        assert sweep(session, now=floor.now) == 1
+    assert floor.one(work).status is SessionStatus.UNCONFIRMED
+    assert floor.live_leases() == []
+    assert floor.votes() == []
+
+
+def test_a_quiz_page_needs_no_round(floor: Floor) -> None:
+    assert floor.open(hit=floor.hit(HitKind.QUIZ, round_id=None)).status is SessionStatus.OPEN

@@ -1,0 +1,149 @@
+"""Tries: each question is answered once, counted once, and believed only from the model itself."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ml_backend.serving.tried import Tried
+from round_manager.attempts import store_attempts
+from round_manager.creating import creation_items
+from round_manager.errors import StaleVerdict
+from round_manager.models import Attempt, HitKind, Source
+from round_manager.trying import Written, check_try, earlier_try, record_try
+from round_manager.validating_work import Judgement, judge_item
+from round_manager.work_sessions import WorkRefused
+from tests.integration.work.conftest import LayFloor
+from tests.integration.work.floor import Floor
+
+
+def test_a_try_is_stored_with_its_session_its_item_and_its_number(floor: Floor) -> None:
+    work = floor.open()
+    attempts = [floor.ask(work, text) for text in ("one", "two")]
+    assert [(one.session_id, one.item, one.number, one.worker_id) for one in attempts] == [
+        (work.id, 0, 1, work.worker_id),
+        (work.id, 0, 2, work.worker_id),
+    ]
+    assert (attempts[0].source, attempts[0].latency_us) == (Source.PAGES, 900)
+    assert attempts[0].fields == {**floor.context(work).fields, "text": "one"}
+
+
+def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_try(floor: Floor) -> None:
+    work = floor.open()
+    first = floor.ask(work, "one")
+    floor.ask(work, "two")
+    assert floor.ask(work, "one").id == first.id
+    with floor.store.read() as session:
+        (item,) = creation_items(session, work)
+    assert (item.tries_left, [one.number for one in item.tries]) == (floor.spec.work.tries - 2, [1, 2])
+
+
+def test_the_last_try_is_the_last(lay: LayFloor) -> None:
+    floor = lay(work={"tries": 2, "tries_before_skip": 2})
+    work = floor.open()
+    floor.ask(work, "one")
+    floor.ask(work, "two")
+    with pytest.raises(WorkRefused, match="all 2 tries for this example are used"):
+        floor.ask(work, "three")
+    assert floor.ask(work, "two").number == 2
+    assert len(floor.rows(Attempt)) == 2
+
+
+def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Floor) -> None:
+    work = floor.open()
+    written = floor.written(work, "mine")
+    with floor.store.write() as session:
+        question = check_try(session, work, 0, written, now=floor.now)
+    right = floor.verdict(question)
+    said = replace(right.said[0], version="sentiment-ffffffffffff")
+    wrong: list[Any] = [
+        replace(right, inputs_hash="0" * 64),
+        replace(right, target=None, fooled=None),
+        replace(right, said=(said,)),
+        replace(right, task="nli"),
+    ]
+    for verdict in wrong:
+        with floor.write() as session, pytest.raises(StaleVerdict, match="judge again"):
+            record_try(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+    assert floor.rows(Attempt) == []
+
+
+def test_a_verdict_that_a_sink_has_stored_for_nobody_is_asked_for_again(floor: Floor) -> None:
+    work = floor.open()
+    written = floor.written(work, "mine")
+    with floor.store.write() as session:
+        question = check_try(session, work, 0, written, now=floor.now)
+    verdict = floor.verdict(question)
+    with floor.write() as session:
+        store_attempts(session, [Tried(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
+    with floor.write() as session, pytest.raises(StaleVerdict, match="stored for something else"):
+        record_try(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+    with floor.write() as session:
+        again = replace(verdict, id=uuid4())
+        assert record_try(session, work, 0, written, again, latency_us=1, now=floor.now).number == 1
+
+
+def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> None:
+    work = floor.open()
+    longest = next(field.max_chars for field in floor.spec.fields if field.name == "text")
+    for text, sentence in (
+        ("", "`text` is empty"),
+        (" \n ", "`text` is empty"),
+        ("x" * 200_000, f"`text` has 200000 characters; at most {longest} are accepted"),
+        ("a\x00b", "NUL"),
+        ("half \ud83d", "half of a character"),
+    ):
+        with pytest.raises(WorkRefused, match=sentence):
+            floor.ask(work, text)
+    for text in ("🦊🦊🦊", "\u202eקרא אותי", "<script>alert(1)</script>", "'; DROP TABLE attempt; --", "\\u0000"):
+        attempt = floor.ask(work, text)
+        assert floor.one(attempt).fields["text"] == text
+        assert floor.ask(work, text).id == attempt.id
+
+
+def test_a_page_cannot_say_what_the_context_is(lay: LayFloor) -> None:
+    floor = lay("nli")
+    work = floor.open()
+    written = Written({"hypothesis": "Nobody sleeps.", "premise": "My own premise."})
+    assert floor.ask(work, written).fields["premise"] == floor.context(work).fields["premise"]
+
+
+def test_items_that_are_not_the_sessions_own_are_out_of_reach(floor: Floor) -> None:
+    mine = floor.open("W1")
+    for item in (-1, 1, 999, 2**63, 2**80):
+        with pytest.raises(WorkRefused, match="no such item"):
+            floor.ask(mine, Written({"text": "x"}), item)
+        with pytest.raises(WorkRefused, match="no such item"):
+            floor.hand_in(mine, Written({"text": "x"}), item)
+
+
+def test_writing_and_judging_are_not_mixed_up(floor: Floor) -> None:
+    floor.pending()
+    writing, checking = floor.open("W1"), floor.open("W2", kind=HitKind.VALIDATE)
+    with pytest.raises(WorkRefused, match="asks for judgements"):
+        floor.ask(checking, Written({"text": "x"}))
+    with floor.write() as session, pytest.raises(WorkRefused, match="asks for a text"):
+        judge_item(session, writing, 0, Judgement(label="positive"), now=floor.now)
+
+
+@pytest.mark.parametrize("reader", [Written.read, Judgement.read])
+def test_what_is_not_of_the_right_form_is_refused_before_anything_looks_at_it(reader: Any) -> None:
+    right = {"fields": {"text": "x"}, "label": "positive", "answer": None}
+    assert reader(right).label == "positive"
+    wrong: list[Any] = [None, [], 7, "x", {**right, "label": 1}, {**right, "answer": ["x"]}]
+    wrong += [{"fields": {"text": 1}}, {"fields": []}] if reader == Written.read else [{"flag": 1}, {"comment": []}]
+    for value in wrong:
+        with pytest.raises(WorkRefused, match="cannot be read; load it again"):
+            reader(value)
+
+
+def test_nothing_is_remembered_across_items_or_sessions(lay: LayFloor) -> None:
+    floor = lay(work={"examples_per_hit": 2})
+    work, other = floor.open("W1"), floor.open("W2")
+    floor.ask(work, Written({"text": "x"}), 0)
+    with floor.store.read() as session:
+        assert earlier_try(session, work, 0, Written({"text": "x"})) is not None
+        assert earlier_try(session, work, 1, Written({"text": "x"})) is None
+        assert earlier_try(session, other, 0, Written({"text": "x"})) is None
+        assert earlier_try(session, work, 0, Written({})) is None
