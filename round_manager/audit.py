@@ -5,7 +5,16 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.models import Assignment, AuditEntry, Block, Hit, LedgerEntry, Qualification, QualificationGrant
+from round_manager.models import (
+    Assignment,
+    AuditEntry,
+    Block,
+    Hit,
+    LedgerEntry,
+    Qualification,
+    QualificationGrant,
+    Round,
+)
 
 NO_REASON = "no reason was given"
 
@@ -13,12 +22,12 @@ NO_REASON = "no reason was given"
 def note(
     session: Session,
     action: str,
-    row: Hit | Assignment | LedgerEntry | Block | QualificationGrant,
+    row: Hit | Assignment | LedgerEntry | Block | QualificationGrant | Round,
     *,
     who: str,
     why: str,
     now: datetime,
-    of: Hit | LedgerEntry | Qualification | None = None,
+    of: Hit | LedgerEntry | Qualification | Round | None = None,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
@@ -29,7 +38,7 @@ def note(
         action=action,
         reason=why.strip() or NO_REASON,
         task_id=of.task_id if of else None,
-        round_id=getattr(of, "round_id", None),
+        round_id=of.id if isinstance(of, Round) else getattr(of, "round_id", None),
         subject=row.__tablename__,
         subject_id=row.id,
         before=before,

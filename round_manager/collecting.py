@@ -10,19 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from mturk.crowd import Crowd, PostedHit, Work
 from mturk.errors import UnknownToCrowd
 from round_manager.calls import THREADS
 from round_manager.clock import Clock
 from round_manager.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
-from round_manager.models import Assignment, Hit, HitStatus
+from round_manager.models import Assignment, Hit
 from round_manager.progress import Progress, Unwatched
+from round_manager.same_account import check_account
 from round_manager.store import Store
 
 PAGE = 100
 BATCH = 64
+UNKNOWN = "the marketplace does not know this HIT any more"
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Known:
 
 @dataclass
 class Collected:
-    """What one reading brought."""
+    """What one reading brought; `unknown` are HITs of ours that the marketplace does not know."""
 
     looked: int = 0
     works: int = 0
     finished: int = 0
+    unknown: int = 0
 
 
 # What the marketplace says of a HIT; nothing where it is gone.
@@ -133,23 +136,29 @@ class Collecting:
         changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
         # A HIT that is over and has work to decide waits for that; only its deciding can finish it.
-        over = {known.id for known, posted in batch if posted is None or (is_over(posted) and not posted.undecided)}
-        touched = {known.id: posted for known, posted in batch if known.id in works or known.id in over}
+        over = {known.id for known, posted in batch if posted and is_over(posted) and not posted.undecided}
+        touched = {known.id: posted for known, posted in batch if posted and (known.id in works or known.id in over)}
+        now = self._clock.now()
+        self._note_unknown([known for known, posted in batch if posted is None], outcome)
         if not touched:
             return
-        now = self._clock.now()
         with self._store.write() as session:
             rows = select(Hit).where(Hit.id.in_(touched)).order_by(Hit.id).with_for_update(key_share=True)
             hits = list(session.scalars(rows))
             for hit in hits:
-                posted = touched[hit.id]
-                if posted is not None:
-                    mirror_hit(hit, posted)
-                else:
-                    hit.status = HitStatus.DISPOSED
+                mirror_hit(hit, touched[hit.id])
             outcome.works += mirror_works(session, {hit: works.get(hit.id, ()) for hit in hits}, now=now)
             session.flush()
             outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
+
+    def _note_unknown(self, missing: Sequence[Known], outcome: Collected) -> None:
+        """A HIT that the marketplace does not know keeps its money: a person finds out why."""
+        outcome.unknown += len(missing)
+        if missing:
+            check_account(self._store, self._crowd, now=self._clock.now())
+            with self._store.write() as session:
+                unknown = update(Hit).where(Hit.id.in_([known.id for known in missing]))
+                session.execute(unknown.values(last_error=UNKNOWN))
 
     def _works(self, seen: tuple[Known, PostedHit]) -> list[Work]:
         return list(self._crowd.works(seen[1].hit_id))

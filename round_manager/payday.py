@@ -13,13 +13,14 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import BonusOrder, Crowd, Token
 from mturk.dollars import dollars
-from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed, UnknownToCrowd
 from round_manager.calls import THREADS, Calls, sending
 from round_manager.clock import Clock
-from round_manager.ledger import confirm, refuse, renew, send, still_in_doubt
+from round_manager.ledger import confirm, hold, refuse, renew, send, still_in_doubt
 from round_manager.mirror import finish, mark_approved
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.progress import Progress, Unwatched
+from round_manager.same_account import check_account
 from round_manager.store import Store
 
 BATCH = 64
@@ -58,6 +59,7 @@ class Paid:
     bonuses: int = 0
     cents: int = 0
     refused: int = 0
+    held: int = 0
     in_doubt: int = 0
     waiting: int = 0
     problem: str = ""
@@ -78,15 +80,23 @@ class Payday:
         shown = progress or Unwatched()
         outcome = Paid()
         with sending(self._store, self._crowd, shown):
-            self._pay((EntryKind.REWARD,), "approving work", outcome, shown)
-            if not outcome.problem and (owed := self._total(BONUSES)):
-                there = self._crowd.balance()
-                if there < owed:
-                    outcome.problem = f"the account has {dollars(there)}, and bonuses need {dollars(owed)}; add to it"
-                else:
-                    self._pay(BONUSES, "paying bonuses", outcome, shown)
+            try:
+                self._pay_all(outcome, shown)
+            except CrowdError as error:
+                outcome.problem = str(error)
         outcome.waiting = self._count((EntryKind.REWARD, *BONUSES))
         return outcome
+
+    def _pay_all(self, outcome: Paid, progress: Progress) -> None:
+        if self._count((EntryKind.REWARD, *BONUSES)):
+            check_account(self._store, self._crowd, now=self._clock.now())
+        self._pay((EntryKind.REWARD,), "approving work", outcome, progress)
+        if not outcome.problem and (owed := self._total(BONUSES)):
+            there = self._crowd.balance()
+            if there < owed:
+                outcome.problem = f"the account has {dollars(there)}, and bonuses need {dollars(owed)}; add to it"
+            else:
+                self._pay(BONUSES, "paying bonuses", outcome, progress)
 
     def again(self, payments: Sequence[Payment]) -> Paid:
         """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
@@ -165,6 +175,10 @@ class Payday:
             if entry.state is EntryState.SENT:
                 renew(session, entry, str(error), now=now, not_before=now + PAUSE)
             outcome.problem = str(error)
+        elif isinstance(error, UnknownToCrowd):
+            # It was there when it was collected: nobody knows what this means, so a person looks.
+            hold(session, one.entry_id, f"{error}; look there, then decide", now=now)
+            outcome.held += 1
         elif isinstance(error, CrowdRefused):
             refuse(session, one.entry_id, str(error), now=now)
             outcome.refused += 1

@@ -22,6 +22,7 @@ from round_manager.ledger import release
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
 from round_manager.planning import order_terms
 from round_manager.progress import Progress, Unwatched
+from round_manager.same_account import check_account
 from round_manager.store import Store
 
 BATCH = 64
@@ -70,7 +71,13 @@ class Posting:
         shown = progress or Unwatched()
         outcome = Sent()
         with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
-            shown.start(self._waiting(), "posting HITs")
+            waiting = self._waiting()
+            try:
+                if waiting:
+                    check_account(self._store, self._crowd, now=self._clock.now())
+            except CrowdError as error:
+                outcome.problem = str(error)
+            shown.start(waiting, "posting HITs")
             while not outcome.problem and (batch := self._take()):
                 self._record(batch, calls.make(batch, self._post), outcome)
                 shown.advance(len(batch))

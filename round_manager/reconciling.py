@@ -25,6 +25,7 @@ from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEn
 from round_manager.payday import Payday, Payment, payments_of
 from round_manager.posting import Posting
 from round_manager.progress import Progress, Unwatched
+from round_manager.same_account import check_account
 from round_manager.store import Store
 
 TOO_LATE = "the marketplace does not show it, and its token protects no longer; look there, then decide"
@@ -58,6 +59,8 @@ class Reconciler:
         outcome = Reconciled()
         with sending(self._store, self._crowd, shown):
             try:
+                if self.in_doubt():
+                    check_account(self._store, self._crowd, now=self._clock.now())
                 self._hits(outcome)
                 self._payments(outcome, shown)
             except CrowdError as error:
@@ -124,17 +127,21 @@ class Reconciler:
             sent = self._payday.again(missing)
             outcome.sent_again += sent.rewards + sent.bonuses
             outcome.refused += sent.refused
+            outcome.held += sent.held
             outcome.problem = outcome.problem or sent.problem
 
     def _look(self, one: Payment, outcome: Reconciled) -> bool:
         """Settles or holds what the marketplace's record answers; true for what is to be sent again."""
         now = self._clock.now()
+        try:
+            return self._look_up(one, outcome, now)
+        except UnknownToCrowd as error:
+            self._hold(one, f"{error}; look there, then decide", outcome, now)
+            return False
+
+    def _look_up(self, one: Payment, outcome: Reconciled, now: datetime) -> bool:
         if one.kind is EntryKind.REWARD:
-            try:
-                there = self._crowd.work(one.external_assignment).state
-            except UnknownToCrowd as error:
-                self._hold(one, f"{error}; look there, then decide", outcome, now)
-                return False
+            there = self._crowd.work(one.external_assignment).state
             if there is WorkState.APPROVED:
                 self._found([one], outcome, now)
             elif there is WorkState.REJECTED and not one.overrides:

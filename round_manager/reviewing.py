@@ -5,6 +5,7 @@ qualification; to reject it, a person gives a reason that the worker reads.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,11 +15,22 @@ from sqlalchemy.orm import Session
 from mturk.crowd import Crowd
 from round_manager import audit
 from round_manager.clock import Clock
-from round_manager.errors import CrowdWorkError
-from round_manager.ledger import Debt, owe_new, owe_rewards, owed_entry
-from round_manager.mirror import mark_rejected
-from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
+from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve
+from round_manager.mirror import bonuses_each, mark_rejected
+from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
+    EntryKind,
+    EntryState,
+    Hit,
+    LedgerEntry,
+    Round,
+    Task,
+    Worker,
+)
 from round_manager.store import Store
+from round_manager.tasks import spec_of
 
 LONGEST_REASON = 1_024
 
@@ -91,11 +103,28 @@ def approve(session: Session, assignments: Sequence[Assignment], *, who: str, wh
     )
     owed = set(session.scalars(known))
     new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
-    owe_rewards(session, new, now=now)
+    new = _owe_covered(session, new, now)
     hits = {hit.id: hit for hit in session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in new})))}
     for work in new:
         audit.note(session, "approved", work, who=who, why=why, now=now, of=hits[work.hit_id])
     return len(new)
+
+
+def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -> list[Assignment]:
+    """Those whose rewards are owed now; of work that nobody planned for, what the budget does not cover is left out."""
+    try:
+        with session.begin_nested():
+            owe_rewards(session, works, now=now)
+        return list(works)
+    except BudgetError:
+        if len(works) == 1:
+            raise
+    # One by one: what nobody reserved for must not keep the others waiting for their pay.
+    covered: list[Assignment] = []
+    for work in works:
+        with suppress(BudgetError):
+            covered += _owe_covered(session, [work], now)
+    return covered
 
 
 def give_bonus(
@@ -150,4 +179,11 @@ class Rejecting:
                 raise CrowdWorkError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
             owe_rewards(session, [work], now=now)
             hit = session.get_one(Hit, work.hit_id)
+            self._reserve_bonuses(session, hit, now)
             audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
+
+    def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:
+        """The bonuses that the work could lead to were given back with the rejection; now it can again."""
+        owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
+        price = self._crowd.bonus_price(spec_of(owner).pay.fooled_bonus_cents)
+        reserve(session, [(hit, Wanted(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import click
 
+from plugin.cli.crowd_desk import DOLLARS
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
@@ -51,6 +52,35 @@ def open_next(
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
     was = "is open already" if opened.already else "is open"
     show(data, f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}")
+
+
+@rounds.command("budget")
+@click.argument("task")
+@click.argument("cents", type=DOLLARS, metavar="DOLLARS")
+@click.option(
+    "--round", "number", type=click.IntRange(1), help="Which round. Default: the one that is open, else the draft."
+)
+@WHY
+@json_option
+@click.pass_obj
+def set_budget(settings: Settings, task: str, cents: int, number: int | None, why: str) -> None:
+    """Set what a round may cost, fees included; not below what is reserved or spent, nor above the task's budget."""
+    from mturk.dollars import dollars
+    from round_manager.budget import set_round_budget
+    from round_manager.clock import SystemClock
+    from round_manager.rounds import find_round, list_rounds, live_round
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, store.write() as session:
+        owner = find_task(session, task)
+        chosen = find_round(session, owner, number) if number else live_round(session, owner.id)
+        chosen = chosen or list_rounds(session, owner)[-1]
+        now = SystemClock().now()
+        left = set_round_budget(session, owner, chosen, cents, who=operator_name(), why=why, now=now)
+    data = {"task": task, "round": chosen.number, "budget_cents": cents, "released_cents": left.released_cents}
+    text = f"round {chosen.number} of {task} may cost {dollars(cents)}; {dollars(left.released_cents)} of it is free"
+    show(data, text)
 
 
 @rounds.command("list")

@@ -132,6 +132,10 @@ class Rules:
         """The so-manieth call from now fails, before or after it has done what it was asked for."""
         self._faults[self.calls.total() + call] = (error, after)
 
+    def forget(self, hit_id: str) -> None:
+        """There never was such a HIT."""
+        del self._hits[hit_id]
+
     def forgive(self) -> None:
         """What was still to fail does not."""
         self._faults.clear()

@@ -2,7 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -45,6 +45,16 @@ class Counter:
     reconciler: Reconciler
     rejecting: Rejecting
     recruiting: Recruiting
+
+    @property
+    def stranger(self) -> "Counter":
+        """The same books, with the key of another account on the same marketplace."""
+        crowd = FakeCrowd(self.clock.now)
+        posting = Posting(self.store, crowd, self.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+        payday = Payday(self.store, crowd, self.clock, who=OWNER)
+        return replace(
+            self, crowd=crowd, posting=posting, payday=payday, collecting=Collecting(self.store, crowd, self.clock)
+        )
 
     def plan(self, hits: int = 1, *, assignments: int = 1, kind: HitKind = HitKind.CREATE) -> list[Hit]:
         now = self.clock.now()

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Worker
+from mturk.crowd import Token
+from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
 from tests.integration.money.counter import DAY, Counter
 
 
@@ -101,3 +102,33 @@ def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Count
     counter.crowd.delete(counter.posted()[0])
     assert counter.collecting.run().finished == 1
     assert counter.figures().reserved_cents == 0
+
+
+def test_work_past_the_budget_waits_and_keeps_nothing_else_waiting(counter: Counter) -> None:
+    counter.post(2)
+    grown, other = counter.posted()
+    counter.crowd.extend(Token("by-hand", counter.clock.now()), grown, 1)
+    for hit, worker in ((grown, "W1"), (grown, "W2"), (other, "W1")):
+        counter.crowd.submit(hit, worker)
+    with counter.store.write() as session:
+        round = session.get_one(Round, counter.round.id, populate_existing=True)
+        round.budget_cents = round.reserved_cents
+    counter.collecting.run()
+    counter.clock.advance(4 * DAY)
+    counter.collecting.run()
+    assert counter.states() == {"confirmed": 2}
+    with counter.store.write() as session:
+        told = session.scalars(select(Hit.last_error).where(Hit.last_error.is_not(None))).one()
+        session.get_one(Round, counter.round.id).budget_cents += 1_000
+    assert "was approved on the marketplace" in str(told)
+    counter.collecting.run()
+    assert counter.states() == {"confirmed": 3}
+    counter.check()
+
+
+def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Counter) -> None:
+    counter.post(2)
+    counter.crowd.forget(counter.posted()[0])
+    reserved = counter.figures().reserved_cents
+    assert counter.collecting.run().unknown == 1
+    assert counter.figures().reserved_cents == reserved

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mturk.crowd import WorkState
-from mturk.errors import CrowdBusy, CrowdUnavailable, NotAllowed
+from mturk.errors import CrowdBusy, CrowdUnavailable, NotAllowed, UnknownToCrowd
 from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
 from round_manager.models import EntryKind
 from round_manager.reconciling import resolve_payment
@@ -40,7 +40,7 @@ def test_approving_and_paying_again_changes_nothing(counter: Counter) -> None:
 def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: bool) -> None:
     (done,) = counter.collected()
     key = counter.bonus(done, 75)
-    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)  # the first asks for the balance
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=3, after=after)  # after the account and its balance
     paid = counter.payday.run()
     assert (paid.bonuses, paid.in_doubt) == (0, 1)
     settled = counter.reconciler.run()
@@ -54,7 +54,7 @@ def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: boo
 def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after: bool) -> None:
     done = counter.collected(2)
     counter.approve(done)
-    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=1, after=after)
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
     paid = counter.payday.run()
     assert (paid.rewards + paid.in_doubt, paid.problem) == (2, "the line went dead")
     counter.clock.advance(timedelta(days=2))  # an approval needs no token: its state protects it for ever
@@ -66,7 +66,7 @@ def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after:
 def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(counter: Counter) -> None:
     (done,) = counter.collected()
     key = counter.bonus(done)
-    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
+    counter.crowd.fail(CrowdUnavailable("silence"), call=3)
     counter.payday.run()
     counter.clock.advance(timedelta(hours=24))
     assert counter.reconciler.run().held == 1
@@ -86,7 +86,7 @@ def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(count
 def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(counter: Counter) -> None:
     (done,) = counter.collected()
     key = counter.bonus(done)
-    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
+    counter.crowd.fail(CrowdUnavailable("silence"), call=3)
     counter.payday.run()
     counter.clock.advance(timedelta(hours=24))
     counter.reconciler.run()
@@ -116,7 +116,7 @@ def test_wrong_keys_leave_debts_owed(counter: Counter, kind: str) -> None:
         counter.approve([done])
     else:
         counter.bonus(done)
-    counter.crowd.fail(NotAllowed("check the access key"), call=1 if kind == "reward" else 2)
+    counter.crowd.fail(NotAllowed("check the access key"), call=2 if kind == "reward" else 3)
     paid = counter.payday.run()
     assert (paid.rewards, paid.bonuses, paid.refused, paid.problem) == (0, 0, 0, "check the access key")
     counter.clock.advance(timedelta(minutes=6))
@@ -128,7 +128,7 @@ def test_wrong_keys_leave_debts_owed(counter: Counter, kind: str) -> None:
 def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Counter) -> None:
     done = counter.collected(3)
     counter.approve(done)
-    for call in (1, 2, 3):
+    for call in (2, 3, 4):
         counter.crowd.fail(CrowdBusy("slow down"), call=call)
     paid = counter.payday.run()
     assert (paid.rewards, paid.in_doubt, paid.problem) == (0, 3, "slow down")
@@ -157,7 +157,7 @@ def test_a_lost_answer_to_an_override_is_made_good(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.rejecting.reject(done, "No.", who=OWNER)
     counter.rejecting.override(done, who=OWNER, why="Yes.")
-    counter.crowd.fail(CrowdUnavailable("silence"))
+    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
     counter.payday.run()
     assert counter.reconciler.run().sent_again == 1
     assert counter.crowd.work(done).state is WorkState.APPROVED
@@ -180,6 +180,72 @@ def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -
     with pytest.raises(CrowdWorkError, match="one cent"):
         counter.bonus(done, 0)
     assert counter.states(EntryKind.EXTRA) == {}
+
+
+def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None:
+    first, second = counter.collected(2)
+    counter.approve([first])
+    counter.bonus(second)
+    before = counter.figures()
+    for run in (counter.stranger.payday.run, counter.stranger.posting.run, counter.stranger.collecting.run):
+        counter.plan(1)
+        with pytest.raises(CrowdWorkError, match=r"does not know HIT .* which was posted from here"):
+            run()
+    assert counter.states()["owed"] == 1
+    assert counter.states(EntryKind.EXTRA) == {"owed": 1}
+    assert counter.figures().owed_cents == before.owed_cents
+    assert counter.figures().reserved_cents > before.reserved_cents
+    paid = counter.payday.run()
+    assert (paid.rewards, paid.bonuses) == (1, 1)
+    counter.check()
+
+
+def test_work_that_the_marketplace_does_not_know_any_more_is_held_not_refused(counter: Counter) -> None:
+    first, second = counter.collected(2)
+    counter.approve([first])
+    key = counter.bonus(second)
+    counter.crowd.fail(UnknownToCrowd("no such assignment"), call=2)
+    counter.crowd.fail(UnknownToCrowd("no such assignment"), call=4)
+    paid = counter.payday.run()
+    assert (paid.held, paid.refused) == (2, 0)
+    assert counter.entry(key).held_reason is not None
+    assert counter.figures().sent_cents > 0
+
+
+def test_what_is_in_doubt_and_unknown_is_held_and_does_not_block_the_rest(counter: Counter) -> None:
+    first, second = counter.collected(2)
+    for one in (first, second):
+        counter.bonus(one)
+    for call in (3, 4):
+        counter.crowd.fail(CrowdUnavailable("silence"), call=call)
+    counter.payday.run()
+    counter.crowd.forgive()
+    counter.crowd.fail(UnknownToCrowd("no such assignment"), call=2)
+    done = counter.reconciler.run()
+    assert (done.held, done.sent_again, done.problem) == (1, 1, "")
+    counter.check()
+
+
+def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(counter: Counter) -> None:
+    counter.post(1, assignments=3)
+    (hit,) = counter.posted()
+    done = counter.crowd.submit(hit, "W1")
+    counter.collecting.run()
+    counter.approve([done])
+    counter.crowd.reject(done, "No.")  # by another hand, while ours is about to pay
+    assert counter.payday.run().refused == 1
+    counter.collecting.run()
+    assert counter.states() == {"refused": 1, "reserved": 2}
+    counter.check()
+
+
+def test_an_overridden_rejection_can_earn_its_bonus_again(counter: Counter) -> None:
+    (done,) = counter.collected()
+    before = counter.states(EntryKind.BONUS)
+    counter.rejecting.reject(done, "No.", who=OWNER)
+    counter.rejecting.override(done, who=OWNER, why="Yes.")
+    assert counter.states(EntryKind.BONUS)["reserved"] == before["reserved"]
+    counter.check()
 
 
 def test_two_paydays_at_once_pay_everything_once(counter: Counter) -> None:

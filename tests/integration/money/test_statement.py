@@ -43,7 +43,7 @@ def test_a_day_is_told_as_it_was_whatever_came_later(counter: Counter) -> None:
 def test_what_is_in_doubt_counts_as_sent_until_it_is_settled(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.approve([done])
-    counter.crowd.fail(CrowdUnavailable("silence"))
+    counter.crowd.fail(CrowdUnavailable("silence"), call=2)
     counter.payday.run()
     _, line = lines(counter)
     assert line.figures.sent_cents > 0

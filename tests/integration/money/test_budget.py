@@ -1,0 +1,54 @@
+"""A round's budget can be changed while it runs, within what is bound and what the task may cost."""
+
+import pytest
+from sqlalchemy import select
+
+from round_manager.budget import set_round_budget
+from round_manager.errors import BudgetError
+from round_manager.models import AuditEntry, Round, RoundStatus, Task
+from tests.integration.money.counter import OWNER, Counter
+
+
+def set_to(counter: Counter, cents: int) -> None:
+    with counter.store.write() as session:
+        task, round = session.get_one(Task, counter.task.id), session.get_one(Round, counter.round.id)
+        set_round_budget(session, task, round, cents, who=OWNER, why="more money", now=counter.clock.now())
+
+
+def test_a_raised_budget_can_be_spent_and_the_change_is_written_down(counter: Counter) -> None:
+    counter.plan(1)
+    bound = counter.figures().reserved_cents
+    set_to(counter, bound)
+    with pytest.raises(BudgetError, match="outfox round budget"):
+        counter.plan(1)
+    set_to(counter, 2 * bound)
+    counter.plan(1)
+    with counter.store.read() as session:
+        last = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc())).first()
+    assert last is not None
+    assert (last.action, last.round_id, last.after) == (
+        "changed the budget",
+        counter.round.id,
+        {"budget_cents": 2 * bound},
+    )
+    counter.check()
+
+
+def test_what_is_bound_and_what_the_task_may_cost_are_its_limits(counter: Counter) -> None:
+    counter.plan(1)
+    bound = counter.figures().reserved_cents
+    with pytest.raises(BudgetError, match="bound"):
+        set_to(counter, bound - 1)
+    with pytest.raises(BudgetError, match="task sentiment may cost"):
+        set_to(counter, counter.task.budget_cents + 1)
+
+
+def test_a_closed_round_is_fixed(counter: Counter) -> None:
+    now = counter.clock.now()
+    with counter.store.write() as session:
+        round = session.get_one(Round, counter.round.id)
+        round.status, round.validating_at = RoundStatus.VALIDATING, now
+        session.flush()
+        round.status, round.closed_at = RoundStatus.CLOSED, now
+    with pytest.raises(BudgetError, match="closed"):
+        set_to(counter, 100_00)
