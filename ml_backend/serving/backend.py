@@ -18,6 +18,7 @@ from ml_backend.serving.service import BULK_PATIENCE, PATIENCE, Shelf, VerdictSe
 from ml_backend.serving.sink import NoSink
 from ml_backend.serving.tried import Tried
 from ml_backend.serving.web import Hint, backend_app, ignore_hint
+from ml_backend.signing import VerdictSigner
 from templates.pack import Pack
 
 ROOM = 64
@@ -54,6 +55,8 @@ class Plan:
     outbox: Path | None = None
     auth: BasicAuth | None = field(default=None, repr=False)
     hint: Callable[[Hint], None] = ignore_hint
+    # Shared with the web app, for which verdicts are signed; without one it is not served.
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     at_once: int = 1
     room: int = ROOM
     patience: float = PATIENCE
@@ -77,7 +80,8 @@ class Backend:
             patience=plan.patience,
             bulk_patience=plan.bulk_patience,
         )
-        self.app: Flask = backend_app(service, metrics=metrics, auth=plan.auth, hint=plan.hint)
+        signer = VerdictSigner(plan.secrets) if plan.secrets else None
+        self.app: Flask = backend_app(service, metrics=metrics, auth=plan.auth, hint=plan.hint, signer=signer)
         if self._sink:
             self._sink.start()
         self._shelf.start()

@@ -31,7 +31,7 @@ SLOW = 0.5
 
 _PATH = re.compile(r"/tasks/([a-z0-9_]{1,64})(?:/rounds/([0-9]{1,9}))?/([a-z]{1,16})/?")
 _GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_KNOWN = frozenset({"health", "setup", PREDICT, WEBHOOK, "versions", "status", "metrics"})
+_KNOWN = frozenset({"health", "setup", PREDICT, WEBHOOK, "judge", "versions", "status", "metrics"})
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _log = logging.getLogger(__name__)

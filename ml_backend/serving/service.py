@@ -121,6 +121,20 @@ class VerdictService:
             return self._interactive(served, round_number, call, arrived)
         return self._bulk(served, round_number, call, arrived + self.bulk_patience)
 
+    def judge(
+        self, task: str, round_number: int | None, fields: Mapping[str, str], target: str | None, arrived: float
+    ) -> Verdict:
+        """What the models say to one text, for whoever keeps it themselves: nothing is put into the sink."""
+        spec = self._served(task).spec
+        missing = [name for name in spec.model_input if not fields.get(name, "").strip()]
+        if missing:
+            raise RequestRefused(400, f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
+        self.shelf.serving(task, round_number)
+        deadline = arrived + self.patience
+        (verdict,) = self._judge(spec, round_number, [fields], [target], self._clock.now(), deadline)
+        self._told(verdict)
+        return verdict
+
     def check_setup(self, task: str, body: object) -> None:
         """Refuses a project whose labelling config is not the task's."""
         self._served(task).questions.check_setup(body)

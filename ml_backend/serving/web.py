@@ -20,7 +20,9 @@ from ml_backend.serving.replies import versions_named
 from ml_backend.serving.replying import HttpReply, failure, refusal
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.status import status_of
+from ml_backend.signing import VerdictSigner
 
+JUDGE = "judge"
 _SECONDS_FOR_A_BODY = 30.0
 
 
@@ -43,13 +45,19 @@ def backend_app(
     metrics: Metrics | None = None,
     auth: BasicAuth | None = None,
     hint: Callable[[Hint], None] = ignore_hint,
+    signer: VerdictSigner | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Flask:
-    """The backend as a WSGI application; `metrics` are those that the service was given, if it was given any."""
+    """The backend as a WSGI application; `metrics` are those that the service was given, if it was given any.
+
+    With a signer it also judges for the web app, which believes what is signed with their common secret.
+    """
     app = Flask("outfox", static_folder=None)
     figures = metrics or Metrics()
     bodies = BodyReader(most_bytes)
     _label_studio_routes(app, service, bodies, hint)
+    if signer is not None:
+        _judge_route(app, service, bodies, signer)
     _operators_routes(app, service, figures)
 
     @app.errorhandler(BackendError)
@@ -105,6 +113,24 @@ def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader
     route("setup", "POST", setup)
     route("versions", "GET", versions)
     route("webhook", "POST", webhook)
+
+
+def _judge_route(app: Flask, service: VerdictService, bodies: BodyReader, signer: VerdictSigner) -> None:
+    def judge(task: str, round_number: int | None = None) -> Any:
+        arrived = time.monotonic()
+        asked = bodies.json(request.environ, arrived + _SECONDS_FOR_A_BODY)
+        if not isinstance(asked, dict):
+            raise RequestRefused(400, "send an object with `fields`, `target` and `holder`")
+        fields, target, holder = (asked.get(name) for name in ("fields", "target", "holder"))
+        if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
+            raise RequestRefused(400, "`fields` must be an object of texts")
+        if not (target is None or isinstance(target, str)) or not isinstance(holder, str) or not holder:
+            raise RequestRefused(400, "`target` must be a text or null, and `holder` say whom the verdict is for")
+        verdict = service.judge(task, round_number, fields, target, arrived)
+        return {"verdict": signer.sign(verdict, holder)}
+
+    for rule in (f"/tasks/<task>/{JUDGE}", f"/tasks/<task>/rounds/<int:round_number>/{JUDGE}"):
+        app.add_url_rule(rule, JUDGE, judge, methods=["POST"], strict_slashes=False)
 
 
 def _operators_routes(app: Flask, service: VerdictService, metrics: Metrics) -> None:

@@ -103,6 +103,7 @@ def ml_backend(
         deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
         outbox=settings.make_home() / "tries",
         auth=BasicAuth(*auth) if auth else None,
+        secrets=settings.signing_secrets(),
         at_once=max(1, cores() // workers),
         room=queue,
     )

@@ -1,0 +1,107 @@
+"""The web app asks the ML backend, and believes what is signed."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from werkzeug.serving import make_server
+
+from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.web import backend_app
+from ml_backend.signing import VerdictSigner
+from plugin.backend_judge import BackendJudge, ModelAway
+from plugin.errors import PluginError
+from tests.fakes.clock import SettableClock
+from tests.unit.serving.conftest import World, find_pack
+
+SECRET = "s" * 32
+FIELDS = {"prompt": "A meal.", "text": "It was fine."}
+
+
+class Serving:
+    """A backend with models that need no loading, on a port."""
+
+    def __init__(self) -> None:
+        self.world = World(find_pack("sentiment"))
+        self.world.shelf.place("sentiment", self.world.shelf.serving("sentiment").predictors[0], round=1)
+        app = backend_app(self.world.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
+        self._server = make_server("127.0.0.1", 0, app, threaded=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def judge(self, clock: SettableClock | None = None, **changes: object) -> BackendJudge:
+        chosen = {"secrets": [SECRET], "auth": ("web", "pass"), **changes}
+        return BackendJudge(self.url, now=(clock or self.world.clock).now, **chosen)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serving() -> Iterator[Serving]:
+    running = Serving()
+    yield running
+    running.stop()
+
+
+def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(serving: Serving) -> None:
+    verdict, latency = serving.judge().judge("sentiment", 1, FIELDS, "negative", "session-1")
+    assert verdict.is_about(find_pack("sentiment").spec, FIELDS, "negative")
+    assert verdict.fooled is not None
+    assert latency > 0
+    assert serving.world.sink.tries == []
+
+
+def test_a_verdict_of_another_secret_or_another_time_is_not_believed(serving: Serving) -> None:
+    with pytest.raises(PluginError, match="same secret"):
+        serving.judge(secrets=["t" * 32]).judge("sentiment", 1, FIELDS, None, "session-1")
+    late = SettableClock()
+    late.advance(timedelta(hours=1))
+    with pytest.raises(PluginError, match="too old"):
+        serving.judge(late).judge("sentiment", 1, FIELDS, None, "session-1")
+
+
+def test_a_backend_that_is_away_can_be_asked_again(serving: Serving) -> None:
+    judge = serving.judge()
+    serving.stop()
+    with pytest.raises(ModelAway, match="does not answer") as caught:
+        judge.judge("sentiment", 1, FIELDS, None, "session-1")
+    assert caught.value.retry
+
+
+@pytest.mark.parametrize(
+    ("task", "fields", "told"),
+    [("nosuch", FIELDS, "no task"), ("sentiment", {"prompt": "A meal.", "text": " "}, "`text` is empty")],
+)
+def test_what_cannot_be_judged_is_told(serving: Serving, task: str, fields: dict[str, str], told: str) -> None:
+    with pytest.raises(PluginError, match=told):
+        serving.judge().judge(task, 1, fields, None, "session-1")
+
+
+def test_the_password_is_asked_for(serving: Serving) -> None:
+    with pytest.raises(PluginError, match="refused"):
+        serving.judge(auth=None).judge("sentiment", 1, FIELDS, None, "session-1")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        {"fields": {"text": 1}, "holder": "x"},
+        {"fields": FIELDS, "target": 1, "holder": "x"},
+        {"fields": FIELDS},
+    ],
+)
+def test_a_body_that_is_none_is_refused_with_one_sentence(body: object) -> None:
+    app = backend_app(World(find_pack("sentiment")).service, signer=VerdictSigner([SECRET]))
+    answer = app.test_client().post("/tasks/sentiment/judge", json=body)
+    assert answer.status_code == 400
+    assert "\n" not in answer.json["error"]  # type: ignore[index]
+
+
+def test_without_a_secret_nobody_is_judged_for() -> None:
+    app = backend_app(World(find_pack("sentiment")).service)
+    assert app.test_client().post("/tasks/sentiment/judge", json={}).status_code == 404
