@@ -62,6 +62,7 @@ class Overview:
     in_doubt: list[LooseEnd]
     held: list[LooseEnd]
     refused: list[LooseEnd]
+    astray: list[LooseEnd]
     tasks: list[str]
     without_round: list[str]
 
@@ -86,6 +87,7 @@ def find_overview(store: Store, marketplace: str, task: str | None, crowd: Crowd
         in_doubt=ends.in_doubt,
         held=ends.held,
         refused=ends.refused,
+        astray=ends.astray,
         tasks=_names(tasks),
         without_round=without_round,
     )

@@ -35,6 +35,7 @@ class Known:
     external_id: str
     handed_in: int
     decided: int
+    was_unknown: bool = False
 
     def differs(self, posted: PostedHit) -> bool:
         """Whether the marketplace has work, or decisions, that we have not."""
@@ -82,13 +83,16 @@ class Collecting:
         )
         counts = work.where(Assignment.marketplace == self._crowd.name).group_by(Assignment.hit_id).subquery()
         hits = (
-            select(Hit.id, Hit.external_id, counts.c.handed_in, counts.c.decided)
+            select(Hit.id, Hit.external_id, counts.c.handed_in, counts.c.decided, Hit.last_error)
             .outerjoin(counts, counts.c.hit_id == Hit.id)
             .where(Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None), Hit.external_id.is_not(None))
         )
         with self._store.read() as session:
             rows = session.execute(hits.order_by(Hit.id)).all()
-        return [Known(row.id, row.external_id, row.handed_in or 0, row.decided or 0) for row in rows]
+        return [
+            Known(row.id, row.external_id, row.handed_in or 0, row.decided or 0, row.last_error == UNKNOWN)
+            for row in rows
+        ]
 
     def _look(self, unfinished: Sequence[Known]) -> Iterator[Seen]:
         unseen = {one.external_id: one for one in unfinished}
@@ -137,7 +141,11 @@ class Collecting:
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
         # A HIT that is over and has work to decide waits for that; only its deciding can finish it.
         over = {known.id for known, posted in batch if posted and is_over(posted) and not posted.undecided}
-        touched = {known.id: posted for known, posted in batch if posted and (known.id in works or known.id in over)}
+        touched = {
+            known.id: posted
+            for known, posted in batch
+            if posted and (known.id in works or known.id in over or known.was_unknown)
+        }
         now = self._clock.now()
         self._note_unknown([known for known, posted in batch if posted is None], outcome)
         if not touched:

@@ -1,13 +1,18 @@
-"""What is reserved, owed and on its way to workers of a marketplace, summed; nothing here changes an entry."""
+"""What is reserved, owed and on its way to workers of a marketplace, summed, and the bonus that is owed only once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Task
-from round_manager.reviewing import LONGEST_REASON
+from mturk.crowd import Crowd
+from mturk.dollars import dollars
+from round_manager.budget import figures
+from round_manager.errors import CrowdWorkError
+from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Round, Task
+from round_manager.reviewing import LONGEST_REASON, give_bonus
 from round_manager.wages import GroupWage
 
 
@@ -86,7 +91,39 @@ def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[
     }
 
 
-def same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> LedgerEntry | None:
+def give_bonus_once(
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+) -> LedgerEntry:
+    """Owes a bonus that a person decided to give, unless the same one was given before; of two at once, one is owed."""
+    _lock_budget(session, work)
+    before = _same_bonus(session, work, cents, reason)
+    if before is not None:
+        told = (
+            f"{dollars(before.cents)}, {before.state.value}, {before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
+        )
+        cure = "`outfox crowd pay` sends what is owed, --again gives another one"
+        raise CrowdWorkError(f"{work.external_id} has this bonus already: {told}; {cure}")
+    return give_bonus(session, crowd, work, cents, reason, who=who, now=now)
+
+
+def reward_cost(session: Session, work: Assignment) -> int:
+    """What the reward of that work costs, fee included."""
+    any_reward = select(LedgerEntry.cents + LedgerEntry.fee_cents).where(
+        LedgerEntry.hit_id == work.hit_id, LedgerEntry.kind == EntryKind.REWARD
+    )
+    return session.scalar(any_reward.limit(1)) or 0
+
+
+def _lock_budget(session: Session, work: Assignment) -> None:
+    """Until we are done, nobody gives another bonus for that work."""
+    # The budget's row and not the work's own: whoever moves money holds it anyway, and the work's row is locked before
+    # it by those who collect and after it by those who pay, so that waiting for both could be for ever.
+    hit = session.get_one(Hit, work.hit_id)
+    owner = session.get_one(Task, hit.task_id) if hit.round_id is None else session.get_one(Round, hit.round_id)
+    figures(session, owner, lock=True)
+
+
+def _same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> LedgerEntry | None:
     """A bonus of that amount for that reason, which a person gave for the same work before."""
     wanted = select(LedgerEntry).where(
         LedgerEntry.assignment_id == work.id,
@@ -96,14 +133,6 @@ def same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> L
         LedgerEntry.state != EntryState.REFUSED,
     )
     return session.scalar(wanted.order_by(LedgerEntry.id.desc()).limit(1))
-
-
-def reward_cost(session: Session, work: Assignment) -> int:
-    """What the reward of that work costs, fee included."""
-    any_reward = select(LedgerEntry.cents + LedgerEntry.fee_cents).where(
-        LedgerEntry.hit_id == work.hit_id, LedgerEntry.kind == EntryKind.REWARD
-    )
-    return session.scalar(any_reward.limit(1)) or 0
 
 
 def _place(state: EntryState, kind: EntryKind) -> str:

@@ -54,7 +54,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class LooseEnd:
-    """A HIT or a payment that is not where it should be; `what` is `HIT` or the kind of payment."""
+    """A HIT or a payment that is not where it should be; `what` is `HIT` or the kind of payment.
+
+    `key` is ours, `hit_id` the marketplace's, where it has given one.
+    """
 
     key: str
     what: str
@@ -64,15 +67,20 @@ class LooseEnd:
     worker_id: str
     since: datetime
     why: str
+    hit_id: str = ""
 
 
 @dataclass(frozen=True)
 class LooseEnds:
-    """In doubt: asking settles it. Held: a person must. Refused: a definite no, of which the newest are here."""
+    """In doubt: asking settles it. Held: a person must. Refused: a definite no, of which the newest are here.
+
+    Astray: HITs that were posted and that the marketplace does not know, or tells of what our books cannot follow.
+    """
 
     in_doubt: list[LooseEnd]
     held: list[LooseEnd]
     refused: list[LooseEnd]
+    astray: list[LooseEnd]
 
 
 @dataclass(frozen=True)
@@ -145,10 +153,11 @@ def planned(session: Session, marketplace: str, task_id: int | None = None) -> l
 
 
 def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -> LooseEnds:
-    """HITs and payments that are in doubt, held or refused, the newest first."""
+    """HITs and payments that are in doubt, held, refused or astray, the newest first."""
     here = _of(marketplace, task_id)
     unheard = (*here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_not(None))
     unsettled = (*here, LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_(None))
+    astray = (*here, Hit.external_id.is_not(None), Hit.finished_at.is_(None), Hit.last_error.is_not(None))
     lost = (*here, LedgerEntry.state == EntryState.REFUSED, _not_made_good())
     return LooseEnds(
         in_doubt=_hits(session, unheard) + _payments(session, unsettled),
@@ -156,6 +165,7 @@ def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -
         + _payments(session, (*here, LedgerEntry.held_at.is_not(None))),
         refused=_hits(session, (*here, Hit.status == HitStatus.REFUSED), MOST_REFUSED)
         + _payments(session, lost, MOST_REFUSED),
+        astray=_hits(session, astray),
     )
 
 
@@ -198,7 +208,17 @@ def _hits(session: Session, which: Sequence[ColumnElement[bool]], most: int | No
         .limit(most)
     )
     return [
-        LooseEnd(hit.key, "HIT", task, int(cents), "", "", hit.sent_at or hit.created_at, hit.last_error or "")
+        LooseEnd(
+            hit.key,
+            "HIT",
+            task,
+            int(cents),
+            "",
+            "",
+            hit.sent_at or hit.created_at,
+            hit.last_error or "",
+            hit.external_id or "",
+        )
         for hit, task, cents in session.execute(wanted)
     ]
 

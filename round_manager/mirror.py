@@ -41,6 +41,7 @@ def mirror_hit(hit: Hit, posted: PostedHit) -> None:
     hit.status = HitStatus(posted.state.value)
     hit.expires_at = posted.expires_at
     hit.max_assignments = posted.max_assignments
+    hit.last_error = None
 
 
 def mirror_works(session: Session, handed_in: Mapping[Hit, Sequence[Work]], *, now: datetime) -> int:

@@ -19,6 +19,7 @@ from mturk.errors import CrowdError, UnknownToCrowd
 from round_manager import audit
 from round_manager.calls import sending
 from round_manager.clock import Clock
+from round_manager.collecting import UNKNOWN
 from round_manager.errors import CrowdWorkError, LedgerError
 from round_manager.ledger import confirm, hold, refuse, release, renew
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
@@ -188,12 +189,16 @@ def resolve_payment(store: Store, key: str, *, paid: bool, who: str, why: str, n
 
 
 def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) -> None:
-    """A person's word on a held HIT: it does not stand on the marketplace; what it had reserved is free again."""
+    """A person's word on a HIT that is held or gone: it is not there, and what it had reserved is free again."""
     with store.write() as session:
         hit = session.scalar(select(Hit).where(Hit.key == key).with_for_update(key_share=True))
-        if hit is None or hit.status is not HitStatus.HELD:
-            raise CrowdWorkError(f"no HIT {key} is held; `outfox crowd status` lists those that are")
-        hit.status = HitStatus.REFUSED
+        is_gone = hit is not None and hit.finished_at is None and hit.last_error == UNKNOWN
+        if hit is None or not (hit.status is HitStatus.HELD or is_gone):
+            raise CrowdWorkError(f"no HIT {key} is held or gone; `outfox crowd status` lists those that are")
+        if is_gone:
+            hit.status, hit.finished_at = HitStatus.DISPOSED, now
+        else:
+            hit.status = HitStatus.REFUSED
         for kind in (EntryKind.REWARD, EntryKind.BONUS):
             release(session, [hit.id], kind, now=now)
         audit.note(session, "resolved", hit, who=who, why=why, now=now, of=hit, after={"outcome": "not posted"})

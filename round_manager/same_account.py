@@ -15,10 +15,12 @@ from round_manager.store import Store
 
 # A marketplace forgets HITs some months after they are over.
 REMEMBERED = timedelta(days=60)
+# One HIT alone may be gone for a reason of its own.
+ASKED_FOR = 3
 
 
 def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
-    """Asks for the newest HIT that was posted from here; nothing, or an error that says what is wrong."""
+    """Asks for the newest HITs that were posted from here until one is known; an error where none is."""
     standing = select(Hit.external_id).where(
         Hit.marketplace == crowd.name,
         Hit.external_id.is_not(None),
@@ -26,12 +28,17 @@ def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
         Hit.posted_at > now - REMEMBERED,
     )
     with store.read() as session:
-        newest = session.scalar(standing.order_by(Hit.id.desc()).limit(1))
-    if newest is None:
+        newest = session.scalars(standing.order_by(Hit.id.desc()).limit(ASKED_FOR)).all()
+    if not newest or any(_is_known(crowd, str(hit_id)) for hit_id in newest):
         return
+    told = f"{crowd.name} does not know HIT {newest[0]}, which was posted from here"
+    cure = "use the access key of the account that posted it, or give another marketplace another crowd_name"
+    raise CrowdWorkError(f"{told}; {cure}")
+
+
+def _is_known(crowd: Crowd, hit_id: str) -> bool:
     try:
-        crowd.hit(newest)
-    except UnknownToCrowd as error:
-        told = f"{crowd.name} does not know HIT {newest}, which was posted from here"
-        cure = "use the access key of the account that posted it, or give another marketplace another crowd_name"
-        raise CrowdWorkError(f"{told}; {cure}") from error
+        crowd.hit(hit_id)
+    except UnknownToCrowd:
+        return False
+    return True

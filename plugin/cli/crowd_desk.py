@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mturk.crowd import Crowd
     from plugin.crowd import CrowdServices
     from round_manager.clock import Clock
+    from round_manager.payday import Paid
     from round_manager.store import Store
 
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
@@ -62,15 +63,25 @@ class Desk:
         """The marketplace."""
         return self.services.crowd
 
+    def account_cents(self) -> int:
+        """What the account has; refused where it is not the account that our HITs were posted with."""
+        from round_manager.same_account import check_account
+
+        cents = self.crowd.balance()
+        check_account(self.store, self.crowd, now=self.clock.now())
+        return cents
+
 
 @contextmanager
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """The desk; the marketplace is asked nothing yet."""
-    from plugin.crowd import crowd_of, crowd_services
+    from plugin.cli.crowd_patience import SpokenPatience
+    from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
     from round_manager.clock import SystemClock
     from round_manager.store import open_store
 
-    crowd, clock = crowd_of(settings), SystemClock()
+    patience = SpokenPatience(budget=SECONDS_TO_WAIT, silent=not _may_announce())
+    crowd, clock = crowd_of(settings, patience), SystemClock()
     with open_store(settings.database) as store:
         yield Desk(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
 
@@ -86,15 +97,29 @@ def ask(question: str, *, yes: bool) -> None:
 
 def announce(text: RenderableType) -> None:
     """Tells something before it happens, on standard error, so that what is shown at the end stays one document."""
-    if not wants_json() or sys.stdin.isatty():
+    if _may_announce():
         console(stderr=True).print(text)
 
 
-def leave(*, problem: str = "", refused: int = 0) -> None:
+def _may_announce() -> bool:
+    return not wants_json() or sys.stdin.isatty()
+
+
+def leave(*, problem: str = "", wrong: str = "") -> None:
     """Ends with exit code 3 where trying again helps, 2 where something was refused for good."""
-    if not (problem or refused):
+    told = problem or wrong
+    if not told:
         return
-    told = problem or f"the marketplace refused {refused}; `outfox crowd status` tells why"
     as_json = json.dumps({"error": told, "problems": [told]}, ensure_ascii=False)
     click.echo(as_json if wants_json() else f"outfox: {told}", err=True)
     raise click.exceptions.Exit(AGAIN if problem else WRONG)
+
+
+def leave_paid(paid: "Paid", uncovered: int = 0) -> None:
+    """Ends with the exit code that payments ask for; `uncovered` is work whose reward no budget covers."""
+    wrong = [f"the marketplace refused {paid.refused}"] if paid.refused else []
+    wrong += [f"{paid.held} held"] if paid.held else []
+    told = [f"{' and '.join(wrong)}; `outfox crowd status` tells why"] if wrong else []
+    raise_it = "`outfox round budget TASK DOLLARS` raises it"
+    told += [f"the budget does not cover {uncovered} more, which nobody planned for; {raise_it}"] if uncovered else []
+    leave(problem=paid.problem, wrong="; ".join(told))

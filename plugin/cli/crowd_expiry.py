@@ -8,7 +8,7 @@ import click
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, ask, open_desk
-from plugin.cli.crowd_words import count
+from plugin.cli.crowd_words import count, unknown_text
 from plugin.cli.output import json_option, show
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -56,7 +56,7 @@ def expire(
             return
         ask(f"expire {told}?", yes=yes)
         # Asked first: with wrong keys, or a silent marketplace, nothing is given up either.
-        desk.crowd.balance()
+        desk.account_cents()
         unsent, freed = _give_up(desk, task, kind, rehearse=False) if every else (0, 0)
         with ProgressBar() as progress:
             _expire(desk, chosen, progress)
@@ -65,6 +65,7 @@ def expire(
     released = back - left + freed
     text = f"expired {count(len(chosen), 'HIT')} of {task}" + (f", gave up {unsent}" if unsent else "")
     later = f"; {dollars(left)} stays reserved for what workers have in hand or handed in" if left else ""
+    later += unknown_text(collected)
     show({**data, "reserved_cents": left, "released_cents": released, "given_up": unsent,
           "collected": asdict(collected)}, f"{text}; {dollars(released)} came back{later}")  # fmt: skip
 
@@ -120,7 +121,7 @@ def _expire(desk: Desk, chosen: Sequence["Standing"], progress: ProgressBar) -> 
         try:
             desk.crowd.expire(hit_id)
         except UnknownToCrowd:
-            return  # Gone already: the collecting that follows closes its books.
+            return  # The collecting that follows notes that it is gone.
 
     progress.start(len(chosen), "expiring HITs")
     with ThreadPoolExecutor(THREADS) as pool:

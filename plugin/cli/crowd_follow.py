@@ -41,7 +41,7 @@ def follow(settings: Settings, every: float) -> None:
     events = _queue(settings)
     heard = "events and " if events else ""
     with open_desk(settings) as desk:
-        desk.crowd.balance()  # Wrong keys are told now, and not to a log every minute.
+        desk.account_cents()  # Wrong keys are told now, and not to a log every minute.
         click.echo(f"following {settings.crowd_url}: {heard}every {every:g} seconds (Ctrl-C ends it)")
         Following(desk.services.collecting, events, every=every, pause=stop.wait).run(_tell)
     click.echo("ended")

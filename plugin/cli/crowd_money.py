@@ -7,8 +7,8 @@ import click
 from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
-from plugin.cli.crowd_desk import DOLLARS, DRY_RUN, YES, Desk, announce, ask, leave, open_desk
-from plugin.cli.crowd_words import count, paid_text, when
+from plugin.cli.crowd_desk import DOLLARS, DRY_RUN, YES, Desk, announce, ask, leave, leave_paid, open_desk
+from plugin.cli.crowd_words import count, paid_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -27,7 +27,7 @@ def balance(settings: Settings) -> None:
     from round_manager.crowd_debts import money_by_task
 
     with open_desk(settings) as desk:
-        account = desk.crowd.balance()
+        account = desk.account_cents()
         with desk.store.read() as session:
             tasks = money_by_task(session, desk.crowd.name)
     # Rewards were set aside by the marketplace when the HITs were posted; only bonuses are still to come out of it.
@@ -60,33 +60,26 @@ def bonus(settings: Settings, assignment: str, cents: int, reason: str, again: b
     Whatever else is owed is paid with it. After a crash, `outfox crowd pay` goes on; the same bonus for the same reason
     is not given twice unless --again says so.
     """
-    from round_manager.crowd_debts import same_bonus
-    from round_manager.errors import CrowdWorkError
-    from round_manager.reviewing import find_assignment
-
     with open_desk(settings) as desk:
-        with desk.store.read() as session:
-            work = find_assignment(session, desk.crowd.name, assignment)
-            before = same_bonus(session, work, cents, reason)
-        if before is not None and not again:
-            raise CrowdWorkError(_given(before, assignment))
+        # Tried out first, so that nobody is asked about what would then be refused.
+        _give(desk, assignment, cents, reason, again=again, rehearse=True)
         price = desk.crowd.bonus_price(cents)
         told = f"{dollars(cents)} for {assignment} ({dollars(price.total_cents)} with the fee)"
         data = {"dry_run": dry_run, "assignment": assignment, "cents": cents, "fee_cents": price.fee_cents}
-        account = desk.crowd.balance()
-        # Tried out first, so that nobody is asked about what the budget would then refuse.
-        _give(desk, assignment, cents, reason, rehearse=True)
+        account = desk.account_cents()
         if dry_run:
             short = ", which does not cover it" if account < price.total_cents else ""
             show({**data, "account_cents": account},
                  f"would give {told}; the account has {dollars(account)}{short}; nothing was changed")  # fmt: skip
             return
         ask(f"give a bonus of {told}?", yes=yes)
-        entry = _give(desk, assignment, cents, reason, rehearse=False)
+        entry = _give(desk, assignment, cents, reason, again=again, rehearse=False)
         with ProgressBar() as progress:
             paid = desk.services.payday.run(progress)
-    show({**data, "key": entry.key, "paid": asdict(paid)}, f"a bonus of {told} is given; {paid_text(paid)}")
-    leave(problem=paid.problem, refused=paid.refused)
+        elsewhere = not paid.bonuses and _is_paid(desk, entry)
+    became = "another command, at the same time, has paid it" if elsewhere else paid_text(paid)
+    show({**data, "key": entry.key, "paid": asdict(paid)}, f"a bonus of {told} is given; {became}")
+    leave_paid(paid)
 
 
 @click.command()
@@ -102,7 +95,7 @@ def pay(settings: Settings, task: str | None, top_up: bool, yes: bool, dry_run: 
     Payments of every task are made; a TASK only narrows --top-up. Safe to run again after a crash: each is made once.
     """
     with open_desk(settings) as desk:
-        account = desk.crowd.balance()
+        account = desk.account_cents()
         wages = _wages(desk, task, top_up=top_up)
         planned = _planned(desk, wages)
         # Tried out first, so that nobody is asked about what the budget would then refuse.
@@ -127,21 +120,25 @@ def pay(settings: Settings, task: str | None, top_up: bool, yes: bool, dry_run: 
     later = f"; {left} more are tried again in a few minutes" if left > 0 else ""
     show({"dry_run": False, "top_up_cents": new, "top_ups": planned, "reconciled": asdict(cleared),
           "paid": asdict(paid), "later": left}, text + later)  # fmt: skip
-    leave(problem=paid.problem, refused=paid.refused)
+    leave_paid(paid)
 
 
-def _give(desk: Desk, assignment: str, cents: int, reason: str, *, rehearse: bool) -> "LedgerEntry":
+def _give(desk: Desk, assignment: str, cents: int, reason: str, *, again: bool, rehearse: bool) -> "LedgerEntry":
+    from round_manager.crowd_debts import give_bonus_once
     from round_manager.rehearsal import rehearsal
     from round_manager.reviewing import find_assignment, give_bonus
 
+    give = give_bonus if again else give_bonus_once
     with rehearsal(desk.store) if rehearse else desk.store.write() as session:
         work = find_assignment(session, desk.crowd.name, assignment)
-        return give_bonus(session, desk.crowd, work, cents, reason, who=desk.who, now=desk.clock.now())
+        return give(session, desk.crowd, work, cents, reason, who=desk.who, now=desk.clock.now())
 
 
-def _given(before: "LedgerEntry", assignment: str) -> str:
-    told = f"{assignment} has this bonus already: {dollars(before.cents)}, {before.state.value}, {when(before.owed_at)}"
-    return f"{told}; `outfox crowd pay` sends what is owed, --again gives another one"
+def _is_paid(desk: Desk, entry: "LedgerEntry") -> bool:
+    from round_manager.models import EntryState, LedgerEntry
+
+    with desk.store.read() as session:
+        return session.get_one(LedgerEntry, entry.id).state is EntryState.CONFIRMED
 
 
 def _wages(desk: Desk, task: str | None, *, top_up: bool) -> list["GroupWage"]:

@@ -63,7 +63,7 @@ def post(
         raise click.UsageError("say with --kind what the HITs ask for: create or validate")
     with open_desk(settings) as desk:
         # Asked first: with wrong keys, or a silent marketplace, nothing is planned.
-        account = desk.crowd.balance()
+        account = desk.account_cents()
         waiting = _waiting(desk, task, kind)
         continued = bool(hits and waiting["this"])
         if continued:
@@ -91,7 +91,8 @@ def post(
     data = {"dry_run": False, "quote": _quoted(order), "planned": hits, "continued": continued,
             "reconciled": cleared.found + cleared.sent_again if cleared else 0, **asdict(sent)}  # fmt: skip
     show(data, _outcome(data, task))
-    leave(problem=sent.problem, refused=sent.refused)
+    refused = f"the marketplace refused {sent.refused}; `outfox crowd status` tells why" if sent.refused else ""
+    leave(problem=sent.problem, wrong=refused)
 
 
 def _reconcile(desk: Desk) -> "Reconciled":

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mturk.dollars import dollars
-from plugin.cli.crowd_desk import DRY_RUN, Desk, leave, open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, paid_text, when
+from plugin.cli.crowd_desk import DRY_RUN, Desk, leave_paid, open_desk
+from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, paid_text, unknown_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -37,15 +37,19 @@ def approve(settings: Settings, names: tuple[str, ...], every: bool, why: str, d
             _would_approve(desk, _chosen(desk, task_id, works))
             return
         # Asked first: with wrong keys the marketplace would refuse every payment for good.
-        desk.crowd.balance()
+        desk.account_cents()
         with ProgressBar() as progress:
             collected = desk.services.collecting.run(progress)
-            new = _owe(desk, _chosen(desk, task_id, works), why)
+            chosen = _chosen(desk, task_id, works)
+            new = _owe(desk, chosen, why)
             paid = desk.services.payday.run(progress)
-    data = {"dry_run": False, "collected": asdict(collected), "approved": new, "paid": asdict(paid)}
+    uncovered = len(chosen) - new
+    data = {"dry_run": False, "collected": asdict(collected), "approved": new, "uncovered": uncovered,
+            "paid": asdict(paid)}  # fmt: skip
     text = f"{count(collected.works, 'new piece')} of work, {new} newly approved; {paid_text(paid)}"
+    text += unknown_text(collected)
     show(data, text if new or paid.rewards else f"{text}; `outfox crowd status` shows what is where")
-    leave(problem=paid.problem, refused=paid.refused)
+    leave_paid(paid, uncovered)
 
 
 @click.command()
@@ -71,13 +75,13 @@ def reject(settings: Settings, assignment: str, reason: str, override: bool, dry
             return
         _make_known(desk, assignment)
         if override:
-            desk.crowd.balance()
+            desk.account_cents()
             desk.services.rejecting.override(assignment, who=desk.who, why=reason)
             with ProgressBar() as progress:
                 paid = desk.services.payday.run(progress)
             show({"assignment": assignment, "status": "overridden", "paid": asdict(paid)},
                  f"the rejection of {assignment} is taken back; {paid_text(paid)}")  # fmt: skip
-            leave(problem=paid.problem, refused=paid.refused)
+            leave_paid(paid)
             return
         desk.services.rejecting.reject(assignment, reason, who=desk.who)
     text = f"{assignment} is rejected and its money is free again"

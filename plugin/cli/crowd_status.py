@@ -61,7 +61,7 @@ def _data(found: "Overview") -> dict[str, Any]:
     ]
     ends = {
         name: [{**asdict(one), "cure": cure(one) if name == "held" else ""} for one in getattr(found, name)]
-        for name in ("in_doubt", "held", "refused")
+        for name in ("in_doubt", "held", "refused", "astray")
     }
     rest = {name: [asdict(one) for one in getattr(found, name)] for name in ("undecided", "planned")}
     return {"groups": groups, **rest, **ends, "without_round": found.without_round}
@@ -93,6 +93,11 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
         yield from _section(f"{len(found.held)} held: look on the marketplace, then say what is true:")
         yield _ends(found.held)
         yield from (cure(one) for one in found.held[:MOST_SHOWN])
+    if found.astray:
+        yield from _section(
+            f"{count(len(found.astray), 'HIT')} astray; what is reserved stays so until you have looked:"
+        )
+        yield _astray(found.astray)
     if found.refused:
         yield from _section("refused or given up, the newest first; nothing was spent on these:")
         yield _ends(found.refused, FEW)
@@ -120,7 +125,7 @@ def _nothing(found: "Overview") -> str:
 
 
 def _groups(groups: Sequence["GroupRow"]) -> RenderableType:
-    columns = ("task", "kind", "reward", "HITs", "available", "pending", "undecided", "approved", "rejected")
+    columns = ("task", "kind", "reward", "HITs", "available", "pending", "to decide", "approved", "rejected")
     rows = []
     for one in groups:
         told = one.figures
@@ -170,3 +175,8 @@ def _ends(ends: Sequence["LooseEnd"], most: int = MOST_SHOWN) -> RenderableType:
         for one in ends[:most]
     ]
     return Group(table(columns, rows), *filter(None, [more_than(ends, most)]))
+
+
+def _astray(ends: Sequence["LooseEnd"]) -> RenderableType:
+    rows = [(one.hit_id, one.task, dollars(one.cents), one.why) for one in ends[:FEW]]
+    return Group(table(("HIT", "task", "reserved", "why"), rows), *filter(None, [more_than(ends, FEW)]))

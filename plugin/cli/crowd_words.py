@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mturk.dollars import dollars
 
 if TYPE_CHECKING:
+    from round_manager.collecting import Collected
     from round_manager.payday import Paid
 
 
@@ -28,14 +29,22 @@ def more_than(rows: Sequence[object], most: int = MOST_SHOWN) -> str:
     return f"… and {len(rows) - most:,} more; --json shows all" if len(rows) > most else ""
 
 
+def unknown_text(collected: "Collected") -> str:
+    """What to add of HITs that the marketplace does not know."""
+    if not collected.unknown:
+        return ""
+    return f"; {count(collected.unknown, 'HIT')} unknown to the marketplace, `outfox crowd status` lists them"
+
+
 def paid_text(paid: "Paid") -> str:
     """How much reached workers, and what did not."""
-    if not (paid.rewards or paid.bonuses or paid.refused or paid.in_doubt or paid.waiting):
+    if not (paid.rewards or paid.bonuses or paid.refused or paid.held or paid.in_doubt or paid.waiting):
         return "nothing was owed"
     parts = [
         f"paid {dollars(paid.cents)}: {count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
     ]
     parts += [f"{paid.refused} refused"] if paid.refused else []
+    parts += [f"{paid.held} held, `outfox crowd status` tells what to do"] if paid.held else []
     parts += [f"{paid.in_doubt} in doubt, `outfox crowd reconcile` asks about them"] if paid.in_doubt else []
     parts += [f"{paid.waiting} still owed, `outfox crowd pay` goes on"] if paid.waiting else []
     return "; ".join(parts)

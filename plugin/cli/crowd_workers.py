@@ -167,15 +167,16 @@ def block(settings: Settings, worker: str, reason: str, lift: bool, dry_run: boo
 
 
 def _listed(found: list["WorkerFigures"]) -> Group:
-    columns = ("worker", "approved", "rejected", "undecided", "earned", "owed", "an hour pays", "qualified for",
-               "blocked", "last work")  # fmt: skip
+    columns = ("worker", "approved", "rejected", "to decide", "earned", "owed", "an hour pays", "last work",
+               "qualified for", "blocked")  # fmt: skip
     rows = [
         (one.worker_id, one.approved, one.rejected, one.undecided, dollars(one.earned_cents), dollars(one.owed_cents),
-         "" if one.median_hourly_cents is None else dollars(one.median_hourly_cents), ", ".join(one.qualified_for),
-         one.blocked, when(one.last_work_at))
+         "" if one.median_hourly_cents is None else dollars(one.median_hourly_cents), when(one.last_work_at),
+         ", ".join(one.qualified_for), one.blocked)
         for one in found[:MOST_SHOWN]
     ]  # fmt: skip
-    return Group(table(columns, rows), *filter(None, [more_than(found)]))
+    shown = len(columns) if any(one.blocked for one in found) else -1
+    return Group(table(columns[:shown], [row[:shown] for row in rows]), *filter(None, [more_than(found)]))
 
 
 def _would(does: str, worker_ids: tuple[str, ...], rest: str = "") -> None:

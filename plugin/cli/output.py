@@ -1,13 +1,15 @@
 """What a command prints: a table or text for people, or with --json one JSON document for programs."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console, RenderableType
-from rich.table import Table
+
+from plugin.cli.listing import Listing
 
 WIDTH_WITHOUT_TERMINAL = 160
 _JSON = "outfox.json"
@@ -39,21 +41,18 @@ def show(data: Any, text: RenderableType) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for our tables where there is none."""
+    """A console as wide as the terminal or as COLUMNS says; wide enough for our tables where neither tells."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
+    told = os.environ.get("COLUMNS", "")
+    wide = int(told) if told.isdecimal() else 0
+    width = None if stream.isatty() else wide or WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=False)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """A plain table; numbers stand to the right."""
-    built = Table(box=None, pad_edge=False, header_style="bold")
-    for place, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[place], int | float) for row in rows)
-        built.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        built.add_row(*[_cell(value) for value in row])
-    return built
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Listing:
+    """A plain table; numbers stand to the right, and no word is broken however narrow the terminal."""
+    numeric = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(columns))]
+    return Listing(tuple(columns), [tuple(_cell(value) for value in row) for row in rows], numeric)
 
 
 def _cell(value: object) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
@@ -213,7 +212,7 @@ def _servers(registry: "Registry", task: str) -> list[dict[str, Any]]:
     return found
 
 
-def _listed(rows: list[dict[str, Any]]) -> Table:
+def _listed(rows: list[dict[str, Any]]) -> RenderableType:
     return table(list(rows[0]), [[_plain(value) for value in row.values()] for row in rows])
 
 

@@ -11,12 +11,13 @@ from sqlalchemy import select, text
 
 from mturk.crowd import Crowd
 from mturk.marketplace import earnings, money, working
+from mturk.marketplace.tables import Hit as MarketHit
 from mturk.marketplace.tables import Worker
 from plugin.crowd import crowd_of
 from plugin.settings import load_settings
 from round_manager.budget import Figures
 from round_manager.ledger import send
-from round_manager.models import Assignment, HitKind, LedgerEntry, Round
+from round_manager.models import Assignment, Hit, HitKind, LedgerEntry, Round
 from round_manager.planning import Wish, plan_hits
 from round_manager.reviewing import approve, give_bonus
 from round_manager.store import Store, open_store
@@ -159,6 +160,23 @@ class Shop:
             for hit in planned:
                 hit.sent_at = None if sent_ago is None else now - sent_ago
             return planned[-1].key
+
+    def lose_a_hit(self) -> str:
+        """The marketplace forgets our oldest HIT, which becomes somebody else's; its id there."""
+        another, _ = self.market.make_requester("Another lab")
+        with self.store() as store, store.read() as books:
+            hit_id = books.scalars(select(Hit.external_id).order_by(Hit.id)).first()
+        with self.market.market.write() as session:
+            session.scalars(select(MarketHit).where(MarketHit.id == hit_id)).one().requester_id = another.id
+        return str(hit_id)
+
+    def grow_a_hit(self) -> None:
+        """Somebody gives our HIT one more assignment with another tool."""
+        client = self.market.client()
+        (hit,) = client.list_hits()["HITs"]
+        client.create_additional_assignments_for_hit(
+            HITId=hit["HITId"], NumberOfAdditionalAssignments=1, UniqueRequestToken="elsewhere"
+        )
 
     def spoil(self, statement: str) -> None:
         """Changes our books behind the program's back."""

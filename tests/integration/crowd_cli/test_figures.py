@@ -1,12 +1,14 @@
 """What the commands read from the books is the same in SQLite and in PostgreSQL."""
 
+import threading
+
 import pytest
 
 from plugin.crowd_overview import FEW_HITS, Seats, find_overview, find_seats
-from round_manager.crowd_debts import money_by_task, new_top_ups, owed_by_kind
+from round_manager.crowd_debts import give_bonus_once, money_by_task, new_top_ups, owed_by_kind
 from round_manager.crowd_status import standing_hits
 from round_manager.crowd_workers import worker_figures
-from round_manager.errors import BudgetError
+from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.ledger import send
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
 from round_manager.rehearsal import rehearsal
@@ -14,7 +16,7 @@ from round_manager.reviewing import find_assignment, give_bonus
 from round_manager.store import Store
 from round_manager.wages import group_wages, owe_top_ups
 from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
-from tests.integration.money.counter import Counter, open_counter
+from tests.integration.money.counter import OWNER, Counter, open_counter
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
     databases,
     postgresql_databases,
@@ -131,3 +133,27 @@ def test_a_rehearsal_refuses_what_the_real_thing_would_and_leaves_nothing_behind
         give(70_000)
     assert counter.figures() == before
     counter.check()
+
+
+def test_of_the_same_bonus_given_by_several_at_once_one_is_owed(counter: Counter) -> None:
+    (done,) = counter.collected()
+    refusals: list[str] = []
+
+    def give(reason: str, start: threading.Barrier) -> None:
+        start.wait(10)
+        try:
+            with counter.store.write() as session:
+                work = find_assignment(session, counter.crowd.name, done)
+                give_bonus_once(session, counter.crowd, work, 20, reason, who=OWNER, now=counter.clock.now())
+        except CrowdWorkError as error:
+            refusals.append(str(error))
+
+    for reason in ("Fast.", "Funny.", "Fair.", "Fine."):
+        start = threading.Barrier(3)
+        givers = [threading.Thread(target=give, args=(reason, start)) for _ in range(3)]
+        for giver in givers:
+            giver.start()
+        for giver in givers:
+            giver.join()
+    assert counter.states(EntryKind.EXTRA) == {"owed": 4}
+    assert [f"{done} has this bonus already: $0.20, owed" in one for one in refusals] == [True] * 8

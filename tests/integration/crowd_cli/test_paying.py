@@ -1,4 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from mturk.dollars import dollars
+from round_manager.payday import Paid, Payday
+from round_manager.progress import Progress
 from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 START = 1_000_000
@@ -70,6 +78,39 @@ def test_the_same_bonus_is_given_once_unless_a_person_says_again(shop: Shop) -> 
     assert shop.earned() == REWARD + 100
     shop.asked(*bonus, "--yes", "--again")
     assert shop.earned() == REWARD + 200
+
+
+def test_of_the_same_command_run_twice_at_once_one_gives_the_bonus(shop: Shop) -> None:
+    outfox = str(Path(sys.executable).parent / "outfox")
+    bonus = [outfox, "crowd", "bonus", shop.worked(), "0.20", "--reason", "A race.", "--yes"]
+    racers = [subprocess.Popen(bonus, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    late, first = sorted((*racer.communicate(), racer.returncode) for racer in racers)
+    assert (late[2], "has this bonus already: $0.20" in late[1]) == (2, True)
+    assert (first[2], "paid $0.20: 0 rewards and 1 bonus" in first[0]) == (0, True)
+    assert shop.earned() == REWARD + 20
+
+
+def test_a_bonus_that_another_gave_while_one_was_asked_is_not_given_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = shop.worked()
+    monkeypatch.setattr("plugin.cli.crowd_money.ask", lambda *_, **__: shop.owed_bonus(work, "Both saw it."))
+    assert "has this bonus already: $0.50, owed" in shop.refused("bonus", work, "0.50", "--reason", "Both saw it.")
+    assert shop.asked("pay")["paid"]["bonuses"] == 1
+    assert shop.earned() == REWARD + 50
+
+
+def test_a_bonus_that_another_command_has_paid_is_told_as_paid(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, really = shop.worked(), Payday.run
+
+    def after_another(self: Payday, progress: Progress | None = None) -> Paid:
+        really(self)
+        return really(self, progress)
+
+    monkeypatch.setattr(Payday, "run", after_another)
+    told = shop.text("bonus", work, "0.50", "--reason", "Well done.", "--yes")
+    assert "is given; another command, at the same time, has paid it" in told
+    assert shop.earned() == REWARD + 50
 
 
 def test_an_amount_that_cannot_be_paid_is_refused(shop: Shop) -> None:

@@ -1,7 +1,11 @@
+import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
+from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from plugin.cli.crowd_patience import SpokenPatience
 from tests.fakes.marketplace_proxy import Fate, proxy_of
 from tests.integration.crowd_cli.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
@@ -57,8 +61,8 @@ def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, mon
     bonus = ("bonus", shop.worked(), "0.50", "--reason", "Thanks.", "--yes")
     with proxy_of(shop.market.url) as proxy:
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
-        # The balance is asked for by the command, and again before bonuses are sent.
-        proxy.next(Fate.PASSED, Fate.PASSED, Fate.DROPPED_AFTER)
+        # The balance and whether the account is ours, for the command; both again before bonuses are sent.
+        proxy.next(*[Fate.PASSED] * 4, Fate.DROPPED_AFTER)
         ran = shop.run(*bonus)
         assert (ran.code, "1 in doubt" in ran.out, "did not answer" in ran.err) == (3, True, True)
         assert shop.earned() == REWARD + 50
@@ -130,3 +134,95 @@ def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
     assert "never posted" in shop.text("reconcile", "--not-posted", key, "--why", "It is not listed there.")
     assert shop.figures().reserved_cents == 0
     assert [one["key"] for one in shop.asked("status")["refused"]] == [key]
+
+
+def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listens(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 600.0)
+    monkeypatch.setattr("plugin.cli.crowd_patience.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
+    monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
+    ran = shop.run("balance")
+    first, last = ran.err.splitlines()
+    assert (ran.code, first) == (3, "the marketplace does not answer; trying for 1 more second")
+    assert "did not answer GetAccountBalance" in last
+    # A program that reads standard error gets the error alone.
+    assert json.loads(shop.run("balance", "--json").err)["error"] == last.removeprefix("outfox: ")
+
+
+def test_a_marketplace_that_fails_is_given_all_the_time_and_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    waited: list[float] = []
+    patience = SpokenPatience(20.0, clock=lambda: sum(waited), sleep=waited.append, spread=lambda: 1.0)
+
+    def fails(error: CrowdError) -> Callable[[], None]:
+        def call() -> None:
+            raise error
+
+        return call
+
+    with pytest.raises(CrowdBusy):
+        patience.ask(fails(CrowdBusy("slow down")))
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        waited.clear()
+        with pytest.raises(CrowdUnavailable):
+            patience.ask(fails(CrowdUnavailable("HTTP 500")))
+        assert 18 < sum(waited) < 20
+    assert capsys.readouterr().err == "the marketplace does not answer; trying for 20 more seconds\n"
+
+
+def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money_and_is_listed(shop: Shop) -> None:
+    shop.post(2)
+    lost = shop.lose_a_hit()
+    said = shop.asked("status")
+    assert (said["collected"]["unknown"], [one["hit_id"] for one in said["astray"]]) == (1, [lost])
+    assert shop.figures().reserved_cents == 2 * EACH
+    told = shop.text("status")
+    assert "1 HIT astray" in told
+    assert lost in told
+    assert "1 HIT unknown to the marketplace, `outfox crowd status` lists them" in shop.text("approve", "--all")
+
+
+def test_with_the_key_of_another_account_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.post(2)
+    work = shop.hand_in()
+    shop.asked("status")
+    shop.planned_hit(sent_ago=timedelta())
+    before = shop.figures()
+    _, key = shop.market.make_requester("Another lab")
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", key.id)
+    monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", key.secret)
+    for command in (
+        ("balance",),
+        ("status",),
+        POST,
+        ("approve", "--all"),
+        ("bonus", work, 1, "--reason", "Thanks.", "--yes"),
+        ("pay",),
+        ("reconcile",),
+        ("expire", SENTIMENT, "--all", "--yes"),
+    ):
+        assert "use the access key of the account that posted it" in shop.refused(*command)
+    assert shop.figures() == before
+
+
+def test_a_bonus_for_work_that_the_marketplace_does_not_know_is_held_for_a_person(shop: Shop) -> None:
+    work = shop.worked()
+    shop.post(1)
+    shop.lose_a_hit()
+    ran = shop.run("bonus", work, "0.50", "--reason", "Thanks.", "--yes")
+    assert (ran.code, "1 held, `outfox crowd status` tells what to do" in " ".join(ran.out.split())) == (2, True)
+    assert "outfox: 1 held; `outfox crowd status` tells why" in ran.err
+    assert "outfox crowd reconcile --paid x-" in shop.text("status")
+
+
+def test_what_no_budget_covers_is_told_and_keeps_nobody_else_waiting(shop: Shop) -> None:
+    shop.post(1)
+    shop.grow_a_hit()
+    shop.spoil("UPDATE round SET budget_cents = reserved_cents + owed_cents + sent_cents")
+    for name in ("Ann", "Bob"):
+        shop.hand_in(name)
+    ran = shop.run("approve", "--all")
+    assert (ran.code, "2 new pieces of work, 1 newly approved; paid $0.45" in ran.out) == (2, True), ran
+    assert "the budget does not cover 1 more" in ran.err
+    assert shop.earned("Ann") + shop.earned("Bob") == REWARD

@@ -6,8 +6,10 @@ import pytest
 from sqlalchemy import func, select
 
 from mturk.crowd import Token
+from mturk.errors import UnknownToCrowd
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
-from tests.integration.money.counter import DAY, Counter
+from round_manager.reconciling import resolve_hit
+from tests.integration.money.counter import DAY, OWNER, Counter
 
 
 def test_work_is_mirrored_with_its_worker_and_its_times(counter: Counter) -> None:
@@ -132,3 +134,23 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Count
     reserved = counter.figures().reserved_cents
     assert counter.collecting.run().unknown == 1
     assert counter.figures().reserved_cents == reserved
+    with counter.store.read() as session:
+        key = session.scalars(select(Hit.key).where(Hit.last_error.is_not(None))).one()
+    resolve_hit(counter.store, key, who=OWNER, why="it was deleted there", now=counter.clock.now())
+    assert counter.collecting.run().unknown == 0
+    assert counter.figures().reserved_cents == reserved // 2
+    counter.check()
+
+
+def test_a_hit_that_is_known_again_is_not_told_of_any_more(counter: Counter) -> None:
+    counter.post(2)
+    counter.collecting.run()
+    counter.crowd.fail(UnknownToCrowd("no such HIT"), call=2)
+    first = counter.posted()[0]
+    assert counter.collecting.hinted([first]).unknown == 0
+    counter.crowd.forgive()
+    counter.crowd.fail(UnknownToCrowd("no such HIT"))
+    assert counter.collecting.hinted([first]).unknown == 1
+    counter.collecting.run()
+    with counter.store.read() as session:
+        assert session.scalars(select(Hit.id).where(Hit.last_error.is_not(None))).all() == []

@@ -1,0 +1,68 @@
+"""In a narrow terminal, ids can still be copied and heads still be read."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from plugin.cli.output import table
+from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+
+KEY, ASSIGNMENT = f"x-{'0a' * 16}", f"3{'ABC' * 9}XY"
+
+
+def printed(columns: tuple[str, ...], rows: list[tuple[object, ...]], width: int) -> list[str]:
+    """The lines of a table in a terminal of that width."""
+    out = io.StringIO()
+    Console(file=out, width=width, markup=False).print(table(columns, rows))
+    return out.getvalue().splitlines()
+
+
+def words_of(lines: list[str]) -> set[str]:
+    return {word for line in lines for word in line.split()}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_no_word_is_broken_however_narrow_the_terminal(width: int) -> None:
+    columns = ("key", "assignment", "costs", "approves itself", "why")
+    row = (KEY, ASSIGNMENT, "$0.60", "2026-11-16 13:46 UTC", "the marketplace does not show it")
+    lines = printed(columns, [row, row], width)
+    assert max(map(len, lines)) <= width
+    assert words_of(lines) >= {word for text in (*row, *columns[1:]) for word in text.split()}
+
+
+def test_a_table_is_wrapped_between_words_before_it_is_given_up() -> None:
+    columns, row = ("worker", "to decide", "why"), ("A2EXAMPLE00001", 3, "copied from the web")
+    assert [line.split() for line in printed(columns, [row], 39)] == [
+        ["worker", "to", "decide", "why"],
+        ["A2EXAMPLE00001", "3", "copied", "from"],
+        ["the", "web"],
+    ]
+    assert [line.rstrip() for line in printed(columns, [row], 24)] == [
+        "A2EXAMPLE00001",
+        "  to decide 3 · why",
+        "  copied from the web",
+    ]
+
+
+def test_numbers_stand_to_the_right_and_a_table_without_rows_has_its_heads() -> None:
+    assert printed(("HITs",), [(7,), (10_000,)], 80) == ["  HITs", "     7", "10,000"]
+    assert printed(("HITs", "kind"), [], 80) == ["HITs  kind"]
+
+
+def test_at_80_columns_every_id_stays_whole_and_every_line_fits(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.post(2)
+    undecided, worker = shop.hand_in(), shop.worker().id
+    shop.asked("block", worker, "--reason", "Copied.")
+    shop.asked("status")
+    held = shop.owed_bonus(undecided)
+    shop.cut_off(held)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = {command: shop.text(*command.split()).splitlines() for command in (
+        "workers", "status", "balance", "statement", f"post {SENTIMENT} --kind create --hits 3 --dry-run",
+    )}  # fmt: skip
+    for command, lines in shown.items():
+        assert max(map(len, lines)) <= 80, command
+    assert worker in words_of(shown["workers"])
+    assert words_of(shown["status"]) >= {undecided, worker, held, "available", "pending", "approved", "rejected"}
+    assert words_of(shown["statement"]) >= {"reserved", "released", "budget"}
