@@ -8,10 +8,15 @@ import click
 from ml_backend.serving.processes import Address, Workers, serve_processes
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.courier import LOOK_SECONDS, Courier
+from mturk.marketplace.hosts import place_of
 from mturk.marketplace.market import open_market
 from mturk.marketplace.site_owner import remember_address
 from plugin.marketplace_place import MarketplacePlace
 
+LOOPBACK = (
+    "for development: at a loopback address, the pages of HITs on this machine get workers' cookies; "
+    "in production, give --public-url with a host name that no HIT's page has"
+)
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
@@ -40,6 +45,8 @@ def serve_marketplace(place: MarketplacePlace, address: Address, workers: Worker
         click.echo(f"workers and requesters reach it at {public_url}")
     elif address.host in EVERYWHERE:
         click.echo("links lead to this machine only; give --public-url for others", err=True)
+    if place_of(public_url).is_loopback:
+        click.echo(LOOPBACK, err=True)
 
     def begin(_shared: Path) -> MarketplaceProcess:
         return MarketplaceProcess(place.database, public_url, proxies)

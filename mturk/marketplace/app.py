@@ -15,9 +15,8 @@ from mturk.marketplace.errors import bad_parameter
 from mturk.marketplace.market import Market
 from mturk.marketplace.site import worker_site
 from mturk.marketplace.site_tables import make_site_tables
+from mturk.marketplace.slow_senders import SlowSenders
 from mturk.marketplace.tables import Release
-
-SECONDS_OF_SILENCE = 10.0
 
 
 def marketplace_app(
@@ -34,14 +33,9 @@ def marketplace_app(
     site.add_url_rule("/health", "health", lambda: _health(market))
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        connection = environ.get("gunicorn.socket")
-        if connection is not None:
-            # A kept connection comes without waiting: a body that is not there yet would be an error. And a client that
-            # has stopped sending must not keep a thread.
-            connection.settimeout(SECONDS_OF_SILENCE)
         return api(environ, start_response) if api.wants(environ) else site(environ, start_response)
 
-    return app
+    return SlowSenders().watch(app)
 
 
 def public_address(url: str) -> str:

@@ -41,7 +41,7 @@ class Post(Protocol):
 
 
 class SqsPost:
-    """Puts messages into SQS queues, wherever their URLs point; the keys are those that boto3 finds."""
+    """Puts messages into SQS queues, wherever their URLs point; all are signed with the keys that boto3 finds here."""
 
     def __init__(self, **credentials: str) -> None:
         self._credentials = credentials

@@ -1,6 +1,7 @@
 """Opening the marketplace's database: which URLs are taken, and how SQLite and PostgreSQL are set up."""
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ WRITERS = 0x4F55544D
 
 
 def open_engine(url: str) -> Engine:
-    """An engine for a database URL; nothing but a SQLite file's folder is looked at yet."""
+    """An engine for a database URL; a SQLite file is made where there is none."""
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         folder = Path(str(parsed.database)).parent
         if not folder.is_dir():
             raise MarketDatabaseError(f"there is no folder {folder} for the database; make it or correct the URL")
+        _make_private(Path(str(parsed.database)))
         options: dict[str, Any] = {"connect_args": {"timeout": BUSY_SECONDS}}
     else:
         options = {"pool_pre_ping": True}
@@ -45,6 +47,13 @@ def reading(engine: Engine) -> Engine:
     if engine.dialect.name == "sqlite":
         return engine.execution_options(**{READS: True})
     return engine.execution_options(**{READS: True}, isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def _make_private(file: Path) -> None:
+    """Where there is no file yet, makes one that nobody else can read: it holds the keys of requesters."""
+    # What SQLite cannot open or write either, it tells in its own words. Its log gets the same mode by itself.
+    with suppress(OSError):
+        file.touch(mode=0o600, exist_ok=False)
 
 
 def _parse(url: str) -> URL:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +21,9 @@ MOST_ASSIGNMENTS = 1_000_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 30, 31_536_000
 LONGEST_AUTO_APPROVE = 2_592_000
 LARGEST_REWARD_CENTS = 1_000_000
+# Control characters, and those that have text run the other way: with them, a title can be seen as another one.
+MISLEADING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
+BREAKS = re.compile("[\t\n\r]")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class TypeTerms:
         within("Title", len(self.title.strip()), 1, 128, "characters")
         within("Description", len(self.description.strip()), 1, 2000, "characters")
         within("Keywords", len(self.keywords), 0, 1000, "characters")
+        for name, text in (("Title", self.title), ("Description", self.description), ("Keywords", self.keywords)):
+            if MISLEADING.search(text) or (name == "Title" and BREAKS.search(text)):
+                raise bad_parameter(
+                    f"{name} has characters that cannot be seen or turn the text around; leave them out"
+                )
         within("Reward", self.reward_cents, 0, LARGEST_REWARD_CENTS, "cents")
         within("AssignmentDurationInSeconds", self.assignment_seconds, SHORTEST_SECONDS, LONGEST_SECONDS, "seconds")
         within("AutoApprovalDelayInSeconds", self.auto_approve_seconds, 0, LONGEST_AUTO_APPROVE, "seconds")

@@ -1,5 +1,6 @@
-"""Ids as MTurk makes them: capitals and digits, not to be guessed."""
+"""Ids as MTurk makes them: capitals and digits, not to be guessed; and what is stored of a secret."""
 
+import hashlib
 import secrets
 import string
 
@@ -24,6 +25,11 @@ def access_key_id() -> str:
 def access_secret() -> str:
     """The secret half of an access key."""
     return secrets.token_urlsafe(30)
+
+
+def hashed(token: str) -> str:
+    """What is stored of a secret: it is random and long, so nobody can go back by guessing."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def _random(length: int) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Engine, insert, inspect, select
+from sqlalchemy import Engine, insert, inspect, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -18,7 +18,9 @@ from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.tables import Release
 from mturk.marketplace.upkeep import anything_due, catch_up
 
-VERSION = 1
+VERSION = 2
+# Since then, tables were only added: a database of that version is brought along as it is.
+OLDEST = 1
 
 
 def utc_now() -> datetime:
@@ -102,7 +104,7 @@ def _make_tables(engine: Engine) -> None:
         if tables and not ours:
             raise MarketDatabaseError("this database belongs to something else; give the marketplace one of its own")
         version = connection.execute(select(Release.version)).scalar_one() if ours else VERSION
-        if version != VERSION:
+        if not OLDEST <= version <= VERSION:
             raise MarketDatabaseError(
                 f"this marketplace's database is of version {version}, this program of {VERSION}; "
                 "use the program that made it, or another database"
@@ -111,6 +113,8 @@ def _make_tables(engine: Engine) -> None:
         Base.metadata.create_all(connection)
         if not ours:
             connection.execute(insert(Release).values(version=VERSION))
+        elif version < VERSION:
+            connection.execute(update(Release).values(version=VERSION))
     if engine.dialect.name == "sqlite":
         _use_wal(engine)
 

@@ -24,10 +24,14 @@ class KeyPair:
 
 
 def add_requester(session: Session, name: str, now: datetime) -> Requester:
-    """A new requester with an empty account; names are unique."""
+    """A new requester with an empty account; names are unique, also without regard to case."""
     name = _name(name)
-    if find_requester(session, name):
-        raise MarketError("RequesterAlreadyExists", f"there is a requester {name} already; choose another name")
+    for known in session.scalars(select(Requester.name)):
+        if known.casefold() == name.casefold():
+            raise MarketError(
+                "RequesterAlreadyExists",
+                f"there is an account {known} already; write it exactly so, or choose another name",
+            )
     requester = Requester(id=person_id(), name=name, created_at=now)
     session.add(requester)
     session.flush()
@@ -45,6 +49,24 @@ def add_key(session: Session, requester: Requester, now: datetime) -> KeyPair:
     session.add(AccessKey(id=pair.id, secret=pair.secret, requester_id=requester.id, created_at=now))
     session.flush()
     return pair
+
+
+def keys(session: Session, requester: Requester) -> list[AccessKey]:
+    """The access keys of a requester, the oldest first."""
+    mine = select(AccessKey).where(AccessKey.requester_id == requester.id)
+    return list(session.scalars(mine.order_by(AccessKey.created_at, AccessKey.id)))
+
+
+def revoke_key(session: Session, requester: Requester, key_id: str) -> None:
+    """The key signs nothing any more."""
+    found = session.get(AccessKey, key_id)
+    if found is None or found.requester_id != requester.id:
+        raise MarketError(
+            "AccessKeyDoesNotExist",
+            f"{requester.name} has no access key {key_id}; `outfox marketplace key {requester.name}` lists them",
+        )
+    session.delete(found)
+    session.flush()
 
 
 def deposit(session: Session, requester: Requester, cents: int, now: datetime) -> int:

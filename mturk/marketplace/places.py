@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import events, standing
+from mturk.marketplace import events, passes, standing
 from mturk.marketplace.ids import entity_id
 from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, Passed, Worker
 
@@ -48,6 +48,7 @@ def free(session: Session, assignment: Assignment, now: datetime, *, abandoned: 
             passed_at=at,
         )
     )
+    passes.void(session, assignment.id)
     assignment.status = AssignmentStatus.FREE
     assignment.worker_id = assignment.accepted_at = assignment.deadline = None
     hit.pending -= 1

@@ -1,17 +1,19 @@
 """ExternalQuestion: the page of a requester that a HIT shows in a frame."""
 
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from xml.parsers import expat
 
 from mturk.marketplace.errors import MarketError, bad_parameter
+from mturk.marketplace.hosts import PORTS, NoHost, Place, place_of
 
 LARGEST = 65_535
 NAMESPACE = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
 ROOT = f"{NAMESPACE} ExternalQuestion"
 FIELDS = ("ExternalURL", "FrameHeight")
 TALLEST = 100_000
-PORTS = {"http": 80, "https": 443}
+DIGITS = 10
+ENCODINGS = ("utf-8", "us-ascii")
 
 
 @dataclass(frozen=True)
@@ -23,34 +25,44 @@ class Page:
 
 
 def external_page(question: str, own_url: str) -> Page:
-    """The page of a question; refused are all other kinds, and pages on the marketplace's own origin."""
+    """The page of a question; refused are all other kinds, and pages on the marketplace's own host."""
     if len(question.encode()) > LARGEST:
         raise bad_parameter(f"Question: {len(question.encode())} bytes, at most {LARGEST} are allowed")
     fields = _fields(question)
     url = fields.get("ExternalURL", "").strip()
     _check_url(url, own_url)
     height = fields.get("FrameHeight", "0").strip()
-    if not height.isascii() or not height.isdigit() or int(height) > TALLEST:
+    if not height.isascii() or not height.isdigit() or len(height) > DIGITS or int(height) > TALLEST:
         raise bad_parameter(f"Question: FrameHeight has to be a whole number of pixels up to {TALLEST}")
     return Page(url, int(height))
-
-
-def origin(parts: SplitResult) -> tuple[str, str, int | None]:
-    """Scheme, host and port, as browsers compare them."""
-    return parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme)
 
 
 def _check_url(url: str, own_url: str) -> None:
     try:
         parts = urlsplit(url)
-        theirs, ours = origin(parts), origin(urlsplit(own_url))
     except ValueError:
         raise bad_parameter("Question: ExternalURL cannot be read as a URL") from None
     if parts.scheme not in PORTS or not parts.hostname or parts.username is not None or not url.isprintable():
         raise bad_parameter("Question: ExternalURL has to be a URL that begins with https:// or http://")
-    if theirs == ours:
-        # A page there would run with the rights of the worker who looks at it.
-        raise bad_parameter("Question: ExternalURL must not be on the marketplace's own address")
+    try:
+        theirs = place_of(url)
+    except NoHost:
+        raise bad_parameter(
+            "Question: the host of ExternalURL cannot be read; write a name, as xn--… where it is not ASCII, "
+            "or four decimal numbers"
+        ) from None
+    if _is_ours(theirs, place_of(own_url)):
+        raise bad_parameter(
+            "Question: ExternalURL must not be on the marketplace's own address; serve the page under another host name"
+        )
+
+
+def _is_ours(theirs: Place, ours: Place) -> bool:
+    if ours.is_loopback:
+        # For development, where there is no other host; but never the marketplace itself.
+        return theirs.is_loopback and theirs.port == ours.port
+    # Whatever the port: browsers send cookies to all of them, and a page there would get the worker's login.
+    return theirs.host == ours.host
 
 
 def _fields(question: str) -> dict[str, str]:
@@ -71,11 +83,17 @@ class _Reader:
     def __init__(self) -> None:
         self.fields: dict[str, str] = {}
         self._path: list[str] = []
-        self.parser = expat.ParserCreate(namespace_separator=" ")
+        # What the document itself names is only compared: it is text already, and was bytes in UTF-8.
+        self.parser = expat.ParserCreate("utf-8", namespace_separator=" ")
+        self.parser.XmlDeclHandler = self._check_encoding
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
+
+    def _check_encoding(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        if (encoding or "utf-8").lower() not in ENCODINGS:
+            raise MarketError("XMLParseError", "Question: the encoding has to be UTF-8")
 
     def _refuse_doctype(self, *_: object) -> None:
         raise MarketError("XMLParseError", "Question: a document type is not allowed")

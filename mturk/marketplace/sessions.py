@@ -1,6 +1,5 @@
 """How workers come in: links that work once, and logins that stay; only hashes of both are stored."""
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +8,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from mturk.marketplace.errors import MarketError
+from mturk.marketplace.ids import hashed
 from mturk.marketplace.site_tables import Invitation, Login
 from mturk.marketplace.tables import Worker
 
@@ -110,6 +110,6 @@ def form_token(token: str) -> str:
     return hashed(f"form {token}")
 
 
-def hashed(token: str) -> str:
-    """What is stored of a secret: it is random and long, so nobody can go back by guessing."""
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+def work_secret(token: str, assignment_id: str, accepted_at: datetime) -> str:
+    """What hands in the work of one acceptance from this login: the same however often its page is opened."""
+    return hashed(f"work {assignment_id} {accepted_at.isoformat()} {token}")

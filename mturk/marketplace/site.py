@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mturk.marketplace import site_told
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site_door import Door
-from mturk.marketplace.site_frame import SUBMIT_PATH
+from mturk.marketplace.site_frame import ACCEPTED_PATH, SUBMIT_PATH
 from mturk.marketplace.site_money import MoneyPages
 from mturk.marketplace.site_submit import hand_in, outcome
 from mturk.marketplace.site_told import NOTICES, Stopped, Told
@@ -25,6 +26,7 @@ PAGES = Path(__file__).resolve().parent / "pages"
 OPEN_FILES = (".css", ".js", ".svg")
 # Answers grow to three times their size on their way when each byte is written as %XX.
 MOST_BYTES = 2_000_000
+MOST_FIELDS = 10_000
 DISCARDED_BYTES = 50_000_000
 SECONDS_TO_KEEP_FILES = 365 * 24 * 3_600
 _log = logging.getLogger(__name__)
@@ -34,13 +36,16 @@ def worker_site(market: Market, public_url: str) -> Flask:
     """The site; `public_url` is where workers' browsers and requesters' pages reach it."""
     app = Flask("outfox_marketplace", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MOST_BYTES
+    app.config["MAX_FORM_PARTS"] = MOST_FIELDS
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(FILTERS)
     door = Door(market, public_url)
     for pages in (door, WorkPages(door), MoneyPages(door)):
         app.register_blueprint(pages.blueprint())
-    app.add_url_rule(SUBMIT_PATH, "submit", lambda: hand_in(market), methods=["GET", "POST"])
+    submit = partial(hand_in, market)
+    for path in (SUBMIT_PATH, f"{ACCEPTED_PATH}<secret>{SUBMIT_PATH}"):
+        app.add_url_rule(path, "submit", submit, methods=["GET", "POST"])
     _files(app)
     _every_page(app, door)
     _errors(app)
@@ -119,6 +124,8 @@ def _errors(app: Flask) -> None:
 
     @app.errorhandler(RequestEntityTooLarge)
     def too_large(_error: RequestEntityTooLarge) -> Any:
+        if (request.content_length or MOST_BYTES) < MOST_BYTES:
+            return _page(site_told.TOO_MANY_FIELDS)
         _discard_body()
         return _page(site_told.TOO_LARGE)
 

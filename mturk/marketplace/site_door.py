@@ -16,7 +16,7 @@ from mturk.marketplace import sessions, site_told, working
 from mturk.marketplace.market import Market
 from mturk.marketplace.site_tables import Login
 from mturk.marketplace.site_told import Stopped
-from mturk.marketplace.tables import Message, Worker
+from mturk.marketplace.tables import Assignment, Message, Worker
 
 COOKIE = "outfox_worker"
 JOINING = "outfox_joining"
@@ -46,7 +46,7 @@ class WrongLinks:
         self._heard: OrderedDict[str, deque[datetime]] = OrderedDict()
 
     def check(self, address: str) -> None:
-        """Stops somebody who tried too many of them."""
+        """Stops somebody who tries too many of them."""
         heard = self._heard.get(address)
         if heard is not None and len(heard) == WRONG_LINKS and self._now() - heard[0] < WRONG_LINKS_WITHIN:
             raise Stopped(site_told.TOO_MANY)
@@ -104,6 +104,10 @@ class Door:
         if g.get("renews", False) and not response.headers.getlist("Set-Cookie"):
             self._set(response, self._cookie, self._token(), sessions.LOGIN_LIFE)
 
+    def work_secret(self, assignment: Assignment) -> str:
+        """What hands in the work of an acceptance from this browser."""
+        return sessions.work_secret(self._token(), assignment.id, assignment.accepted_at or self.market.now())
+
     def blueprint(self) -> Blueprint:
         """The pages about coming and going."""
         pages = Blueprint("door", __name__)
@@ -156,11 +160,12 @@ class Door:
 
     def _guest(self, token: str) -> sessions.Guest:
         address = request.remote_addr or ""
-        self._wrong_links.check(address)
         try:
             with self.market.glance() as session:
                 return sessions.guest(session, token, self.market.now())
         except sessions.LinkUnknown:
+            # Only here: others at the same address come in with their right links meanwhile.
+            self._wrong_links.check(address)
             self._wrong_links.note(address)
             raise
 

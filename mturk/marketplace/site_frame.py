@@ -6,8 +6,9 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 NOT_ACCEPTED = "ASSIGNMENT_ID_NOT_AVAILABLE"
 NOWHERE = "'none'"
-HOST = re.compile(r"[a-z0-9._:-]+")
+HOST = re.compile(r"[a-z0-9._-]+")
 SUBMIT_PATH = "/mturk/externalSubmit"
+ACCEPTED_PATH = "/s/"
 # Everything that a labelling page needs, but not to steer the page around it. Its own origin it must have, for its own
 # cookies and requests; it is never ours, for HITs on our own address are refused when they are posted.
 SANDBOX = (
@@ -36,23 +37,30 @@ def preview_address(page_url: str, hit_id: str) -> str:
     return _with(page_url, {"assignmentId": NOT_ACCEPTED, "hitId": hit_id})
 
 
-def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str, submit_to: str) -> str:
+def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str, submit_url: str) -> str:
     """The page for the worker who has it."""
-    told = {"assignmentId": assignment_id, "hitId": hit_id, "workerId": worker_id, "turkSubmitTo": submit_to}
+    told = {"assignmentId": assignment_id, "hitId": hit_id, "workerId": worker_id, "turkSubmitTo": submit_url}
     return _with(page_url, told)
+
+
+def submit_to(public_url: str, secret: str) -> str:
+    """What pages are told as turkSubmitTo: what they post below it is the work of this one acceptance."""
+    return f"{public_url}{ACCEPTED_PATH}{secret}"
 
 
 def origin_of(url: str) -> str:
     """Scheme, host and port."""
-    parts = urlsplit(url)
-    host = (
-        (parts.hostname or "").encode("idna").decode() if not (parts.hostname or "").isascii() else parts.hostname or ""
-    )
-    if not HOST.fullmatch(host):
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+    except ValueError:
+        # No browser finds such a page either.
+        return NOWHERE
+    if ":" not in host and not HOST.fullmatch(host):
         # It becomes part of a header, in which some characters would begin a rule of their own.
         return NOWHERE
     written = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{written}" + (f":{parts.port}" if parts.port else "")
+    return f"{parts.scheme}://{written}" + (f":{port}" if port else "")
 
 
 def _with(url: str, told: dict[str, str]) -> str:

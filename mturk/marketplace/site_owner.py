@@ -24,6 +24,7 @@ class AccountSeen:
     held_cents: int
     open_hits: int
     to_decide: int
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def accounts(session: Session) -> list[AccountSeen]:
             held_cents=money.balance(session, money.held(one.id)),
             open_hits=open_hits.get(one.id, 0),
             to_decide=to_decide.get(one.id, 0),
+            keys=tuple(key.id for key in people.keys(session, one)),
         )
         for one in session.scalars(select(Requester).order_by(Requester.name))
     ]

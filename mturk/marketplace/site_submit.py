@@ -1,13 +1,16 @@
 """MTurk's externalSubmit: a requester's page hands in a worker's answers, from inside its frame and with no cookie.
 
-Nobody can guess an assignment's id, and who holds it is known here: a worker's id in the form is only compared.
+The address that it is posted to holds the acceptance's pass, so that a late form of an earlier holder never becomes the
+work of the present one; ids in the form are only compared.
 """
 
 from collections.abc import Mapping, Sequence
 
 from flask import Response, abort, g, make_response, render_template, request
+from sqlalchemy.orm import Session
 
-from mturk.marketplace import site_told, working
+from mturk.marketplace import passes, site_told, working
+from mturk.marketplace.errors import NotTheHolder, TimeIsOver
 from mturk.marketplace.market import Market
 from mturk.marketplace.site_frame import NOT_ACCEPTED
 from mturk.marketplace.site_told import Stopped, Told
@@ -19,7 +22,7 @@ ENVELOPE = ("assignmentId", "hitId", "workerId", "turkSubmitTo")
 BETWEEN_VALUES = "|"
 
 
-def hand_in(market: Market) -> Response:
+def hand_in(market: Market, secret: str = "") -> Response:
     """Takes the answers in, once, and says thank you inside the frame; the page around it then moves on."""
     g.framed = True
     if request.method == "HEAD":
@@ -32,10 +35,15 @@ def hand_in(market: Market) -> Response:
         raise Stopped(site_told.NO_ASSIGNMENT)
     if assignment_id == NOT_ACCEPTED:
         raise Stopped(site_told.PREVIEW)
+    if not secret:
+        raise Stopped(site_told.NO_PASS)
+    if any(file.filename or file.stream.read(1) for file in request.files.values()):
+        raise Stopped(site_told.FILES)
     answers = {name: BETWEEN_VALUES.join(values) for name, values in fields.items() if name not in ENVELOPE}
     if sum(len(name.encode()) + len(value.encode()) for name, value in answers.items()) > MOST_BYTES:
         raise Stopped(site_told.TOO_LARGE)
     with market.write() as session:
+        _check_pass(session, secret, assignment_id)
         working.submit(session, assignment_id, answers, market.now(), worker_id=_one(fields, "workerId") or None)
     return outcome(site_told.THANKS)
 
@@ -45,6 +53,14 @@ def outcome(told: Told) -> Response:
     refused = told is not site_told.THANKS
     page = render_template("outcome.html", told=told, refused=refused, assignment_id=g.get("assignment_id", ""))
     return make_response(page, told.status)
+
+
+def _check_pass(session: Session, secret: str, assignment_id: str) -> None:
+    opened = passes.opens(session, secret)
+    if opened is None:
+        raise TimeIsOver("InvalidAssignmentState", "the acceptance that this belongs to is over")
+    if opened != assignment_id:
+        raise NotTheHolder("PermissionDenied", "this was accepted as another assignment")
 
 
 def _one(fields: Mapping[str, Sequence[str]], name: str) -> str:

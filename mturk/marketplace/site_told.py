@@ -92,6 +92,25 @@ NO_ASSIGNMENT = Told(
     "The requester's page did not say which task this is, so nothing was stored.",
     (QUEUE, FIND),
 )
+NO_PASS = Told(
+    400,
+    "This page sent its work to the wrong address",
+    "Nothing was stored. Its requester has to post to turkSubmitTo, exactly as the page was told, with "
+    "/mturk/externalSubmit behind it.",
+    (QUEUE, FIND),
+)
+FILES = Told(
+    400,
+    "Files cannot be handed in here",
+    "Nothing was stored. Leave the file out; if the task needs it, return the task and tell its requester.",
+    (QUEUE,),
+)
+TOO_MANY_FIELDS = Told(
+    413,
+    "These are too many answers",
+    "The task's form has more fields than can be handed in. Nothing was stored.",
+    (QUEUE,),
+)
 THANKS = Told(200, "Thank you", "Your work was handed in.", ())
 
 

@@ -8,10 +8,10 @@ from flask import Blueprint, g, redirect, render_template, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import working
+from mturk.marketplace import passes, working
 from mturk.marketplace.errors import AlreadySubmitted, NoSuchWork, NotQualified, NotTheHolder, TimeIsOver, WorkRefused
 from mturk.marketplace.site_door import Door
-from mturk.marketplace.site_frame import Frame, origin_of, preview_address, work_address
+from mturk.marketplace.site_frame import Frame, origin_of, preview_address, submit_to, work_address
 from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, HitType, Requester, Worker
 from mturk.marketplace.working import Group
 
@@ -102,6 +102,7 @@ class WorkPages:
         with self._market.write() as session:
             worker = session.get_one(Worker, visit.worker_id)
             taken = working.accept(session, worker, group_id, self._market.now())
+            passes.issue(session, taken.id, self._door.work_secret(taken))
         return redirect(url_for("work.work", assignment_id=taken.id), 303)
 
     def _queue(self) -> str:
@@ -114,7 +115,8 @@ class WorkPages:
     def _work(self, assignment_id: str) -> str:
         visit = self._door.visitor()
         task = self._held(assignment_id, visit.worker_id)
-        address = work_address(task.page_url, task.hit_id, task.assignment_id, visit.worker_id, self._door.public_url)
+        posted_to = submit_to(self._door.public_url, self._pass(assignment_id, visit.worker_id))
+        address = work_address(task.page_url, task.hit_id, task.assignment_id, visit.worker_id, posted_to)
         frame = Frame(address, task.title, task.frame_height)
         return self._framed("work.html", frame, task=task, origin=origin_of(self._door.public_url))
 
@@ -148,6 +150,7 @@ class WorkPages:
                 return redirect(url_for("work.preview", group_id=group_id, said="submitted"), 303)
             with self._market.write() as session:
                 taken = working.accept(session, session.get_one(Worker, worker.id), group_id, now)
+                passes.issue(session, taken.id, self._door.work_secret(taken))
         except WorkRefused:
             return redirect(url_for("work.find", said="last"), 303)
         return redirect(url_for("work.work", assignment_id=taken.id), 303)
@@ -159,6 +162,18 @@ class WorkPages:
             if assignment.status is not AssignmentStatus.ACCEPTED:
                 raise AlreadySubmitted("InvalidAssignmentState", "this assignment was handed in already")
             return _task(session, assignment, now)
+
+    def _pass(self, assignment_id: str, worker_id: str) -> str:
+        """What the task is handed in with; made here where it was accepted in another browser."""
+        with self._market.glance() as session:
+            secret = self._door.work_secret(_own(session, assignment_id, worker_id))
+            if passes.is_issued(session, secret):
+                return secret
+        with self._market.write() as session:
+            # Looked at again: it may have been returned or handed in meanwhile.
+            secret = self._door.work_secret(_own(session, assignment_id, worker_id))
+            passes.issue(session, assignment_id, secret)
+        return secret
 
     def _framed(self, template: str, frame: Frame, **values: Any) -> str:
         g.frame_origins = (frame.origin, origin_of(self._door.public_url))

@@ -24,6 +24,7 @@ from mturk.marketplace.tables_work import (
     OutgoingEvent,
     Passed,
     RequestToken,
+    SubmitPass,
     Subscription,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "Release",
     "RequestToken",
     "Requester",
+    "SubmitPass",
     "Subscription",
     "Worker",
 ]

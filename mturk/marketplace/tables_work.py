@@ -120,6 +120,15 @@ class Assignment(Numbered, Base):
     answer: Mapped[str] = mapped_column(default="")
 
 
+class SubmitPass(Base):
+    """What one acceptance of an assignment is handed in with; gone when the assignment is nobody's again."""
+
+    __tablename__ = "submit_pass"
+
+    token_hash: Mapped[str] = mapped_column(primary_key=True)
+    assignment_id: Mapped[str] = mapped_column(ForeignKey("assignment.id"), index=True)
+
+
 class Passed(Numbered, Base):
     """A worker who had an assignment and gave it back, or let its time run out."""
 

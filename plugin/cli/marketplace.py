@@ -7,6 +7,7 @@ import click
 
 from mturk.dollars import dollars as in_dollars
 from mturk.dollars import parse_dollars
+from plugin.cli.marketplace_keys import key as key_command
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
 from plugin.cli.output import console, json_option, show, table, wants_json
 from plugin.errors import PluginError
@@ -148,7 +149,7 @@ def status(place: "MarketplacePlace") -> None:
     if wants_json():
         show(data, "")
         return
-    columns = ("account", "can spend", "held for HITs", "open HITs", "to decide")
+    columns = ("account", "can spend", "held for HITs", "open HITs", "to decide", "access keys")
     rows = [
         [
             one["name"],
@@ -156,6 +157,7 @@ def status(place: "MarketplacePlace") -> None:
             in_dollars(one["held_cents"]),
             one["open_hits"],
             one["to_decide"],
+            "\n".join(one["keys"]),
         ]
         for one in accounts
     ]
@@ -170,5 +172,5 @@ def status(place: "MarketplacePlace") -> None:
     )
 
 
-for _command in (invite, workers, payout):
+for _command in (invite, key_command, workers, payout):
     marketplace.add_command(_command)

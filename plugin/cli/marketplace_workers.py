@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mturk.dollars import dollars
+from plugin.cli.crowd_desk import YES, ask
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError
 
 if TYPE_CHECKING:
+    from mturk.marketplace.market import Market
     from mturk.marketplace.payouts import Batch
     from mturk.marketplace.site_owner import Invited
     from plugin.marketplace_place import MarketplacePlace
@@ -71,9 +73,10 @@ def workers(place: "MarketplacePlace") -> None:
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the CSV there.")
 @click.option("--batch", metavar="ID", help="Print a payout of before again; nothing is paid out.")
 @click.option("--dry-run", is_flag=True, help="Show what would be paid out; nothing is changed.")
+@YES
 @json_option
 @click.pass_obj
-def payout(place: "MarketplacePlace", out: Path | None, batch: str | None, dry_run: bool) -> None:
+def payout(place: "MarketplacePlace", out: Path | None, batch: str | None, dry_run: bool, yes: bool) -> None:
     """Pay out what workers have earned: a CSV with what each gets, and never the same cent in two of them.
 
     The transfers themselves are yours to make; the marketplace takes them as made.
@@ -88,6 +91,7 @@ def payout(place: "MarketplacePlace", out: Path | None, batch: str | None, dry_r
                 with market.read() as session:
                     made = payouts.paid_out(session, batch) if batch else payouts.due(session, market.now())
             else:
+                _ask(market, yes=yes)
                 with market.write() as session:
                     made = payouts.pay_out(session, market.now())
     except BaseException:
@@ -99,6 +103,16 @@ def payout(place: "MarketplacePlace", out: Path | None, batch: str | None, dry_r
     elif file:
         _write(file, payouts.as_csv(made), made.id)
     _show_batch(made, file, dry_run=dry_run)
+
+
+def _ask(market: "Market", *, yes: bool) -> None:
+    """Shows what is at stake and goes on only with a yes; where nothing is, nobody is asked."""
+    from mturk.marketplace import payouts
+
+    with market.read() as session:
+        due = payouts.due(session, market.now())
+    if due.shares:
+        ask(f"take {dollars(due.cents)} from the balances of {len(due.shares)} workers, as paid by you?", yes=yes)
 
 
 def _names(given: Sequence[str], file: Path | None, count: int | None) -> list[str]:

@@ -122,9 +122,10 @@ class Call:
             return None
         try:
             operation, number = json.loads(base64.urlsafe_b64decode(token.encode()))
-        except (ValueError, TypeError, binascii.Error):
+        except (ValueError, TypeError, RecursionError, binascii.Error):
             operation, number = None, None
-        if operation != self.operation or not isinstance(number, int):
+        # By its type itself, for true is an int too; and no database counts further than 64 bits.
+        if operation != self.operation or type(number) is not int or not 0 <= number < 2**63:
             raise bad_parameter("NextToken is not one that this listing gave")
         return number
 

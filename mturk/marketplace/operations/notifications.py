@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from mturk.marketplace import events
 from mturk.marketplace.errors import MarketError, bad_parameter
+from mturk.marketplace.hosts import place_of
 from mturk.marketplace.operations.call import Call, Members, Operation
 from mturk.marketplace.tables import Subscription
 
@@ -56,12 +57,15 @@ def _check(notification: Members) -> None:
     if not notification["EventTypes"]:
         raise bad_parameter("Notification.EventTypes: name at least one")
     try:
-        parts = urlsplit(notification["Destination"])
-        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and bool(parts.path.strip("/"))
+        parts, place = urlsplit(notification["Destination"]), place_of(notification["Destination"])
+        fits = (parts.scheme == "https" or place.is_loopback) and bool(parts.path.strip("/"))
     except ValueError:
         fits = False
     if not fits:
-        raise MarketError("InvalidTransportEndpoint", "Notification.Destination has to be the URL of an SQS queue")
+        raise MarketError(
+            "InvalidTransportEndpoint",
+            "Notification.Destination has to be the https:// URL of an SQS queue; http:// is for this machine only",
+        )
 
 
 READS: dict[str, Operation] = {}

@@ -11,6 +11,7 @@ from mturk.marketplace.operations.call import Call, Members, Operation
 from mturk.marketplace.qualifying import BUILT_IN, LOCALE, Record
 from mturk.marketplace.tables import Grant, GrantStatus, QualificationType
 
+MOST_WORDS = 50
 NOT_HERE = ("Test", "AnswerKey", "TestDurationInSeconds")
 
 
@@ -84,7 +85,9 @@ def list_qualification_types(call: Call, members: Members) -> Members:
         query = query.where(QualificationType.requester_id == call.requester.id)
     else:
         query = query.where(or_(QualificationType.requester_id == call.requester.id, QualificationType.active))
-    for word in members.get("Query", "").split():
+    words = members.get("Query", "").split()
+    within("Query", len(words), 0, MOST_WORDS, "words")
+    for word in words:
         query = query.where(
             or_(
                 QualificationType.name.icontains(word, autoescape=True),

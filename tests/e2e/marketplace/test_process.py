@@ -96,6 +96,8 @@ def test_it_serves_both_sides_makes_links_to_itself_delivers_events_and_ends_wit
         return {"MessageId": "1"}
 
     with served(queue) as queue_url, marketplace(tmp_path, "--workers", "2") as (url, process):
+        said = (tmp_path / "marketplace.log").read_text(encoding="utf-8")
+        assert said.count("the pages of HITs on this machine get workers' cookies") == 1
         client = _client(url, key)
         assert client.get_account_balance()["AvailableBalance"] == "10.00"
         page = requests.get(url, timeout=PATIENCE)

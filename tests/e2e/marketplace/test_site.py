@@ -139,13 +139,14 @@ def test_when_the_time_is_over_the_page_says_so_and_nothing_can_be_handed_in(cro
     page.clock.install()
     assignment = crowd.accepted(page)
     expect(page.get_by_role("alertdialog", name="Time is up")).to_be_hidden()
+    posted_to = task_in(page).locator("form").get_attribute("action")
     page.clock.fast_forward(600_000)
     crowd.server.clock.advance(timedelta(seconds=600))
     expect(page.get_by_role("alertdialog", name="Time is up")).to_be_visible()
     expect(page.get_by_role("link", name="Look for another")).to_be_focused()
 
     # A page that was left open, or does not care.
-    late.goto(f"{crowd.server.url}/mturk/externalSubmit?assignmentId={assignment}&text=late")
+    late.goto(f"{posted_to}?assignmentId={assignment}&text=late")
     expect(late.get_by_role("heading", name="The time for this task is over")).to_be_visible()
     assert crowd.handed_in(hit) == []
     assert crowd.assignment(assignment).status is AssignmentStatus.FREE

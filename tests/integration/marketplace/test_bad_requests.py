@@ -1,5 +1,6 @@
 """Requests that nobody should send: each gets one clear error, and nothing changes."""
 
+import base64
 import json
 from typing import Any
 
@@ -112,6 +113,11 @@ def test_every_operation_of_the_model_is_answered_or_refused_by_name(lab: Reques
         ({"Title": "x" * 129}, "Title"),
         ({"Title": "a\x00b"}, "Title"),
         ({"Title": None}, "Title"),
+        ({"Title": "Pays \u202e00.1$"}, "Title"),
+        ({"Title": "two\nlines"}, "Title"),
+        ({"Description": "a\u2066b"}, "Description"),
+        ({"Description": "a\x1bb"}, "Description"),
+        ({"Keywords": "a, \u202db"}, "Keywords"),
         ({"Description": " "}, "Description"),
         ({"AssignmentDurationInSeconds": 29}, "AssignmentDurationInSeconds"),
         ({"AssignmentDurationInSeconds": 60.5}, "AssignmentDurationInSeconds"),
@@ -137,6 +143,13 @@ def test_a_type_that_makes_no_sense_is_refused_by_the_members_name(
         ({"Question": question("//example.org")}, "ParameterValidationError"),
         ({"Question": question("https://[broken")}, "ParameterValidationError"),
         ({"Question": question(extra="<FrameHeight>tall</FrameHeight>")}, "ParameterValidationError"),
+        ({"Question": question(extra=f"<FrameHeight>{'9' * 5_000}</FrameHeight>")}, "ParameterValidationError"),
+        ({"Question": question("http://a..b.é/")}, "ParameterValidationError"),
+        ({"Question": question(f"http://{'é' * 80}/")}, "ParameterValidationError"),
+        ({"Question": question("http://2130706433/")}, "ParameterValidationError"),
+        ({"Question": f'<?xml version="1.0" encoding="UTF-16"?>{question()}'}, "XMLParseError"),
+        ({"Question": f'<?xml version="1.0" encoding="iso-8859-1"?>{question()}'}, "XMLParseError"),
+        ({"Question": f'<?xml version="1.0" encoding="klingon"?>{question()}'}, "XMLParseError"),
         ({"Question": question(extra="<Script/>")}, "XMLParseError"),
         ({"Question": question()[:-3]}, "XMLParseError"),
         ({"Question": BILLION_LAUGHS}, "XMLParseError"),
@@ -162,6 +175,24 @@ def test_a_hit_that_makes_no_sense_is_refused_and_nothing_is_held(
 def test_a_page_on_the_marketplaces_own_address_is_refused(lab: Requests) -> None:
     own = question(lab.server.url.upper().replace("HTTP", "http") + "/earnings")
     assert "own address" in refused("ParameterValidationError", lab.hit, Question=own)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "utf-8", "US-ASCII"])
+def test_a_question_may_say_that_it_is_written_in_utf_8(lab: Requests, encoding: str) -> None:
+    assert lab.hit(Question=f'<?xml version="1.0" encoding="{encoding}"?>{question()}')["HITStatus"] == "Assignable"
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 30, "true", "-1", "1.5", '"1"', "9" * 5_000, "null", "[" * 9_000])
+def test_a_token_that_no_listing_gave_is_refused(lab: Requests, number: str) -> None:
+    token = base64.urlsafe_b64encode(f'["ListHITs", {number}]'.encode()).decode()
+    assert "NextToken" in refused("ParameterValidationError", lab.client.list_hits, NextToken=token)
+
+
+def test_a_search_of_too_many_words_is_refused(lab: Requests) -> None:
+    search = lab.client.list_qualification_types
+    message = refused("ParameterValidationError", search, MustBeRequestable=False, Query="word " * 2_000)
+    assert message.startswith("Query: 2000 words")
+    assert search(MustBeRequestable=False, Query="word " * 50)["NumResults"] == 0
 
 
 @pytest.mark.parametrize("size", [0, 101, "10"])

@@ -156,6 +156,8 @@ def test_events_wait_for_a_queue_that_is_away(aws: S3Server, lab: Requests, queu
         ({"EventTypes": ["Birthday"]}, "ParameterValidationError"),
         ({"Destination": "arn:aws:sqs:us-east-1:1:q"}, "InvalidTransportEndpoint"),
         ({"Destination": "https://[broken/1/q"}, "InvalidTransportEndpoint"),
+        ({"Destination": "http://sqs.example/1/q"}, "InvalidTransportEndpoint"),
+        ({"Destination": "http://2130706433/1/q"}, "InvalidTransportEndpoint"),
     ],
 )
 def test_a_notification_that_makes_no_sense_is_refused(lab: Requests, change: dict[str, Any], code: str) -> None:

@@ -1,17 +1,21 @@
 """The marketplace as its own process: who sends slowly is waited for, but not for ever."""
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
 import pytest
 
-from mturk.marketplace import app
+from mturk.marketplace import slow_senders
 from tests.bench.crashing.place import Place, marketplace
 
 BODY = b"{}"
+FORM = "application/x-www-form-urlencoded"
 TARGET = "MTurkRequesterServiceV20170117.GetAccountBalance"
 
 
@@ -42,7 +46,7 @@ def status(connection: socket.socket) -> int:
     ("path", "more", "expected"),
     [
         ("/", (f"X-Amz-Target: {TARGET}", "Content-Type: application/x-amz-json-1.1"), 403),
-        ("/mturk/externalSubmit", ("Content-Type: application/x-www-form-urlencoded",), 400),
+        ("/mturk/externalSubmit", (f"Content-Type: {FORM}",), 400),
     ],
     ids=["a requester", "a worker"],
 )
@@ -57,8 +61,30 @@ def test_a_body_that_comes_later_than_its_head_is_read_on_every_request_of_a_con
             assert status(connection) == expected
 
 
+def test_many_who_send_a_byte_now_and_then_do_not_stop_the_others(place: Place) -> None:
+    over = threading.Event()
+
+    def trickle(connection: socket.socket) -> None:
+        with suppress(OSError):
+            while not over.wait(0.5):
+                connection.sendall(b"x")
+
+    with ThreadPoolExecutor(20) as pool, ExitStack() as stack:
+        for number in range(20):
+            connection = stack.enter_context(connect(place))
+            path, more = ("/", f"X-Amz-Target: {TARGET}") if number % 2 else ("/account/link", f"Content-Type: {FORM}")
+            connection.sendall(head(path, 900_000, more) + b"a")
+            pool.submit(trickle, connection)
+        stack.callback(over.set)
+        began = time.monotonic()
+        with connect(place) as visitor:
+            visitor.sendall(b"GET /health HTTP/1.1\r\nHost: market\r\n\r\n")
+            assert status(visitor) == 200
+    assert time.monotonic() - began < 15
+
+
 def test_who_stops_sending_is_told_so_and_let_go(place: Place) -> None:
-    assert app.SECONDS_OF_SILENCE <= 15
+    assert slow_senders.SECONDS_OF_SILENCE <= 15
     with connect(place) as connection:
         connection.sendall(head("/", 500, f"X-Amz-Target: {TARGET}"))
         assert status(connection) == 408

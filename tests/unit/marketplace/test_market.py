@@ -8,7 +8,7 @@ import pytest
 from mturk.marketplace import people
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from mturk.marketplace.keyring import FRESH_SECONDS, KeyRing
-from mturk.marketplace.market import open_market
+from mturk.marketplace.market import VERSION, open_market
 from mturk.marketplace.tables import AccessKey, Requester
 from tests.fakes.clock import NOON
 from tests.unit.marketplace.conftest import Stage
@@ -48,6 +48,24 @@ def test_somebody_elses_database_is_refused_and_left_as_it_is(tmp_path: Path) ->
     with sqlite3.connect(file) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("recipe",)]
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_database_of_the_version_before_is_brought_along(tmp_path: Path) -> None:
+    file = tmp_path / "market.db"
+    open_market(f"sqlite:///{file}").close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE submit_pass")
+        connection.execute("UPDATE market_release SET version = 1")
+    open_market(f"sqlite:///{file}").close()
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT version FROM market_release").fetchall() == [(VERSION,)]
+        assert connection.execute("SELECT * FROM submit_pass").fetchall() == []
+
+
+def test_a_database_is_for_its_owners_eyes_only(tmp_path: Path) -> None:
+    file = tmp_path / "market.db"
+    with open_market(f"sqlite:///{file}"):
+        assert [one.stat().st_mode & 0o777 for one in tmp_path.iterdir()] == [0o600] * len(list(tmp_path.iterdir()))
 
 
 def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from html import unescape
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from flask import Flask
 from flask.testing import FlaskClient
@@ -130,6 +131,18 @@ def accepted(browser: FlaskClient, group_id: str) -> str:
     answer = browser.post(f"/groups/{group_id}/accept", data={"csrf": csrf(browser.get("/account").text)})
     assert answer.status_code == 303, answer.text
     return urlsplit(answer.location).path.removeprefix("/work/")
+
+
+def frame_address(page: str) -> str:
+    """Where the frame of a page leads."""
+    return unescape(page.partition("<iframe")[2].partition(' src="')[2].partition('"')[0])
+
+
+def submit_path(browser: FlaskClient, assignment_id: str) -> str:
+    """Where the requester's page posts the work of an acceptance to."""
+    told = parse_qs(urlsplit(frame_address(browser.get(f"/work/{assignment_id}").text)).query)["turkSubmitTo"][0]
+    assert told.startswith(f"{SITE}/s/")
+    return f"{told.removeprefix(SITE)}/mturk/externalSubmit"
 
 
 @contextmanager

@@ -109,6 +109,7 @@ def test_a_worker_who_lost_the_link_gets_another_and_stays_the_same(outfox: Outf
         (("invite", "--again", "A1"), "`outfox marketplace workers` lists them"),
         (("deposit", "Nobody", "5"), "`outfox marketplace account Nobody`"),
         (("account", " "), "1 to 100 characters"),
+        (("key", "Nobody"), "`outfox marketplace status` lists them"),
         (("payout", "--batch", "B"), "none was made yet"),
         (("payout", "--out", "/nowhere/x.csv"), "choose another file with --out"),
         (("--public-url", "https://x.example/path", "status"), "with no path"),
@@ -139,7 +140,7 @@ def test_a_payout_is_tried_made_printed_again_and_never_made_twice(outfox: Outfo
     assert "$1.65 for 2 workers would be paid" in outfox("marketplace", "payout", "--dry-run").err
 
     file, same = tmp_path / "out.csv", tmp_path / "same.csv"
-    ran = outfox("marketplace", "payout", "--out", file)
+    ran = outfox("marketplace", "payout", "--yes", "--out", file)
     assert (ran.code, ran.out) == (0, "")
     rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
     assert [(row["name"], row["cents"], row["dollars"]) for row in rows] == [
@@ -149,11 +150,49 @@ def test_a_payout_is_tried_made_printed_again_and_never_made_twice(outfox: Outfo
     batch = rows[0]["batch"]
     assert outfox("marketplace", "payout", "--batch", batch).out == file.read_text(encoding="utf-8")
 
-    again = outfox("marketplace", "payout", "--out", same)
+    again = outfox("marketplace", "payout", "--yes", "--out", same)
     assert (again.code, again.err.strip(), same.exists()) == (0, "nothing to pay out", False)
-    kept = outfox("marketplace", "payout", "--out", file)
+    kept = outfox("marketplace", "payout", "--yes", "--out", file)
     assert (kept.code, "is there already" in kept.err) == (2, True)
     assert told(outfox, "payout", "--batch", batch)["cents"] == 165
+
+
+def test_a_payout_takes_nothing_until_somebody_says_yes(outfox: Outfox, home: Path, tmp_path: Path) -> None:
+    outfox("marketplace", "account", "Lab")
+    outfox("marketplace", "deposit", "Lab", "10")
+    (ada,) = told(outfox, "invite", "Ada")
+    earn(home, ada["worker_id"], 45)
+    ran = outfox("marketplace", "payout", "--out", tmp_path / "out.csv")
+    assert (ran.code, "add --yes" in ran.err, list(tmp_path.glob("*.csv"))) == (2, True, [])
+    assert told(outfox, "status")["money"]["workers_cents"] == 45
+
+
+def test_an_account_that_differs_only_in_case_is_refused_with_advice(outfox: Outfox) -> None:
+    outfox("marketplace", "account", "Lab")
+    ran = outfox("marketplace", "account", "LAB")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is an account Lab already; write it exactly so" in ran.err
+    (lab,) = told(outfox, "status")["accounts"]
+    assert len(lab["keys"]) == 1
+
+
+def test_a_key_is_listed_until_it_is_revoked(outfox: Outfox) -> None:
+    first, second = told(outfox, "account", "Lab"), told(outfox, "account", "Lab")
+    listed = [one["access_key_id"] for one in told(outfox, "key", "Lab")["keys"]]
+    assert sorted(listed) == sorted([first["access_key_id"], second["access_key_id"]])
+    assert first["access_key_id"] in outfox("marketplace", "status").out
+    ran = outfox("marketplace", "key", "Lab", "--revoke", first["access_key_id"])
+    assert (ran.code, "is revoked" in ran.out) == (0, True)
+    (lab,) = told(outfox, "status")["accounts"]
+    assert lab["keys"] == [second["access_key_id"]]
+
+
+def test_a_key_of_another_account_is_not_revoked(outfox: Outfox) -> None:
+    key = told(outfox, "account", "Lab")["access_key_id"]
+    outfox("marketplace", "account", "Other")
+    ran = outfox("marketplace", "key", "Other", "--revoke", key)
+    assert (ran.code, "Other has no access key" in ran.err) == (2, True)
+    assert len(told(outfox, "key", "Lab")["keys"]) == 1
 
 
 def test_the_status_shows_sums_that_add_up(outfox: Outfox, home: Path) -> None:
@@ -161,7 +200,7 @@ def test_the_status_shows_sums_that_add_up(outfox: Outfox, home: Path) -> None:
     outfox("marketplace", "deposit", "Lab", "10")
     (ada,) = told(outfox, "invite", "Ada")
     earn(home, ada["worker_id"], 45)
-    outfox("marketplace", "payout")
+    outfox("marketplace", "payout", "--yes")
     earn(home, ada["worker_id"], 100)
     assert told(outfox, "status")["money"] == {
         "deposited_cents": 1_000,

@@ -1,22 +1,17 @@
 from datetime import timedelta
-from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from flask.testing import FlaskClient
 
 from mturk.marketplace.tables import AssignmentStatus
-from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf
+from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf, frame_address, submit_path
 
 FIFTY_APPROVED = {
     "QualificationTypeId": "00000000000000000040",
     "Comparator": "GreaterThanOrEqualTo",
     "IntegerValues": [50],
 }
-
-
-def frame_address(page: str) -> str:
-    return unescape(page.partition("<iframe")[2].partition(' src="')[2].partition('"')[0])
 
 
 def titles(page: str) -> list[str]:
@@ -28,8 +23,8 @@ def next_after(browser: FlaskClient, assignment_id: str, *, keep_going: bool) ->
     return str(browser.post(f"/work/{assignment_id}/next", data=data).location)
 
 
-def hand_in(stage: Stage, assignment_id: str, **fields: str) -> int:
-    answer = stage.site().test_client().post("/mturk/externalSubmit", data={"assignmentId": assignment_id, **fields})
+def hand_in(browser: FlaskClient, assignment_id: str, **fields: str) -> int:
+    answer = browser.post(submit_path(browser, assignment_id), data={"assignmentId": assignment_id, **fields})
     return answer.status_code
 
 
@@ -113,15 +108,22 @@ def test_the_frame_gets_mturks_parameters_behind_whatever_the_address_has(
     address = frame_address(page.text)
     assert address.startswith(begins)
     told = parse_qs(urlsplit(address).query)
-    assert {name: told[name] for name in ("assignmentId", "hitId", "workerId", "turkSubmitTo")} == {
+    assert told.pop("turkSubmitTo")[0].startswith(f"{SITE}/s/")
+    assert {name: told[name] for name in ("assignmentId", "hitId", "workerId")} == {
         "assignmentId": [assignment],
         "hitId": [hit.id],
         "workerId": [worker.id],
-        "turkSubmitTo": [SITE],
     }
     assert urlsplit(address).fragment == urlsplit(page_url).fragment
     origin = "://".join(urlsplit(page_url)[:2])
     assert f"frame-src {origin} {SITE}" in page.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("page_url", ["http://a..b.é/", f"http://{'é' * 80}/", "http://a;b/", "http://x:99999/"])
+def test_a_page_that_no_browser_finds_is_shown_as_nothing(stage: Stage, page_url: str) -> None:
+    page = stage.signed_in(stage.worker()).get(f"/groups/{stage.group_of(stage.post(page_url=page_url))}")
+    assert page.status_code == 200
+    assert "frame-src 'none'" in page.headers["Content-Security-Policy"]
 
 
 def test_an_accepted_task_waits_in_the_queue_with_the_time_that_is_left(stage: Stage) -> None:
@@ -159,11 +161,11 @@ def test_after_a_task_the_next_of_its_group_is_taken_and_after_the_last_the_list
     for _ in range(2):
         group = stage.group_of(stage.post())
     first = accepted(browser, group)
-    assert hand_in(stage, first) == 200
+    assert hand_in(browser, first) == 200
     second = next_after(browser, first, keep_going=True).removeprefix("/work/")
     assert second != first
     assert browser.get(f"/work/{second}").status_code == 200
-    assert hand_in(stage, second) == 200
+    assert hand_in(browser, second) == 200
     assert next_after(browser, second, keep_going=True) == "/?said=last"
 
 
@@ -173,7 +175,7 @@ def test_who_does_not_want_to_keep_going_gets_a_preview_and_is_remembered(stage:
         group = stage.group_of(stage.post())
     first = accepted(browser, group)
     assert " checked>" in browser.get(f"/work/{first}").text
-    hand_in(stage, first)
+    hand_in(browser, first)
     assert next_after(browser, first, keep_going=False) == f"/groups/{group}?said=submitted"
     assert " checked>" not in browser.get(f"/work/{accepted(browser, group)}").text
 
