@@ -34,6 +34,8 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Outfox:
     """Runs the outfox command in a home of its own."""
     monkeypatch.setenv("OUTFOX_HOME", str(tmp_path / "home"))
+    # Processes of a parallel run are told the width of the terminal that it was started in.
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def outfox(*arguments: object) -> Ran:
         capfd.readouterr()

@@ -13,11 +13,9 @@ from playwright.sync_api import Browser, Page, StorageState
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.serving import free_port
 from templates import Pack
-from tests.e2e.browser import Complaints, browser, page, screenshot
+from tests.e2e.browser import Complaints
 from tests.e2e.labelstudio.backend import CountingBackend
 from tests.e2e.labelstudio.projects import LabelStudio, Project
-
-__all__ = ["browser", "page", "screenshot"]
 
 
 @dataclass(frozen=True)

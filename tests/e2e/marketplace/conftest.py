@@ -13,11 +13,9 @@ from mturk.marketplace import sessions
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market, utc_now
 from mturk.marketplace.tables import Assignment, HitType, Worker
-from tests.e2e.browser import Complaints, browser, screenshot
+from tests.e2e.browser import Complaints
 from tests.e2e.marketplace.question import question_app, served
 from tests.fakes.market import MarketServer
-
-__all__ = ["browser", "screenshot"]
 
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 360, "height": 740}
