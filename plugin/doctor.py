@@ -13,9 +13,11 @@ from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
 from mturk.dollars import dollars
 from mturk.errors import CrowdError
-from plugin.errors import PluginError
+from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
+from plugin.page_health import frame_problem, look_at_pages
 from plugin.settings import Settings
+from plugin.web.work.site import MarketSite
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
 from round_manager.store import open_store
 
@@ -150,6 +152,26 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", cure)
 
 
+def _pages(settings: Settings) -> Iterator[Finding]:
+    what, address = "workers' pages", settings.hit_pages
+    try:
+        wanted = MarketSite(settings.crowd_sites).origins
+        seen = look_at_pages(settings)
+        yield Finding(what, "ok", address if seen.are_ours else f"{address}, a page of your own")
+        if seen.are_ours and set(seen.framed_by) != set(wanted):
+            told = f"only {' '.join(seen.framed_by)} may show them, and the settings say {' '.join(wanted)}"
+            yield Finding("frame", "warning", told, "start `outfox serve` again, with these settings")
+            return
+    except SettingsError as error:
+        yield Finding(what, "missing", "the settings are not right", str(error))
+        return
+    except PluginError as error:
+        yield Finding(what, "warning", f"{address} shows no work", f"{error}; only work for a crowd needs it")
+    problem = frame_problem(settings)
+    told = f"only {' '.join(wanted)} may show the pages"
+    yield Finding("frame", "warning" if problem else "ok", told, problem)
+
+
 def _crowd(settings: Settings) -> Iterator[Finding]:
     if not settings.crowd_key_id or not settings.crowd_key_secret:
         cure = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only work for a crowd needs them"
@@ -185,6 +207,7 @@ _LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _editor,
     _label_studio,
     _servers,
+    _pages,
     _crowd,
     _browser,
 )

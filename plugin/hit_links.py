@@ -20,7 +20,11 @@ class HitLinks:
 
     def url(self, hit: Hit) -> str:
         """The address of a HIT's page; the same one each time."""
-        return f"{self._pages}/{hit.public_id.hex}?key={self._key(hit.public_id)}"
+        return self.url_of(hit.public_id)
+
+    def url_of(self, public_id: UUID) -> str:
+        """The address of the page of the HIT with that public id."""
+        return f"{self._pages}/{public_id.hex}?key={self._key(public_id)}"
 
     def check(self, hit: str, key: str) -> UUID:
         """The public id of the HIT whose link this is."""

@@ -48,6 +48,9 @@ class Settings:
     registry: str = _setting(
         "", "where model versions are pinned and served from, a folder or s3://bucket/prefix; default: `models_dir`"
     )
+    archives: str = _setting(
+        "", "where frozen rounds are kept, a folder or s3://bucket/prefix; default: `archives` in `home`"
+    )
     ml_backend_url: str = _setting("http://127.0.0.1:9090", "address under which Label Studio reaches the ML backend")
     ml_backend_auth: str = _setting(
         "", "user:password that the ML backend asks for and Label Studio is told; default: nobody is asked", secret=True
@@ -60,11 +63,19 @@ class Settings:
         "http://127.0.0.1:7500",
         "address of the marketplace, which speaks MTurk's protocol as `outfox marketplace` does",
     )
+    crowd_site_url: str = _setting(
+        "",
+        "address of the site on which workers see HITs, several separated by spaces: only there can a frame show our "
+        "pages, and only there do they hand in work; default: `crowd_url`",
+    )
     crowd_name: str = _setting("marketplace", "what the marketplace is called in the database; never change it")
     crowd_key_id: str = _setting("", "access key id of the requester's account on the marketplace")
     crowd_key_secret: str = _setting("", "secret of that access key", secret=True)
     crowd_region: str = _setting("us-east-1", "region that requests to the marketplace are signed for")
     crowd_queue_url: str = _setting("", "SQS queue that the marketplace tells events to; default: it is only polled")
+    marketplace_database: str = _setting(
+        "", "database of `outfox marketplace`, a file or a SQLAlchemy URL; default: `marketplace.db` in `home`"
+    )
     hit_page_url: str = _setting(
         "", "address of the page that HITs show in the marketplace's frame; default: `hits` below `web_url`"
     )
@@ -94,9 +105,19 @@ class Settings:
         return self.registry or str(self.models_path)
 
     @property
+    def archives_place(self) -> str:
+        """Where frozen rounds are kept."""
+        return self.archives or str(self.home_path / "archives")
+
+    @property
     def hit_pages(self) -> str:
         """The address below which HITs find their pages."""
         return (self.hit_page_url or f"{self.web_url.rstrip('/')}/hits").rstrip("/")
+
+    @property
+    def crowd_sites(self) -> tuple[str, ...]:
+        """The addresses on which the marketplace shows HITs and takes them in."""
+        return tuple((self.crowd_site_url or self.crowd_url).split())
 
     @property
     def templates_path(self) -> Path:

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from round_manager.contexts import pack_context
-from round_manager.errors import SubmissionRefused
+from round_manager.errors import NothingToDo, SubmissionRefused, WorkRefused
 from round_manager.handing_out import asked_labels, end_lease, lease_contexts, take_turn
 from round_manager.ids import public_id
 from round_manager.models import (
@@ -37,7 +37,7 @@ from round_manager.trying import (
     writing_item,
 )
 from round_manager.work_items import items_of
-from round_manager.work_sessions import STANDING, Desk, NothingToDo, WorkRefused, at_work, desk_of, hold
+from round_manager.work_sessions import STANDING, Desk, at_work, desk_of, hold
 from templates import TaskSpec
 from templates.payloads import next_target
 

@@ -13,7 +13,7 @@ from round_manager.budget import Figures, figures
 from round_manager.errors import CrowdWorkError
 from round_manager.hit_terms import cut_of
 from round_manager.models import HitKind, Round, Task
-from round_manager.planning import Cost, Wish, cost_of, order_terms
+from round_manager.planning import Cost, Wish, check_wish, cost_of, order_terms
 from round_manager.rounds import live_round
 from round_manager.tasks import spec_of
 
@@ -33,6 +33,7 @@ class Quote:
     task_figures: Figures
     round_figures: Figures
     needs_qualification: bool
+    quiz_attempts: int
 
     @property
     def fees_double(self) -> bool:
@@ -63,8 +64,11 @@ def open_round_of(session: Session, task: Task) -> Round:
     return found
 
 
-def quote(session: Session, task: Task, round: Round, wish: Wish, crowd: Crowd, account_cents: int) -> Quote:
-    """What the wish costs; nothing is changed."""
+def quote(
+    session: Session, task: Task, round: Round, wish: Wish, crowd: Crowd, account_cents: int, *, now: datetime
+) -> Quote:
+    """What the wish costs, where the round takes it; nothing is changed."""
+    check_wish(session, round, wish, now=now)
     spec = spec_of(round)
     terms = order_terms(session, round, wish.kind, crowd.name)
     cut = cut_of(spec, wish.kind)
@@ -80,4 +84,5 @@ def quote(session: Session, task: Task, round: Round, wish: Wish, crowd: Crowd, 
         task_figures=figures(session, task),
         round_figures=figures(session, round),
         needs_qualification=spec.quiz is not None,
+        quiz_attempts=spec.quiz.max_attempts if spec.quiz else 0,
     )

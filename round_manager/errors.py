@@ -4,10 +4,19 @@ RoundManagerError
 ├── TaskError                      a task is not there, or cannot become what its pack says
 ├── RoundError                     a round is not there, or not where it would have to be
 ├── ModelVersionError              a model version that does not fit its task, or is not known
+├── TrainingError                  a training cannot begin or go on, or there is none
+│   └── TrainingBusy               somebody else trains the same task now
 ├── SubmissionRefused              what was handed in cannot become an example
 ├── StaleVerdict                   a verdict that is not of these inputs or these models; judge again
 ├── VoteRefused                    a judgement that cannot become a vote
+├── PolicyError                    a validation policy that is not known, or that does not fit
+├── DecisionRefused                an example that its owner cannot decide so
 ├── CrowdWorkError                 a HIT or an assignment is not there, or not where it would have to be
+│   └── WorkRefused                what a worker's page asked for cannot be; the sentence is for the worker
+│       ├── TimeIsOver             the HIT's time is over
+│       └── NothingToDo            there is nothing for this worker now
+├── ArchiveError                   an archive cannot be written, or is not what it should be
+│   └── ArchiveUnreachable         the place for archives does not answer now
 ├── LedgerError                    money that cannot move so
 │   └── BudgetError                more than the round's or the task's budget has left
 └── StoreError                     the database cannot do what was asked
@@ -41,6 +50,14 @@ class ModelVersionError(RoundManagerError):
     """A model version that does not fit its task, or that is not known."""
 
 
+class TrainingError(RoundManagerError):
+    """A training that cannot begin or go on, or that is not there."""
+
+
+class TrainingBusy(TrainingError):
+    """A task that another process trains a model of."""
+
+
 class SubmissionRefused(RoundManagerError):
     """What was handed in cannot become an example; the sentence is for the owner to read."""
 
@@ -55,8 +72,38 @@ class VoteRefused(RoundManagerError):
     """A judgement that cannot become a vote; the sentence is for the owner to read."""
 
 
+class PolicyError(RoundManagerError):
+    """A validation policy that is not known, or that does not do what policies do."""
+
+
+class DecisionRefused(RoundManagerError):
+    """An example that is not there, or that its owner cannot decide so."""
+
+
 class CrowdWorkError(RoundManagerError):
     """A HIT or an assignment that is not there, or not where it would have to be."""
+
+
+class WorkRefused(CrowdWorkError):
+    """What a worker's page asked for cannot be; the sentence is for the worker to read."""
+
+
+class TimeIsOver(WorkRefused):
+    """The HIT's time is over; nothing more is taken, and nothing that was kept is lost."""
+
+
+class NothingToDo(WorkRefused):
+    """There is nothing for this worker now; the HIT should be returned."""
+
+
+class ArchiveError(RoundManagerError):
+    """An archive that cannot be written, or that is not what it should be."""
+
+
+class ArchiveUnreachable(ArchiveError):
+    """A place for archives that does not answer now."""
+
+    retry = True
 
 
 class LedgerError(RoundManagerError):

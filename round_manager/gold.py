@@ -4,15 +4,14 @@ An answer is known where the owner gave it, or where people have agreed on it: a
 of gold is no vote. It counts when the marketplace has confirmed who gave it, so nobody is marked down by a forger.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from ml_backend.hashing import json_sha256
 from ml_backend.squad import f1_score
 from round_manager.handing_out import lot
 from round_manager.models import (
@@ -27,15 +26,13 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.tasks import spec_of
+from round_manager.specs import spec_of
 from round_manager.work_sessions import STANDING, Desk
 from templates import TaskSpec
-from templates.contract import judged_fields
-from templates.rows import SeedRow
 
-LONGEST_ID = 180
 # Of examples that were verified, only the newest are drawn from: enough for anybody, however large the task.
 NEWEST = 200
+READ_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -51,29 +48,6 @@ class GoldAnswer:
     judged_at: datetime
 
 
-def update_gold(session: Session, task: Task, rows: Sequence[SeedRow], *, now: datetime) -> int:
-    """The task's gold items are these rows; others are retired. Rows that lack what people judge are passed over."""
-    judged = judged_fields(spec_of(task))
-    known = {row.key: row for row in session.scalars(select(GoldItem).where(GoldItem.task_id == task.id))}
-    live = set()
-    for row in rows:
-        if not set(judged) <= set(row.fields):
-            continue
-        fields = {name: row.fields[name] for name in judged}
-        answer = _answer(row)
-        key = f"{row.id[:LONGEST_ID]}@{json_sha256([fields, row.label, answer])[:12]}"
-        if key not in known:
-            known[key] = GoldItem(
-                task_id=task.id, key=key, fields=fields, label=row.label, answer=answer, created_at=now
-            )
-            session.add(known[key])
-        live.add(key)
-    for key, item in known.items():
-        item.retired_at = None if key in live else item.retired_at or now
-    session.flush()
-    return len(live)
-
-
 def gold_count(desk: Desk, items: int) -> int:
     """How many of a session's items are gold: the task's rate, on average over sessions."""
     whole, rest = divmod(items * desk.spec.validation.gold_rate, 1)
@@ -84,11 +58,18 @@ def gold_count(desk: Desk, items: int) -> int:
 def choose_gold(session: Session, desk: Desk, most: int) -> list[WorkItem]:
     """Up to so many items with a known answer that this worker has neither seen nor written, not numbered yet."""
     found = [*_from_owner(session, desk), *_from_votes(session, desk)] if most else []
-    return sorted(found, key=lambda one: lot(desk.work.public_id, one.gold_id, one.example_id))[:most]
+    drawn = sorted(found, key=lambda one: lot(desk.work.public_id, one.get("gold_id"), one.get("example_id")))[:most]
+    # Of thousands that could be drawn, rows are made for those that are.
+    return [WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **one) for one in drawn]
 
 
 def gold_answers(session: Session, task: Task, worker_id: int | None = None) -> list[GoldAnswer]:
     """Everything that was said of the task's gold, the oldest first; of one worker where one is named."""
+    return list(each_gold_answer(session, task, worker_id))
+
+
+def each_gold_answer(session: Session, task: Task, worker_id: int | None = None) -> Iterator[GoldAnswer]:
+    """The same, one after the other, however many they are."""
     spec = spec_of(task)
     wanted = (
         select(WorkItem)
@@ -104,13 +85,12 @@ def gold_answers(session: Session, task: Task, worker_id: int | None = None) -> 
     )
     if worker_id is not None:
         wanted = wanted.where(WorkItem.worker_id == worker_id)
-    return [
-        GoldAnswer(
-            row.worker_id, row.session_id, row.item, _expected(row), row.judgement, _is_right(spec, row), row.judged_at
-        )
-        for row in session.scalars(wanted)
-        if row.judgement is not None and row.judged_at is not None
-    ]
+    for row in session.scalars(wanted.execution_options(yield_per=READ_AT_ONCE)):
+        if row.judgement is not None and row.judged_at is not None:
+            is_right = _is_right(spec, row)
+            yield GoldAnswer(
+                row.worker_id, row.session_id, row.item, _expected(row), row.judgement, is_right, row.judged_at
+            )
 
 
 def _expected(row: WorkItem) -> str:
@@ -125,19 +105,21 @@ def _is_right(spec: TaskSpec, row: WorkItem) -> bool:
     return text is not None and f1_score(str(text), _expected(row)) >= spec.validation.span_f1
 
 
-def _from_owner(session: Session, desk: Desk) -> list[WorkItem]:
+def _from_owner(session: Session, desk: Desk) -> list[dict[str, Any]]:
     rows = select(GoldItem.id, GoldItem.label, GoldItem.answer).where(
         GoldItem.task_id == desk.hit.task_id,
         GoldItem.retired_at.is_(None),
+        # The owner may have renamed labels since the round was opened.
+        or_(GoldItem.label.is_(None), GoldItem.label.in_(desk.spec.label_names)),
         GoldItem.id.not_in(_seen(desk, WorkItem.gold_id)),
     )
     return [
-        _item(desk, gold_id=gold_id, expected_label=label, expected_answer=answer)
+        {"gold_id": gold_id, "expected_label": label, "expected_answer": answer}
         for gold_id, label, answer in session.execute(rows)
     ]
 
 
-def _from_votes(session: Session, desk: Desk) -> list[WorkItem]:
+def _from_votes(session: Session, desk: Desk) -> list[dict[str, Any]]:
     voted = select(Vote.example_id).where(Vote.worker_id == desk.work.worker_id)
     rows = (
         select(Example.id, Example.author_id, Example.gold_label, Example.gold_answer)
@@ -153,13 +135,9 @@ def _from_votes(session: Session, desk: Desk) -> list[WorkItem]:
         .limit(NEWEST)
     )
     return [
-        _item(desk, example_id=example_id, author_id=author, expected_label=label, expected_answer=answer)
+        {"example_id": example_id, "author_id": author, "expected_label": label, "expected_answer": answer}
         for example_id, author, label, answer in session.execute(rows)
     ]
-
-
-def _item(desk: Desk, **what: Any) -> WorkItem:
-    return WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **what)
 
 
 def _seen(desk: Desk, column: Any) -> Any:
@@ -168,9 +146,3 @@ def _seen(desk: Desk, column: Any) -> Any:
         .join(WorkSession, WorkSession.id == WorkItem.session_id)
         .where(WorkItem.worker_id == desk.work.worker_id, column.is_not(None), WorkSession.status.in_(STANDING))
     )
-
-
-def _answer(row: SeedRow) -> dict[str, Any] | None:
-    if row.answer is None or row.answer_start is None:
-        return None
-    return {"text": row.answer, "start": row.answer_start, "end": row.answer_start + len(row.answer)}

@@ -17,6 +17,8 @@ KEYWORDS = {
     HitKind.QUIZ: ("quiz", "qualification"),
 }
 LEADS = {HitKind.CREATE: "", HitKind.VALIDATE: "Check: ", HitKind.QUIZ: "Paid quiz: "}
+# What owners read of a kind: "3 HITs to validate".
+WORDS = {HitKind.CREATE: "to create", HitKind.VALIDATE: "to validate", HitKind.QUIZ: "for the quiz"}
 LONGEST_TITLE = 128
 LONGEST_DESCRIPTION = 2_000
 

@@ -10,6 +10,7 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from round_manager.creating import fill_creation
+from round_manager.errors import WorkRefused
 from round_manager.handing_out import take_turn
 from round_manager.ids import public_id
 from round_manager.models import (
@@ -21,6 +22,7 @@ from round_manager.models import (
     HitStatus,
     LeaseEnd,
     Round,
+    RoundStatus,
     SessionStatus,
     Worker,
     WorkItem,
@@ -29,7 +31,7 @@ from round_manager.models import (
 from round_manager.quizzes import check_quiz, results_of
 from round_manager.rounds import LIVE
 from round_manager.validating_work import fill_validation
-from round_manager.work_sessions import WorkRefused, desk_of, end_leases, hold, sweep
+from round_manager.work_sessions import desk_of, end_leases, hold, sweep
 from round_manager.workers import ensure_worker
 
 # What marketplaces of MTurk's protocol say in place of an assignment to somebody who only looks.
@@ -53,14 +55,17 @@ def open_session(session: Session, hit: Hit, assignment: str, worker: str, *, no
     if found is not None and not _is_over(found, now):
         return found
     problem = _problem(session, hit)
+    if not problem:
+        # Two tabs that load at once: the second one waits here, and then finds what the first one made.
+        take_turn(session, hit.task_id)
+        sweep(session, now=now)
+        found = _find(session, hit, assignment, worker)
+        # Whoever moves a round takes the turn too: it may have moved while we waited.
+        problem = _problem(session, hit)
     if problem:
         if found is None:
             raise WorkRefused(problem)
         return found
-    # Two tabs that load at once: the second one waits here, and then finds what the first one made.
-    take_turn(session, hit.task_id)
-    sweep(session, now=now)
-    found = _find(session, hit, assignment, worker)
     if found is None:
         return _make(session, hit, assignment, worker, now)
     return _begin_again(session, hit, found, now)
@@ -141,8 +146,15 @@ def _problem(session: Session, hit: Hit) -> str | None:
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
         return "this HIT is not on the marketplace; take another one"
-    if hit.round_id is not None and session.get_one(Round, hit.round_id).status not in LIVE:
+    if hit.round_id is None:
+        return None
+    round = session.get_one(Round, hit.round_id, populate_existing=True)
+    if round.status not in LIVE:
         return "this round is closed and takes no more work; return the HIT, please"
+    if round.status is RoundStatus.VALIDATING and hit.kind is HitKind.CREATE:
+        return "this round has what it needs, and nothing new is written in it; return the HIT, please"
+    if round.paused_at is not None:
+        return "this task is paused at the moment; return the HIT, please, and come again later"
     return None
 
 

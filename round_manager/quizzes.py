@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
+from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.models import (
     Qualification,
     QualificationGrant,
@@ -22,7 +23,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.tasks import spec_of
-from round_manager.work_sessions import Desk, NothingToDo, WorkRefused, at_work, desk_of
+from round_manager.work_sessions import Desk, at_work, desk_of
 from templates import TaskSpec
 from templates.policy import Quiz
 
@@ -67,7 +68,10 @@ def quiz_questions(spec: TaskSpec) -> list[QuizQuestion]:
 
 
 def check_quiz(session: Session, desk: Desk) -> None:
-    """Nothing, or a NothingToDo for somebody whose attempts are used."""
+    """Nothing, or a NothingToDo for somebody who has passed, or whose attempts are used."""
+    passed = _counted(desk).where(QuizResult.passed, WorkSession.id != desk.work.id)
+    if session.scalar(passed):
+        raise NothingToDo("you have passed this quiz already; return the HIT, please")
     if not attempts_left(session, desk.work):
         raise NothingToDo("you have taken this quiz as often as it can be taken; return the HIT, please")
 
@@ -75,17 +79,7 @@ def check_quiz(session: Session, desk: Desk) -> None:
 def attempts_left(session: Session, work: WorkSession) -> int:
     """How often the worker may still take the quiz: those in this session and all confirmed ones are counted."""
     desk = desk_of(session, work)
-    counted = (
-        select(func.count())
-        .select_from(QuizResult)
-        .join(WorkSession, WorkSession.id == QuizResult.session_id)
-        .where(
-            QuizResult.worker_id == work.worker_id,
-            QuizResult.task_id == desk.hit.task_id,
-            or_(WorkSession.id == work.id, WorkSession.status == SessionStatus.CONFIRMED),
-        )
-    )
-    return max(0, quiz_of(desk.spec).max_attempts - (session.scalar(counted) or 0))
+    return max(0, quiz_of(desk.spec).max_attempts - (session.scalar(_counted(desk)) or 0))
 
 
 def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
@@ -161,6 +155,20 @@ def passed_and_waiting(session: Session, marketplace: str) -> list[Passed]:
             score = WHOLE * result.right_answers // result.questions
             found.setdefault(whose, Passed(task, worker.external_id, score))
     return list(found.values())
+
+
+def _counted(desk: Desk) -> Select[int]:
+    """How many attempts of the worker count: those of the session, and those that the marketplace confirmed."""
+    return (
+        select(func.count())
+        .select_from(QuizResult)
+        .join(WorkSession, WorkSession.id == QuizResult.session_id)
+        .where(
+            QuizResult.worker_id == desk.work.worker_id,
+            QuizResult.task_id == desk.hit.task_id,
+            or_(WorkSession.id == desk.work.id, WorkSession.status == SessionStatus.CONFIRMED),
+        )
+    )
 
 
 def _granted() -> Any:

@@ -4,12 +4,14 @@ The marketplace is told first and our rows follow, so a row never says more than
 repeated.
 """
 
+from contextlib import suppress
+
 from sqlalchemy import Select, select
 
 from mturk.crowd import Crowd
 from round_manager import audit
 from round_manager.clock import Clock
-from round_manager.errors import CrowdWorkError
+from round_manager.errors import CrowdWorkError, DuplicateError
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
 from round_manager.store import Store
 from round_manager.workers import ensure_worker
@@ -42,7 +44,11 @@ class Recruiting:
                 row = Qualification(
                     task_id=task.id, marketplace=self._crowd.name, name=name, created_at=self._clock.now()
                 )
-                session.add(row)
+                try:
+                    with session.begin_nested():
+                        session.add(row)
+                except DuplicateError:  # Another process made it at this moment.
+                    row = session.scalars(wanted.limit(1)).one()
             row.external_id = made.qualification_id
             session.flush()
         return row
@@ -54,8 +60,11 @@ class Recruiting:
         now = self._clock.now()
         with self._store.write() as session:
             worker = ensure_worker(session, self._crowd.name, worker_id, now=now)
-            if session.scalar(self._live_grant(held, worker)) is None:
-                row = QualificationGrant(qualification_id=held.id, worker_id=worker.id, score=score, granted_at=now)
+            if session.scalar(self._live_grant(held, worker)) is not None:
+                return
+            row = QualificationGrant(qualification_id=held.id, worker_id=worker.id, score=score, granted_at=now)
+            # Another process may grant it at this moment: its grant is the first, and this one no other.
+            with suppress(DuplicateError), session.begin_nested():
                 session.add(row)
                 session.flush()
                 audit.note(session, "granted", row, who=who, why=why, now=now, of=held)

@@ -4,16 +4,17 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import ValidationError
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
 from round_manager.contexts import update_contexts
 from round_manager.errors import DuplicateError, TaskError
+from round_manager.gold_items import update_gold
 from round_manager.models import Round, RoundStatus, Task
 from round_manager.rounds import draft_round
-from templates import Pack, TaskSpec
+from round_manager.specs import spec_of
+from templates import Pack
 
 __all__ = ["TaskError", "create_task", "find_task", "list_tasks", "spec_of"]
 
@@ -21,7 +22,7 @@ SALT_BYTES = 32
 
 
 def create_task(session: Session, pack: Pack, *, now: datetime) -> Task:
-    """The pack's task, made or brought up to date, with its contexts and its first round; safe to run again.
+    """The pack's task, made or brought up to date, with its contexts, gold and first round; safe to run again.
 
     Rounds that were opened keep the terms that they were opened with.
     """
@@ -37,6 +38,8 @@ def create_task(session: Session, pack: Pack, *, now: datetime) -> Task:
     _update(session, task, pack)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
+    # What nobody trains on, workers can be asked about: no model in the loop has learnt it either.
+    update_gold(session, task, [row for row in pack.seed if row.split == "held_out"], now=now)
     if not session.scalar(select(exists().where(Round.task_id == task.id))):
         draft_round(session, task, now=now)
     return task
@@ -53,17 +56,6 @@ def find_task(session: Session, name: str) -> Task:
 def list_tasks(session: Session) -> list[Task]:
     """Every task, by name."""
     return list(session.scalars(select(Task).order_by(Task.name)))
-
-
-def spec_of(record: Task | Round) -> TaskSpec:
-    """The spec of a task as it is now, or of a round as it was when the round opened."""
-    try:
-        return TaskSpec.model_validate(record.spec)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(step) for step in first["loc"])
-        cure = "run `outfox task create` with the pack again" if isinstance(record, Task) else "use the older program"
-        raise TaskError(f"what is stored of {record!r} is not right at {where}: {first['msg']}; {cure}") from error
 
 
 def _new(pack: Pack, now: datetime) -> Task:

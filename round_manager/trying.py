@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
 from ml_backend.verdict import Verdict, inputs_hash
-from round_manager.errors import DuplicateError, StaleVerdict
+from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
 from round_manager.models import Attempt, Context, Example, ModelVersion, Source, WorkItem, WorkSession
 from round_manager.rounds import pinned_versions
 from round_manager.submission_rules import check_verdict, field_problem, target_of, target_problem
 from round_manager.verdict_record import INPUTS_HASH, verdict_record
 from round_manager.work_items import find_item
-from round_manager.work_sessions import WorkRefused, at_work, desk_of
+from round_manager.work_sessions import at_work, desk_of
 from templates import TaskSpec
 
 # What a verdict is about; anything else that a task asks for can wait until the example is handed in.

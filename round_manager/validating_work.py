@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from round_manager.columns import json_text
-from round_manager.errors import BadValueError
+from round_manager.errors import BadValueError, NothingToDo, WorkRefused
 from round_manager.gold import choose_gold, gold_count
 from round_manager.handing_out import lease_examples, lot
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.submission_rules import answer_problem
 from round_manager.trying import PLACES, UNREADABLE, read_target
 from round_manager.work_items import find_item, items_of
-from round_manager.work_sessions import Desk, NothingToDo, WorkRefused, at_work, desk_of
+from round_manager.work_sessions import Desk, at_work, desk_of
 from templates import TaskSpec
 from templates.contract import judged_fields
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from round_manager import audit
 from round_manager.columns import json_text
-from round_manager.errors import BadValueError
+from round_manager.errors import BadValueError, WorkRefused
 from round_manager.handing_out import is_live
 from round_manager.models import (
     AuditEntry,
@@ -22,7 +22,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work_sessions import Desk, WorkRefused, at_work, desk_of, hold, in_time
+from round_manager.work_sessions import Desk, at_work, desk_of, hold, in_time
 
 LONGEST_DRAFT = 60_000
 LONGEST_REPORT = 2_000

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.errors import CrowdWorkError
+from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import Hit, Lease, LeaseEnd, Round, SessionStatus, Task, WorkSession
 from round_manager.rounds import LIVE
 from round_manager.tasks import spec_of
@@ -22,18 +22,6 @@ MILLISECOND = timedelta(milliseconds=1)
 SWEPT_AT_ONCE = 500
 # Sessions that stand for their worker; an expired or forged one counts for nothing.
 STANDING = (SessionStatus.OPEN, SessionStatus.SUBMITTED, SessionStatus.CONFIRMED)
-
-
-class WorkRefused(CrowdWorkError):
-    """What a worker's page asked for cannot be; the sentence is for the worker to read."""
-
-
-class TimeIsOver(WorkRefused):
-    """The HIT's time is over; nothing more is taken, and nothing that was kept is lost."""
-
-
-class NothingToDo(WorkRefused):
-    """There is nothing for this worker now; the HIT should be returned."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Only tell what would happen; nothing changes anywhere.")
-KIND = click.option("--kind", type=click.Choice(["create", "validate"]), help="What the HITs ask for.")
+KIND = click.option("--kind", type=click.Choice(["create", "validate", "quiz"]), help="What the HITs ask for.")
 YES = click.option("--yes", is_flag=True, help="Do not ask first; needed where nobody can answer.")
 
 

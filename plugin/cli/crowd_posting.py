@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, announce, ask, leave, open_desk
-from plugin.cli.crowd_words import count, when
+from plugin.cli.crowd_words import asking, count, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
+from plugin.errors import PluginError
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ HOURS_OF_A_YEAR = 365 * 24
     type=click.IntRange(1, HOURS_OF_A_YEAR),
     help="How long workers can take them. Default: until the round closes.",
 )
+@click.option(
+    "--check-page/--no-check-page",
+    default=True,
+    show_default=True,
+    help="Look first whether the HITs' page answers; not where only this machine cannot reach it.",
+)
 @YES
 @DRY_RUN
 @json_option
@@ -51,6 +58,7 @@ def post(
     hits: int,
     assignments: int,
     hours: int | None,
+    check_page: bool,
     yes: bool,
     dry_run: bool,
 ) -> None:
@@ -60,7 +68,7 @@ def post(
     run planned and did not send, and plans new HITs only when none of those are left. Each HIT is posted once.
     """
     if hits and kind is None:
-        raise click.UsageError("say with --kind what the HITs ask for: create or validate")
+        raise click.UsageError("say with --kind what the HITs ask for: create, validate or quiz")
     with open_desk(settings) as desk:
         # Asked first: with wrong keys, or a silent marketplace, nothing is planned.
         account = desk.account_cents()
@@ -70,6 +78,8 @@ def post(
             left = f"an earlier run left {count(waiting['this'], 'HIT')} that may not be posted"
             announce(f"{left}: this run sees to those and plans no new ones; run it again for new ones")
             hits = 0
+        if check_page and (hits or waiting["all"]):
+            _check_page(settings)
         cleared = None if dry_run else _reconcile(desk)
         order = _quote(desk, task, kind, hits, assignments, hours, account) if hits and kind else None
         if dry_run:
@@ -93,6 +103,16 @@ def post(
     show(data, _outcome(data, task))
     refused = f"the marketplace refused {sent.refused}; `outfox crowd status` tells why" if sent.refused else ""
     leave(problem=sent.problem, wrong=refused)
+
+
+def _check_page(settings: Settings) -> None:
+    """Workers are not sent to a page that is not there, and no money is bound for it."""
+    from plugin.page_health import look_at_pages
+
+    try:
+        look_at_pages(settings)
+    except PluginError as error:
+        raise type(error)(f"{error}; --no-check-page posts all the same") from error
 
 
 def _reconcile(desk: Desk) -> "Reconciled":
@@ -127,7 +147,7 @@ def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours:
         found = find_task(session, task)
         live = open_round_of(session, found)
         wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=desk.clock.now())
-        made = quote(session, found, live, wish, desk.crowd, account)
+        made = quote(session, found, live, wish, desk.crowd, account, now=desk.clock.now())
         check_budget(session, found, live, made.cost.total_cents)
     made.check_account()
     return made
@@ -157,7 +177,7 @@ def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableTyp
     each = f"{dollars(order.reward_cents)} each" + (
         f", and up to {dollars(order.possible_bonus_cents)} in bonuses" if order.possible_bonus_cents else ""
     )
-    places = f"{count(wish.hits, 'HIT')} of {count(wish.assignments, 'assignment')} to {wish.kind.value}"
+    places = f"{count(wish.hits, 'HIT')} of {count(wish.assignments, 'assignment')} {asking(wish.kind)}"
     rows = [
         ("work", f"{places}, for round {order.round} of {order.task}, until {when(wish.expires_at)}"),
         ("pay", each),
@@ -173,9 +193,22 @@ def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableTyp
     if order.fees_double:
         half = "HITs of 9 assignments or fewer cost half of that fee"
         lines.append(f"warning: with {wish.assignments} assignments the fee on rewards is 40 %, not 20 %; {half}")
-    if order.needs_qualification:
+    return [*lines, *_who(order)]
+
+
+def _who(order: "Quote") -> list[str]:
+    """Who can take the HITs."""
+    if not order.needs_qualification:
+        return []
+    if order.wish.kind.value != "quiz":
         needed = f"only workers with the qualification of {order.task} can take them"
-        lines.append(f"{needed}; `outfox crowd workers grant {order.task} WORKER` gives it")
+        return [f"{needed}; `outfox crowd workers grant {order.task} WORKER` gives it, and so does passing the quiz"]
+    paid = "who passes gets it, and failing is paid too"
+    lines = [f"only workers without the qualification of {order.task} can take them; {paid}"]
+    if order.wish.hits > 1:
+        often = count(order.quiz_attempts, "time")
+        each = f"each HIT has one place for a worker, who may take the quiz {often} in all"
+        lines.append(f"{each}; one HIT with more --assignments asks everybody once")
     return lines
 
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, when
+from plugin.cli.crowd_words import MOST_SHOWN, asking, count, more_than, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -83,7 +83,7 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
         yield _undecided(found)
         yield "`outfox crowd approve TASK --all` pays for all of it, `outfox crowd approve ASSIGNMENT…` for some"
     for plan in (one for one in found.planned if one.unsent):
-        what = f"{count(plan.unsent, 'HIT')} to {plan.kind.value} for {plan.task}"
+        what = f"{count(plan.unsent, 'HIT')} {asking(plan.kind)} of {plan.task}"
         yield from _section(f"{what} waiting to be posted")
         yield f"their money is reserved; `outfox crowd post {plan.task}` posts them"
     if found.in_doubt:
@@ -153,7 +153,7 @@ def _warning(one: "GroupRow") -> str:
     earned, promised = dollars(one.median_hourly_cents or 0), dollars(one.minimum_hourly_cents or 0)
     told = one.figures
     return (
-        f"warning: to {told.kind.value} for {told.task} pays {earned} an hour in the median, less than the promised "
+        f"warning: work {asking(told.kind)} of {told.task} pays {earned} an hour in the median, less than the promised "
         f"{promised}; `outfox crowd pay {told.task} --top-up` makes up for it, and a higher reward would prevent it"
     )
 

@@ -8,6 +8,7 @@ from mturk.dollars import dollars
 
 if TYPE_CHECKING:
     from round_manager.collecting import Collected
+    from round_manager.models import HitKind
     from round_manager.payday import Paid
 
 
@@ -22,6 +23,13 @@ def when(moment: datetime | None) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """`1 HIT`, `2 HITs`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def asking(kind: "HitKind") -> str:
+    """What HITs of a kind are for, as in `2 HITs to validate`."""
+    from round_manager.hit_terms import WORDS
+
+    return WORDS[kind]
 
 
 def more_than(rows: Sequence[object], most: int = MOST_SHOWN) -> str:

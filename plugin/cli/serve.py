@@ -26,17 +26,26 @@ THREADS = 16
 )
 @click.pass_obj
 def serve(settings: Settings, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
-    """Serve the web app until Ctrl-C: attempts from ML backends, Label Studio's hints, health and metrics."""
+    """Serve the web app until Ctrl-C: workers' pages, attempts from ML backends, Label Studio's hints, health, metrics.
+
+    HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
+    crowd_site_url can show them in a frame. docs/worker-pages.md tells how.
+    """
     from pathlib import Path
 
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.signing import VerdictSigner
+    from plugin.page_health import frame_problem
+    from plugin.store_door import StoreDoor
     from plugin.web.process import ServeProcess
+    from plugin.web.work.wiring import work_pages
     from round_manager.store import open_store
 
-    # A database that is not there or not up to date, or a weak secret, is told here, and not to every caller.
+    # A database that is not there or not up to date, a weak secret, or a setting of the pages that cannot be is told
+    # here, and not to every caller.
     open_store(settings.database).close()
     VerdictSigner(settings.signing_secrets())
+    work_pages(settings, StoreDoor(settings.database))
 
     def begin(shared: Path) -> ServeProcess:
         return ServeProcess(settings, shared, sync_every=sync_every)
@@ -45,4 +54,9 @@ def serve(settings: Settings, host: str, port: int, workers: int, sync_every: fl
     click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
     if not settings.label_studio_token:
         click.echo("Label Studio is not read: the setting label_studio_token is empty", err=True)
+    if not (settings.crowd_key_id and settings.crowd_key_secret):
+        click.echo("who passes a quiz stays unqualified: crowd_key_id or crowd_key_secret is empty", err=True)
+    problem = frame_problem(settings)
+    if problem:
+        click.echo(f"warning: {problem}", err=True)
     serve_processes(begin, listening, Workers("outfox-web", workers, THREADS, grace))

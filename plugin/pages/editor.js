@@ -6,6 +6,24 @@ window.APP_SETTINGS = {
   feature_flags: {}, feature_flags_default_value: true,
 };
 
+// A frame of another site may have no storage: there it throws when it is only looked at, and the bundle looks at once.
+for (const name of ["localStorage", "sessionStorage"]) {
+  try {
+    window[name];
+  } catch {
+    const kept = new Map();
+    const value = {
+      getItem: (key) => kept.get(String(key)) ?? null,
+      setItem: (key, text) => { kept.set(String(key), String(text)); },
+      removeItem: (key) => { kept.delete(String(key)); },
+      clear: () => kept.clear(),
+      key: (place) => [...kept.keys()][place] ?? null,
+      get length() { return kept.size; },
+    };
+    Object.defineProperty(window, name, {value});
+  }
+}
+
 {
   const bundle = self.webpackChunklabelstudio;
   const push = bundle.push;

@@ -1,9 +1,9 @@
-"""The web app over HTTP: health, metrics, the intake of attempts, and Label Studio's hints."""
+"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's hints, and the workers' pages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flask import Flask, Response, jsonify, request
+from flask import Blueprint, Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from ml_backend.errors import BackendError
@@ -35,16 +35,19 @@ def web_app(
     *,
     metrics: WebMetrics | None = None,
     hint: Callable[[str], None] = ignore_hint,
+    pages: Blueprint | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Flask:
     """The web app as a WSGI application; `hint` is told the task in which something happened in Label Studio."""
-    app = Flask("outfox", static_folder=None)
+    app = Flask("outfox", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
     figures = metrics or WebMetrics()
     note_requests(app, figures)
     _operators_routes(app, door, figures)
     app.add_url_rule(PATH, "attempts", attempts_route(intake, secrets, figures), methods=["POST"])
     _label_studio_route(app, secrets, hint)
+    if pages is not None:
+        app.register_blueprint(pages)
     _errors(app)
     return app
 

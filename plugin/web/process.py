@@ -1,4 +1,4 @@
-"""One process of `outfox serve`, put together: store, intake, web app and the reading of Label Studio."""
+"""One process of `outfox serve`, put together: store, intake, web app, workers' pages, reading of Label Studio."""
 
 from pathlib import Path
 
@@ -8,13 +8,16 @@ from plugin.store_door import StoreDoor
 from plugin.web.app import ignore_hint, web_app
 from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
+from plugin.web.work.upkeep import Upkeep, recruiter
+from plugin.web.work.wiring import work_pages
+from round_manager.clock import SystemClock
 
 
 class ServeProcess:
     """A running process of the web app; Label Studio is read where the settings have a token for it."""
 
     def __init__(self, settings: Settings, shared: Path, *, sync_every: float) -> None:
-        metrics = WebMetrics()
+        metrics, clock = WebMetrics(), SystemClock()
         self._door = StoreDoor(settings.database)
         self._loop = self._reading(settings, shared, sync_every, metrics)
         self.app = web_app(
@@ -23,13 +26,18 @@ class ServeProcess:
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
+            pages=work_pages(settings, self._door, clock),
         )
+        recruit = recruiter(settings, self._door, clock)
+        self._upkeep = Upkeep(self._door, settings.crowd_name, recruit, shared, clock)
+        self._upkeep.start()
         if self._loop:
             self._loop.start()
 
     def close(self, timeout: float) -> None:
         if self._loop:
             self._loop.stop(timeout)
+        self._upkeep.stop(timeout)
         self._door.close()
 
     def _reading(self, settings: Settings, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:

@@ -93,4 +93,4 @@ def _on_path() -> str | None:
 
 
 def _is_local(url: str) -> bool:
-    return url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+    return url.startswith(("http://127.0.0.1:", "http://localhost:", "data:", "blob:"))

@@ -12,6 +12,7 @@ import pytest
 from round_manager.store import open_store
 from tests.conftest import Outfox
 from tests.fakes.market import MarketServer
+from tests.fakes.own_page import OwnPage
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
 from tests.integration.services.stage import set_stage
 
@@ -38,9 +39,24 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def page() -> Iterator[OwnPage]:
+    """Where the HITs lead."""
+    with OwnPage() as page:
+        yield page
+
+
 @pytest.fixture
-def shop(books: Path, tmp_path: Path, outfox: Outfox, market: MarketServer, monkeypatch: pytest.MonkeyPatch) -> Shop:
+def shop(
+    books: Path,
+    tmp_path: Path,
+    outfox: Outfox,
+    market: MarketServer,
+    page: OwnPage,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Shop:
     """Round 1 of the sentiment task is open, and nothing is posted."""
+    monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", f"{page.url}/hits")
     monkeypatch.setenv("OUTFOX_CROWD_URL", market.url)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", market.key.id)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", market.key.secret)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.contexts import live_contexts, pack_context
-from round_manager.models import Context, Round, RoundStatus, Task
+from round_manager.models import Context, GoldItem, Round, RoundStatus, Task
 from round_manager.rounds import draft_round, list_rounds
 from round_manager.store import Store
 from round_manager.tasks import TaskError, create_task, find_task, list_tasks, spec_of
@@ -114,6 +114,19 @@ def test_contexts_can_be_put_in_another_order_removed_and_added(store: Store, co
     assert [key for key, _ in shown(store, task)] == ["new", "c3", "c0", "c2"]
     with store.read() as session:
         assert [one.key for one in session.scalars(select(Context).where(Context.retired_at.is_not(None)))] == ["c1"]
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_what_nobody_trains_on_becomes_gold_and_only_once(store: Store, name: str) -> None:
+    pack = find_pack(name)
+    for hours in (0, 1):
+        with store.write() as session:
+            create_task(session, pack, now=NOON + timedelta(hours=hours))
+    with store.read() as session:
+        items = session.scalars(select(GoldItem).order_by(GoldItem.id)).all()
+    wanted = [(row.id, row.label, row.answer) for row in pack.seed if row.split == "held_out"]
+    assert [(one.key.rpartition("@")[0], one.label, (one.answer or {}).get("text")) for one in items] == wanted
+    assert {(one.created_at, one.retired_at) for one in items} == {(NOON, None)}
 
 
 def test_the_kind_of_a_task_with_rounds_stays(stage: Stage, tmp_path: Path, copy_of: CopyOf) -> None:

@@ -120,6 +120,35 @@ def test_a_secret_that_is_too_short_is_refused(
     assert (ran.code, "32 characters" in ran.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "cure"),
+    [
+        ("CROWD_SITE_URL", "market.example", "correct OUTFOX_CROWD_SITE_URL"),
+        ("CROWD_SITE_URL", "https://market.example 'unsafe-inline'", "correct OUTFOX_CROWD_SITE_URL"),
+        ("ML_BACKEND_AUTH", "user", "written as user:password"),
+    ],
+)
+@pytest.mark.usefixtures("stage")
+def test_a_setting_of_the_pages_that_cannot_be_is_told_at_the_start(
+    outfox: Outfox, settings: Settings, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, cure: str
+) -> None:
+    monkeypatch.setenv("OUTFOX_HOME", settings.home)
+    monkeypatch.setenv(f"OUTFOX_{setting}", value)
+    ran = outfox("serve", "--port", "0")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+    assert cure in ran.err
+
+
+@pytest.mark.usefixtures("stage")
+def test_pages_that_no_browser_would_show_are_warned_of_and_served(settings: Settings) -> None:
+    unseen = replace(settings, web_url="http://outfox.example", crowd_site_url="https://market.example")
+    with serving(unseen) as web:
+        told = web.log.read_text(encoding="utf-8")
+        assert "warning: browsers show no http page inside an https site" in told
+        assert "who passes a quiz stays unqualified: crowd_key_id or crowd_key_secret is empty" in told
+        assert web.get("/health")[0] == 200
+
+
 def test_without_a_database_it_does_not_start_and_tells_the_cure(outfox: Outfox) -> None:
     ran = outfox("serve", "--port", "0")
     assert ran.code in (2, 3)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from round_manager.creating import skip
-from round_manager.errors import RoundManagerError
-from round_manager.models import Attempt, Example, HitKind, Lease, SessionStatus, WorkItem, WorkSession
+from round_manager.errors import NothingToDo, RoundManagerError, WorkRefused
+from round_manager.models import Attempt, Example, HitKind, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
 from round_manager.quizzes import take_quiz
 from round_manager.trying import check_try, record_try
 from round_manager.validating_work import Judgement
-from round_manager.work_sessions import NothingToDo, WorkRefused
+from round_manager.work_sessions import sweep
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 
@@ -146,6 +146,21 @@ def test_a_quiz_is_not_taken_more_often_for_being_taken_at_once(floor: Floor) ->
     taken = at_once(*[lambda answers=answers: take(answers) for answers in tries])
     assert {one for one in taken if isinstance(one, int)} == {1, 2}
     assert any(isinstance(one, NothingToDo) for one in taken)
+
+
+def test_web_apps_that_sweep_at_once_end_everything_that_is_over(floor: Floor) -> None:
+    pages = [floor.open(f"W{number}") for number in range(6)]
+    floor.clock.set(pages[-1].expires_at)
+
+    def swept() -> Any:
+        with floor.write() as session:
+            return sweep(session, now=floor.now)
+
+    outcomes = at_once(*[swept] * TOGETHER)
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    assert {row.status for row in floor.rows(WorkSession)} == {SessionStatus.EXPIRED}
+    assert {(row.ended_at, row.outcome) for row in floor.rows(Lease)} == {(floor.now, LeaseEnd.EXPIRED)}
+    assert swept() == 0
 
 
 @pytest.mark.parametrize("hand_in_first", [True, False])

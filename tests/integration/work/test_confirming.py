@@ -3,6 +3,7 @@
 import pytest
 
 from round_manager.confirming import confirm_sessions
+from round_manager.errors import WorkRefused
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -16,7 +17,7 @@ from round_manager.models import (
 )
 from round_manager.validating_work import Judgement, judge_item
 from round_manager.votes import cast_vote
-from round_manager.work_sessions import WorkRefused, beat
+from round_manager.work_sessions import beat
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 

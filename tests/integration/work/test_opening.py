@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from round_manager.creating import creation_items
+from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.models import Block, Hit, HitKind, HitStatus, RoundStatus, SessionStatus, Worker, WorkSession
 from round_manager.opening import open_session
 from round_manager.quizzes import take_quiz
 from round_manager.validating_work import Judgement, validation_items
-from round_manager.work_sessions import NothingToDo, WorkRefused, beat, find_session, sweep
+from round_manager.work_sessions import beat, find_session, sweep
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import HitKind, Qualification, QualificationGrant, QuizResult, WorkSession
 from round_manager.quizzes import attempts_left, marked, passed_and_waiting, quiz_questions, take_quiz
-from round_manager.work_sessions import NothingToDo, TimeIsOver, WorkRefused
 from tests.integration.work.floor import MARKET, MINUTE, Floor
 
 
@@ -89,6 +89,18 @@ def test_after_passing_nothing_more_is_taken(floor: Floor) -> None:
     passed = take(floor, work, right(floor))
     assert take(floor, work, wrong(floor)).id == passed.id
     assert len(floor.rows(QuizResult)) == 1
+
+
+def test_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_from_anybody(floor: Floor) -> None:
+    forged = quiz(floor)
+    take(floor, forged, right(floor))
+    work = quiz(floor)
+    take(floor, work, right(floor))
+    floor.finish(work)
+    floor.confirm(work)
+    with pytest.raises(NothingToDo, match="passed this quiz already; return the HIT"):
+        quiz(floor)
+    assert waiting(floor) == [("W1", 100)]
 
 
 def test_answers_that_are_no_answers_use_no_attempt(floor: Floor) -> None:

@@ -1,15 +1,18 @@
 """What workers judge: never their own, never twice, no more than is wanted, with gold among it."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from round_manager.gold import gold_answers, update_gold
+from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
+from round_manager.gold import gold_answers
+from round_manager.gold_items import update_gold
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, WorkItem
+from round_manager.tasks import create_task
 from round_manager.validating_work import Judgement, judge_item, validation_items
 from round_manager.votes import cast_vote
-from round_manager.work_sessions import NothingToDo, TimeIsOver, WorkRefused
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor, pack_of
 
@@ -243,6 +246,30 @@ def test_gold_that_its_owner_changed_is_retired_and_comes_back_with_its_old_text
             assert update_gold(session, floor.task, chosen, now=floor.now) == live
         assert len(floor.rows(GoldItem, GoldItem.retired_at.is_(None))) == live
     assert len(floor.rows(GoldItem)) == 3
+
+
+def test_a_row_that_left_the_seed_is_no_longer_handed_out(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+    floor.pending(wanted=9)
+    pack = replace(pack_of("sentiment"), spec=floor.spec)
+    kept, left = [row for row in pack.seed if row.split == "held_out"][:2]
+    for rows in ([left], [kept]):
+        pack.__dict__["seed"] = rows
+        with floor.write() as session:
+            create_task(session, pack, now=floor.now)
+        floor.validating(f"V-{rows[0].id}")
+    items = {row.id: row.key.rpartition("@")[0] for row in floor.rows(GoldItem)}
+    assert [items[row.gold_id] for row in floor.rows(WorkItem) if row.gold_id] == [left.id, kept.id]
+
+
+def test_gold_with_a_label_that_the_round_does_not_have_waits_for_a_round_that_has(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+    floor.pending(wanted=9)
+    renamed = [replace(row, label="mixed") for row in pack_of("sentiment").seed[:3]]
+    with floor.write() as session:
+        assert update_gold(session, floor.task, renamed, now=floor.now) == 3
+    floor.validating("V1")
+    assert [row.gold_id for row in floor.rows(WorkItem)] == [None]
 
 
 def test_without_anything_to_vote_on_nobody_is_paid_for_gold_alone(lay: LayFloor) -> None:

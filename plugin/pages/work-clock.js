@@ -1,0 +1,90 @@
+// Time: how much is left until the deadline, and how much of it was spent at work.
+
+import {at, say, tell} from "./work-shell.js";
+
+const SECOND = 1_000;
+const IDLE_MS = 30 * SECOND;
+const BEAT_MS = 15 * SECOND;
+const HURRY_MS = 60 * SECOND;
+const WARNINGS = [[300 * SECOND, "Five minutes left"], [HURRY_MS, "One minute left"]];
+const SIGNS = ["keydown", "pointerdown", "pointermove", "wheel", "touchmove", "input"];
+
+const written = (ms) => {
+  const seconds = Math.max(0, Math.ceil(ms / SECOND));
+  const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60];
+  const rest = [hours ? String(minutes).padStart(2, "0") : minutes, String(seconds % 60).padStart(2, "0")];
+  return (hours ? [hours, ...rest] : rest).join(":");
+};
+
+// Counts down to the server's deadline on the server's clock; the visitor's own may be wrong.
+export class Timer {
+  constructor(onOver) {
+    this.onOver = onOver;
+    this.ticking = null;
+  }
+
+  set({now, deadline}) {
+    // Not performance.now(), which stands still while a machine sleeps.
+    this.ends = Date.now() + (Date.parse(deadline) - Date.parse(now));
+    this.warnings = WARNINGS.filter(([before]) => before < this.left());
+    this.ticking ??= setInterval(() => this.tick(), SECOND / 4);
+    this.tick();
+  }
+
+  stop() {
+    clearInterval(this.ticking);
+    this.ticking = null;
+  }
+
+  left() {
+    return this.ends - Date.now();
+  }
+
+  tick() {
+    const left = this.left();
+    say(at("timer"), written(left));
+    at("clock").classList.toggle("hurry", left < HURRY_MS);
+    while (this.warnings.length && left <= this.warnings[0][0]) tell(this.warnings.shift()[1]);
+    if (left <= 0) {
+      this.stop();
+      this.onOver();
+    }
+  }
+}
+
+// Tells the server from time to time how long the page was seen and used, in all.
+export class Beats {
+  constructor(line, soFar) {
+    this.line = line;
+    this.active = soFar;
+    this.told = soFar;
+    this.lastSign = Date.now();
+    this.lastLook = Date.now();
+    for (const sign of SIGNS) {
+      addEventListener(sign, () => { this.look(); this.lastSign = Date.now(); }, {passive: true, capture: true});
+    }
+    this.beating = setInterval(() => this.send(), BEAT_MS);
+    addEventListener("pagehide", () => this.send());
+    document.addEventListener("visibilitychange", () => this.send());
+  }
+
+  look() {
+    const now = Date.now();
+    const used = Math.min(now, this.lastSign + IDLE_MS) - this.lastLook;
+    if (used > 0 && this.seen !== false) this.active += used;
+    this.lastLook = now;
+    this.seen = document.visibilityState === "visible";
+  }
+
+  send() {
+    this.look();
+    if (this.active === this.told) return;
+    const told = this.active;
+    // What does not arrive is told with the next beat.
+    this.line.post("/beat", {active_ms: Math.round(told)}, {keepalive: true}).then(() => { this.told = told; }, () => {});
+  }
+
+  stop() {
+    clearInterval(this.beating);
+  }
+}

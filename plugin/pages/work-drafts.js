@@ -1,0 +1,78 @@
+// Drafts: what is typed goes to the server soon after, and while that is away again and again until it is there.
+
+import {untilDone} from "./work-line.js";
+import {at, say} from "./work-shell.js";
+
+const SOON_MS = 800;
+const AWAY = "Not saved yet: we cannot be reached. We try again.";
+
+export class Drafts {
+  // `failed` hears of what cannot be mended by waiting.
+  constructor(line, failed) {
+    this.line = line;
+    this.failed = failed;
+    this.waiting = new Map();
+    this.sending = false;
+  }
+
+  keep(item, result) {
+    this.waiting.set(item, result);
+    this.tell("waiting", "");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.send(), SOON_MS);
+  }
+
+  // The server has the item's text by another way.
+  drop(item, text = "Draft saved") {
+    this.waiting.delete(item);
+    if (!this.waiting.size) this.tell("saved", text);
+  }
+
+  // The page goes away: everything is sent at once, and nobody waits for an answer.
+  leave() {
+    for (const [item, result] of this.waiting) {
+      this.line.call("PUT", this.place(item), {result}, {keepalive: true}).catch(() => {});
+    }
+  }
+
+  async send() {
+    clearTimeout(this.timer);
+    if (this.sending) return;
+    this.sending = true;
+    try {
+      while (this.waiting.size) await this.sendOne(this.waiting.keys().next().value);
+    } finally {
+      this.sending = false;
+    }
+  }
+
+  async sendOne(item) {
+    let sent;
+    this.tell("saving", "Saving…");
+    try {
+      await untilDone(
+        () => {
+          sent = this.waiting.get(item);
+          return sent === undefined ? null : this.line.put(this.place(item), {result: sent});
+        },
+        () => { this.tell("away", AWAY); return this.waiting.has(item); },
+      );
+    } catch (trouble) {
+      if (this.waiting.get(item) === sent) this.waiting.delete(item);
+      if (trouble.retry) return;
+      this.tell("away", trouble.message);
+      this.failed(trouble);
+      return;
+    }
+    if (this.waiting.get(item) === sent) this.drop(item);
+  }
+
+  place(item) {
+    return `/items/${item}/draft`;
+  }
+
+  tell(state, text) {
+    at("saved").dataset.draft = state;
+    say(at("saved"), text);
+  }
+}

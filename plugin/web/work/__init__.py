@@ -1,0 +1,1 @@
+"""The workers' pages: what a marketplace's frame shows, and what its script calls."""

@@ -1,0 +1,184 @@
+"""What a worker's page can ask for, each call in transactions of its own; the model is asked between two of them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
+
+from ml_backend.verdict import Verdict
+from plugin.backend_judge import ModelAway
+from plugin.errors import PluginError
+from plugin.store_door import StoreDoor
+from plugin.web.work.errors import BadCall
+from plugin.web.work.limits import Limits
+from plugin.web.work.shown import creation_json, quiz_json, state_json, validation_json, verdict_json
+from plugin.web.work.site import MarketSite
+from plugin.web.work.tokens import PageHeld
+from plugin.web.work.written import UNREADABLE, asked_of, handed_in_of, judgement_of, result_of, text_of, worded
+from round_manager.clock import Clock
+from round_manager.creating import hand_in, skip
+from round_manager.errors import WorkRefused
+from round_manager.models import Attempt, HitKind
+from round_manager.quizzes import attempts_left, take_quiz
+from round_manager.trying import Question, Written, check_try, earlier_try, record_try
+from round_manager.validating_work import judge_item
+from round_manager.work_items import finish, keep_draft, report
+from round_manager.work_pages import creation_item, page_shown, validation_item
+from round_manager.work_sessions import beat, desk_of, find_session
+from templates.payloads import Json
+
+Body = Mapping[str, Any]
+MOST_ACTIVE_MS = 30 * 24 * 3_600_000
+LONGEST_REASON = 1_000
+_log = logging.getLogger(__name__)
+
+
+class Judge(Protocol):
+    """Whoever asks the model."""
+
+    def judge(
+        self, task: str, round_number: int, fields: Mapping[str, str], target: str | None, holder: str
+    ) -> tuple[Verdict, int]:
+        """The verdict, and the microseconds that it took; ModelAway while there is none to be had."""
+        ...
+
+
+class PageCalls:
+    """The calls of all pages; each is about the session of the page's token."""
+
+    def __init__(self, door: StoreDoor, judge: Judge, clock: Clock, limits: Limits) -> None:
+        self._door = door
+        self._judge = judge
+        self._clock = clock
+        self._limits = limits
+
+    def state(self, page: PageHeld) -> Json:
+        """Everything on the page."""
+        now = self._now()
+        with self._door.store().read() as session:
+            return state_json(page_shown(session, find_session(session, page.session), now=now), now)
+
+    def draft(self, page: PageHeld, item: int, body: Body) -> Json:
+        """What the editor holds is kept for the item."""
+        with self._door.store().write() as session:
+            keep_draft(session, find_session(session, page.session), item, {"result": result_of(body)}, now=self._now())
+        return {}
+
+    def ask(self, page: PageHeld, item: int, body: Body) -> Json:
+        """What the model says; asked about the same again, it has said so already and no try is used."""
+        written, found = self._looked_up(page, item, result_of(body))
+        again = isinstance(found, Attempt)
+        known = found if isinstance(found, Attempt) else self._asked(page, item, written, found)
+        with self._door.store().read() as session:
+            work = find_session(session, page.session)
+            spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
+        place = next((at for at, one in enumerate(shown.tries, 1) if one.id == known.id), known.number or 1)
+        return {"verdict": verdict_json(spec, known, place), "tries_used": len(shown.tries), "again": again}
+
+    def hand_in(self, page: PageHeld, item: int, body: Body) -> Json:
+        """The item, written."""
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
+            with worded(spec):
+                written = handed_in_of(spec, shown, result_of(body))
+                hand_in(session, work, item, written, now=self._now())
+            return creation_json(spec, creation_item(session, work, item))
+
+    def skip(self, page: PageHeld, item: int, body: Body) -> Json:
+        """The item with another context; why is told to the owner."""
+        why, now = text_of(body, "reason").strip(), self._now()
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            given_up = creation_item(session, work, item).context.key
+            shown = skip(session, work, item, now=now)
+            if why:
+                # Enough may have been reported of this HIT; that is no reason to stay at a context.
+                with suppress(WorkRefused):
+                    report(session, work, item, f"skipped {given_up}: {why[:LONGEST_REASON]}", now=now)
+            return creation_json(desk_of(session, work).spec, shown)
+
+    def report(self, page: PageHeld, item: int | None, body: Body) -> Json:
+        """The owner reads it."""
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            # A quiz is one thing, and its questions are no items of their own.
+            about = None if desk_of(session, work).hit.kind is HitKind.QUIZ else item
+            report(session, work, about, text_of(body, "text"), now=self._now())
+        return {}
+
+    def judgement(self, page: PageHeld, item: int, body: Body) -> Json:
+        """The item, judged; what the editor held comes back with it."""
+        now = self._now()
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            spec, shown = desk_of(session, work).spec, validation_item(session, work, item)
+            with worded(spec):
+                judge_item(session, work, item, judgement_of(spec, shown, body), now=now)
+                if "result" in body:
+                    keep_draft(session, work, item, {"result": result_of(body)}, now=now)
+            return validation_json(spec, validation_item(session, work, item))
+
+    def quiz(self, page: PageHeld, body: Body) -> Json:
+        """What became of the answers."""
+        answers = body.get("answers")
+        if not isinstance(answers, Sequence) or isinstance(answers, str):
+            raise BadCall(UNREADABLE)
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            taken = take_quiz(session, work, answers, now=self._now())
+            return quiz_json(desk_of(session, work).spec, taken, attempts_left(session, work))
+
+    def beat(self, page: PageHeld, body: Body) -> Json:
+        """So long the page was worked on."""
+        active = body.get("active_ms")
+        if not isinstance(active, int) or isinstance(active, bool) or not 0 <= active <= MOST_ACTIVE_MS:
+            raise BadCall(UNREADABLE)
+        with self._door.store().write() as session:
+            beat(session, find_session(session, page.session), active, now=self._now())
+        return {}
+
+    def finish(self, page: PageHeld) -> Json:
+        """The form that hands the HIT in on the marketplace; the same one each time."""
+        with self._door.store().write() as session:
+            work = finish(session, find_session(session, page.session), now=self._now())
+        fields = {"assignmentId": work.claimed_assignment, "session": work.public_id.hex}
+        return {"submit": {"url": MarketSite.submit_url(page.submit_to), "fields": fields}}
+
+    def _looked_up(
+        self, page: PageHeld, item: int, result: list[Mapping[str, Any]]
+    ) -> tuple[Written, Attempt | Question]:
+        """What is on the page, with the try that was made on it, or else what to ask the model."""
+        now = self._now()
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            spec = desk_of(session, work).spec
+            with worded(spec):
+                written = asked_of(spec, creation_item(session, work, item), result)
+                known = earlier_try(session, work, item, written)
+                if known is not None:
+                    return written, known
+                question = check_try(session, work, item, written, now=now)
+                self._limits.ask(work.worker_id, work.hit_id)
+                keep_draft(session, work, item, {"result": result}, now=now)
+            return written, question
+
+    def _asked(self, page: PageHeld, item: int, written: Written, question: Question) -> Attempt:
+        holder = str(page.session)
+        try:
+            verdict, latency = self._judge.judge(
+                question.task, question.round, question.fields, question.target, holder
+            )
+        except ModelAway:
+            raise
+        except PluginError as error:
+            # The owner has to mend it; for the worker the model is away until then.
+            _log.error("the model cannot be asked", extra={"data": {"task": question.task, "error": str(error)}})
+            raise ModelAway(str(error)) from error
+        with self._door.store().write() as session:
+            work = find_session(session, page.session)
+            return record_try(session, work, item, written, verdict, latency_us=latency, now=self._now())
+
+    def _now(self) -> datetime:
+        return self._clock.now()

@@ -1,0 +1,73 @@
+"""What a worker's page is told when something cannot be: a sentence, what kind of trouble it is, and whether to retry.
+
+PluginError
+├── PageGone     the token or the link is none of ours
+├── SlowDown     more calls than a person makes
+└── BadCall      the page sent what it never should
+"""
+
+from dataclasses import dataclass
+
+from plugin.backend_judge import ModelAway
+from plugin.errors import PluginError
+from plugin.labelstudio.errors import Unreadable
+from round_manager.errors import RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
+from templates.errors import TemplateError
+
+SECONDS_UNTIL_RETRY = 2
+AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"
+MODEL_AWAY = "the model does not answer at the moment; no try was used, your text is kept, and we ask again ourselves"
+FAILED = "something failed on our side; what was stored before is safe, and you can try again"
+
+
+class PageGone(PluginError):
+    """A token or a link that is none of ours."""
+
+
+class SlowDown(PluginError):
+    """More calls in a short time than a person makes."""
+
+    retry = True
+
+
+class BadCall(PluginError):
+    """A call that the page's own script never makes."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error as the page hears of it."""
+
+    status: int
+    kind: str
+    text: str
+    retry: bool
+
+
+def trouble_of(error: Exception) -> Trouble:
+    """What the worker is told; only sentences that were written for workers get through."""
+    match error:
+        case TimeIsOver():
+            return Trouble(410, "over", sentence(str(error)), retry=False)
+        case WorkRefused() | Unreadable():
+            return Trouble(409, "refused", sentence(str(error)), retry=False)
+        case PageGone():
+            return Trouble(401, "gone", sentence(str(error)), retry=False)
+        case SlowDown():
+            return Trouble(429, "slow_down", sentence(str(error)), retry=True)
+        case BadCall():
+            return Trouble(400, "refused", sentence(str(error)), retry=False)
+        case ModelAway() | StaleVerdict():
+            return Trouble(503, "away", sentence(MODEL_AWAY), retry=True)
+        case RoundManagerError():
+            return Trouble(503, "away", sentence(AWAY), retry=True)
+        case PluginError() | TemplateError():
+            # The editor is not installed, or the pack is gone: the owner's to mend.
+            return Trouble(503, "away", sentence(FAILED), retry=True)
+    return Trouble(500, "away", sentence(FAILED), retry=True)
+
+
+def sentence(text: str) -> str:
+    """The text as a sentence: with a capital, and an end."""
+    end = "" if text.endswith((".", "!", "?")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"

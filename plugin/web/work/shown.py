@@ -1,0 +1,142 @@
+"""Sessions, items and verdicts as the page's script reads them: JSON with nothing in it that a worker must not know."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ml_backend.verdict import ModelSaid, Verdict
+from round_manager.contexts import pack_context
+from round_manager.creating import CreationItem
+from round_manager.models import Attempt, HitKind, QuizResult
+from round_manager.quizzes import marked, quiz_questions
+from round_manager.validating_work import ValidationItem
+from round_manager.verdict_record import INPUTS_HASH
+from round_manager.work_pages import PageShown
+from templates import TaskSpec
+from templates.payloads import Json, creation_task, validation_task
+
+
+def state_json(page: PageShown, now: datetime) -> Json:
+    """Everything that changes on a page."""
+    kind, spec = page.hit.kind, page.spec
+    items: list[Json] = []
+    if kind is HitKind.CREATE:
+        items = [creation_json(spec, one) for one in page.creation]
+    elif kind is HitKind.VALIDATE:
+        items = [validation_json(spec, one) for one in page.validation]
+    else:
+        items = quiz_items(spec, page.quiz)
+    fooling = sum(one.example is not None and one.example.fooled for one in page.creation)
+    return {
+        "now": now.isoformat(),
+        "deadline": page.deadline.isoformat(),
+        "status": page.status.value,
+        "active_ms": page.active_ms,
+        "items": items,
+        "tries": spec.work.tries,
+        "tries_before_skip": spec.work.tries_before_skip,
+        "earned": {
+            "reward_cents": page.hit.reward_cents,
+            "bonus_cents": fooling * spec.pay.fooled_bonus_cents,
+        },
+        "missing": missing_text(kind, page.missing),
+        "quiz": quiz_json(spec, page.quiz, page.attempts_left) if page.quiz is not None else None,
+    }
+
+
+def creation_json(spec: TaskSpec, item: CreationItem) -> Json:
+    """One example to write."""
+    target = None if item.target is None else {"name": item.target, "title": spec.label_title(item.target)}
+    verdicts = [verdict_json(spec, one, number) for number, one in enumerate(item.tries, 1)]
+    return {
+        "item": item.item,
+        "context": dict(item.context.fields),
+        "target": target,
+        "tries_used": len(item.tries),
+        "may_skip": item.can_skip,
+        "done": item.example is not None,
+        "draft": dict(item.draft) or None,
+        "verdicts": verdicts,
+        "last": verdicts[-1] if verdicts else None,
+        "task": creation_task(spec, pack_context(item.context), item.target)["data"],
+    }
+
+
+def validation_json(spec: TaskSpec, item: ValidationItem) -> Json:
+    """One example to judge."""
+    return {
+        "item": item.item,
+        "task": validation_task(spec, item.fields)["data"],
+        "done": item.judgement is not None,
+        "given": None if item.judgement is None else item.judgement.record(),
+        "draft": dict(item.draft) or None,
+        "flag_reasons": list(spec.validation.flag_reasons),
+    }
+
+
+def quiz_items(spec: TaskSpec, taken: QuizResult | None) -> list[Json]:
+    """The questions, with what was answered last."""
+    questions = quiz_questions(spec)
+    given = [None] * len(questions) if taken is None else taken.answers["given"]
+    return [
+        {"item": number, "question": one.question, "choices": list(one.choices), "given": answer}
+        for number, (one, answer) in enumerate(zip(questions, given, strict=False))
+    ]
+
+
+def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
+    """What became of an attempt at the quiz."""
+    return {
+        "passed": taken.passed,
+        "right": taken.right_answers,
+        "of": taken.questions,
+        "explain": [one.explain or None for one in marked(spec, taken)],
+        "attempts_left": left,
+    }
+
+
+def verdict_json(spec: TaskSpec, attempt: Attempt, number: int) -> Json:
+    """What the model said to a try, which was the so-manieth on its context."""
+    kept = attempt.verdict
+    verdict = Verdict(
+        attempt.public_id,
+        spec.name,
+        kept[INPUTS_HASH],
+        kept["target"],
+        tuple(ModelSaid(**one) for one in kept["said"]),
+        attempt.fooled,
+        attempt.asked_at,
+    )
+    said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.said]
+    told = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
+    return {**told, "on": _asked_about(spec, attempt), "answer": attempt.answer}
+
+
+def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
+    """What its author had on the page, by control: a verdict on anything else is an old one."""
+    on = {field.name: attempt.fields[field.name] for field in spec.with_role("input")}
+    if attempt.answer is not None:
+        on |= {field.name: attempt.answer["text"] for field in spec.with_role("span")}
+    elif attempt.label is not None and spec.target.set_by == "annotator":
+        on["label"] = attempt.label
+    return on
+
+
+def missing_text(kind: HitKind, items: tuple[int, ...]) -> str | None:
+    """Why the HIT cannot be handed in yet."""
+    if not items:
+        return None
+    if kind is HitKind.QUIZ:
+        return "The quiz is not answered yet."
+    # Workers count from one.
+    return f"Not done yet: {', '.join(str(item + 1) for item in items)}."
+
+
+def _said(spec: TaskSpec, said: ModelSaid) -> Mapping[str, Any]:
+    known = said.prediction in spec.label_names
+    return {
+        "version": said.version,
+        "prediction": said.prediction,
+        "title": spec.label_title(said.prediction) if known else said.prediction,
+        "confidence": said.confidence,
+    }

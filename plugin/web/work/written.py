@@ -1,0 +1,65 @@
+"""What a page's editor holds, read as annotations are; nothing in it about targets or verdicts is believed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from plugin.labelstudio.errors import Unreadable
+from plugin.labelstudio.reading import read_judged, read_written
+from plugin.web.work.errors import BadCall
+from round_manager.creating import CreationItem
+from round_manager.errors import WorkRefused
+from round_manager.trying import ASKED, Written
+from round_manager.validating_work import Judgement, ValidationItem
+from templates import TaskSpec
+
+MOST_RESULTS = 200
+UNREADABLE = "the page sent something that cannot be read; load it again"
+
+
+def result_of(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The editor's serialised annotation in a call's body."""
+    result = body.get("result")
+    if not isinstance(result, list) or len(result) > MOST_RESULTS or not all(isinstance(one, dict) for one in result):
+        raise BadCall(UNREADABLE)
+    return result
+
+
+def text_of(body: Mapping[str, Any], name: str) -> str:
+    """A text in a call's body; empty where there is none."""
+    text = body.get(name, "")
+    if not isinstance(text, str):
+        raise BadCall(UNREADABLE)
+    return text
+
+
+def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:
+    """What the model is to be asked about; everything else on the page may still be empty."""
+    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ASKED)})
+    return handed_in_of(only, item, result)
+
+
+def handed_in_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:
+    """Everything that was written for the item, or an Unreadable that names what is missing."""
+    read = read_written(spec, item.context.fields, item.target, {"result": result})
+    return Written({**read.fields, **read.explanation}, read.label, read.answer)
+
+
+def judgement_of(spec: TaskSpec, item: ValidationItem, body: Mapping[str, Any]) -> Judgement:
+    """What was said of the item: in the editor, or with a flag beside it."""
+    if "result" in body:
+        said = read_judged(spec, item.fields, {"result": result_of(body)})
+        return Judgement(said.label, said.answer, said.flag, said.comment)
+    return Judgement.read({"flag": body.get("flag"), "comment": body.get("comment")})
+
+
+@contextmanager
+def worded(spec: TaskSpec) -> Iterator[None]:
+    """Refusals from inside call fields as the page does, by their titles."""
+    try:
+        yield
+    except (WorkRefused, Unreadable) as error:
+        text = str(error)
+        for field in spec.fields:
+            text = text.replace(f"`{field.name}`", f"“{field.title}”")
+        raise type(error)(text) from error

@@ -1,0 +1,167 @@
+"""A worker's page without a marketplace around it, in front of a model whose answers are plain to see.
+
+The model says the label that a text names, else the first one; for a question, a word that it shares with the passage.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request, expect
+from werkzeug.wrappers import Response
+
+from plugin.serving import free_port
+from round_manager.models import Hit, HitKind
+from round_manager.store import open_store
+from tests.e2e.browser import SCREENSHOTS, Complaints
+from tests.integration.store.databases import SqliteDatabases
+from tests.integration.work.floor import lay_floor
+from tests.integration.workpages.office import Office, Served
+
+FORM = "/mturk/externalSubmit"
+OpenOffice = Callable[..., Office]
+OpenTab = Callable[[], "BarePage"]
+
+
+class BarePage:
+    """A page in a tab, what it handed in on the marketplace, and what its scripts complained about."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.forms: list[dict[str, str]] = []
+        self.calls: list[str] = []
+        self._complaints = Complaints()
+        self._complaints.listen_to(page)
+        page.on("request", self._noted)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What went wrong in scripts and answers."""
+        return self._complaints.heard
+
+    def open(self, office: Office, hit: Hit, worker: str = "W1", **told: str) -> "BarePage":
+        """Follows the HIT's link as the marketplace's frame does."""
+        submit_to = f"{office.settings.crowd_site_url}/s/a-pass"
+        known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
+        self.page.goto(office.address(hit, **known | told))
+        return self
+
+    def ready(self) -> "BarePage":
+        """Waits until there is something to work on, with the instructions out of the way."""
+        self.in_state("ready")
+        if self.there("instructions").get_attribute("open") is not None:
+            self.there("instructions-close").click()
+        return self
+
+    def in_state(self, state: str) -> None:
+        expect(self.page.locator("body")).to_have_attribute("data-state", state)
+
+    def there(self, name: str) -> Locator:
+        """What has that id."""
+        return self.page.locator(f"#{name}")
+
+    def box(self, field: str) -> Locator:
+        """Where a field is written."""
+        return self.page.locator(f"#editor textarea[name='{field}'], #editor textarea[name^='{field}:']").first
+
+    def ask(self, field: str, text: str) -> None:
+        self.box(field).fill(text)
+        self.there("ask").click()
+
+    def sees(self, outcome: str, sentence: str = "") -> None:
+        """The panel shows that outcome, in these words."""
+        expect(self.there("verdict")).to_have_attribute("data-outcome", outcome)
+        expect(self.there("verdict-message")).to_contain_text(sentence)
+
+    def has_saved(self) -> None:
+        expect(self.there("saved")).to_have_attribute("data-draft", "saved")
+
+    def keep(self, name: str) -> None:
+        """A screenshot of what the window shows."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"work-{name}.png")
+
+    def is_handed_in(self) -> None:
+        """Waits until the marketplace has the form."""
+        self.page.wait_for_url(f"**{FORM}")
+
+    def _noted(self, request: Request) -> None:
+        if request.url.endswith(FORM):
+            self.forms.append(dict(parse_qsl(request.post_data or "")))
+        elif "/work/" in request.url:
+            self.calls.append(f"{request.method} {request.url.partition('/work')[2]}")
+
+
+@pytest.fixture(scope="session")
+def sqlite(tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabases:
+    return SqliteDatabases(tmp_path_factory.mktemp("bare-pages"))
+
+
+@pytest.fixture(scope="session")
+def port() -> int:
+    """Where all offices are, one after the other: a browser that was there has the editor's files."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def counter() -> Iterator[Served]:
+    """Where HITs are handed in: it takes everything."""
+    served = Served(Response("Handed in", content_type="text/plain"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="session")
+def known_browser(browser: Browser) -> Iterator[BrowserContext]:
+    """The browser of somebody who does HITs every day."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: Path) -> Iterator[OpenOffice]:
+    """A task of one's own choice: `open_office("qa", work={"tries": 2})`."""
+    opened: list[Office] = []
+    with open_store(sqlite.migrated()) as store:
+
+        def open_office(name: str = "sentiment", **terms: dict[str, Any]) -> Office:
+            office = Office(lay_floor(store, name, contexts=8, **terms), tmp_path / "home", port)
+            office.settings = replace(office.settings, crowd_site_url=counter.url)
+            office.restart()
+            opened.append(office)
+            return office
+
+        yield open_office
+        for one in opened:
+            one.close()
+
+
+@pytest.fixture
+def open_tab(known_browser: BrowserContext) -> Iterator[OpenTab]:
+    """One more tab of a worker's browser."""
+    opened: list[BarePage] = []
+
+    def open_tab() -> BarePage:
+        opened.append(BarePage(known_browser.new_page()))
+        return opened[-1]
+
+    yield open_tab
+    for one in opened:
+        one.page.close()
+
+
+@pytest.fixture
+def tab(open_tab: OpenTab) -> BarePage:
+    """The one tab of a worker's browser."""
+    return open_tab()
+
+
+def to_check(office: Office, texts: int) -> Hit:
+    """A HIT to check so many texts of other people."""
+    for number in range(texts):
+        office.floor.pending(f"AUTHOR{number}")
+    return office.floor.hit(HitKind.VALIDATE)

@@ -1,0 +1,86 @@
+"""The owner's side of a test: work is approved and paid, and the books are looked at."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import select, update
+
+from round_manager.crowd_quote import open_round_of
+from round_manager.ledger import owe_bonus
+from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, LedgerEntry, Vote, WorkSession
+from round_manager.payday import REASONS
+from round_manager.reviewing import approve, find_assignment, undecided
+from round_manager.statement import Line, drift, statement
+from round_manager.tasks import find_task
+from tests.e2e.work.stage import WorkStage
+
+OWNER = "owner@example.com"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What one page left in the database."""
+
+    tries: int
+    examples: int
+    votes: int
+
+
+def stored(stage: WorkStage, work: WorkSession) -> Stored:
+    """How much of each there is for a page; nothing may be lost, nothing doubled."""
+    return Stored(
+        sum(one.session_id == work.id for one in stage.tries()),
+        sum(one.session_id == work.id for one in stage.examples()),
+        sum(one.session_id == work.id for one in votes(stage)),
+    )
+
+
+def votes(stage: WorkStage) -> list[Vote]:
+    """Every vote that counts, in order."""
+    with stage.store.read() as session:
+        return list(session.scalars(select(Vote).order_by(Vote.id)))
+
+
+def next_to_be_checked(stage: WorkStage, example: Example) -> None:
+    """Of all examples only this one waits for a vote, so that whoever checks next gets it."""
+    with stage.store.write() as session:
+        session.execute(update(Example).where(Example.id != example.id).values(votes_wanted=0))
+        row = session.get_one(Example, example.id)
+        row.status, row.votes_wanted = ExampleStatus.PENDING, 1
+
+
+def pay(stage: WorkStage, name: str) -> int:
+    """Approves all of the task's work, owes the bonus of what three people agree on, and pays; the cents paid."""
+    stage.collect()
+    now = stage.clock.now()
+    with stage.store.write() as session:
+        task, market = find_task(session, name), stage.services.crowd.name
+        waiting = [find_assignment(session, market, one.assignment_id) for one in undecided(session, market, task.id)]
+        approve(session, waiting, who=OWNER, why="it is good", now=now)
+        for example in session.scalars(select(Example).where(Example.task_id == task.id, Example.fooled)).all():
+            cast = session.scalars(select(Vote).where(Vote.example_id == example.id)).all()
+            agree = [one for one in cast if (one.label, one.answer) == (example.label, example.answer)]
+            if len(agree) == 3:
+                work = session.get_one(WorkSession, example.session_id)
+                assignment = session.get_one(Assignment, work.assignment_id)
+                owe_bonus(session, assignment, example, REASONS[EntryKind.BONUS], now=now)
+    paid = stage.services.payday.run()
+    assert (paid.problem, paid.refused, paid.held, paid.in_doubt, paid.waiting) == ("", 0, 0, 0, 0)
+    return paid.cents
+
+
+def line_of(stage: WorkStage, name: str) -> Line:
+    """The statement of the task's open round, as of now; it adds up and agrees with the sums in the database."""
+    with stage.store.read() as session:
+        task = find_task(session, name)
+        open_round = open_round_of(session, task)
+        _, line = statement(session, task, at=stage.clock.now() + timedelta(seconds=1))
+        assert line.adds_up
+        assert drift(session, open_round, line) == 0
+    return line
+
+
+def entries_of(stage: WorkStage, work: WorkSession) -> list[LedgerEntry]:
+    """What the ledger has for the HIT of a page."""
+    with stage.store.read() as session:
+        return list(session.scalars(select(LedgerEntry).where(LedgerEntry.hit_id == work.hit_id)))

@@ -1,0 +1,98 @@
+"""Before money is bound, the page that the HITs would show is looked at."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from plugin.page_health import OURS
+from tests.fakes.own_page import OwnPage
+from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
+
+POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1)
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def answer() -> Iterator[OwnPage]:
+    """What answers where our own pages should, if anything does."""
+    with OwnPage() as page:
+        yield page
+
+
+def _at_our_pages(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.delenv("OUTFOX_HIT_PAGE_URL")
+    monkeypatch.setenv("OUTFOX_WEB_URL", url)
+
+
+@pytest.mark.parametrize("more", ["--yes", "--dry-run"])
+def test_where_nothing_answers_nothing_is_reserved_and_the_cure_is_told(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    _at_our_pages(monkeypatch, NOWHERE)
+    line = shop.refused(*POST, more, code=3)
+    for words in (
+        f"{NOWHERE}/hits does not answer",
+        "start `outfox serve`",
+        "correct OUTFOX_WEB_URL",
+        "--no-check-page",
+    ):
+        assert words in line
+    assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
+
+
+def test_where_only_this_machine_cannot_reach_the_page_it_is_posted_all_the_same(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at_our_pages(monkeypatch, NOWHERE)
+    assert shop.asked(*POST, "--yes", "--no-check-page")["posted"] == 1
+    assert shop.figures().reserved_cents == EACH
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "code", "words"),
+    [
+        (200, {}, 2, "is not `outfox serve`; correct OUTFOX_WEB_URL"),
+        (404, {}, 2, "is not `outfox serve`; correct OUTFOX_WEB_URL"),
+        (401, {OURS: "1"}, 2, "do not know our links; give them and this command one OUTFOX_SECRET"),
+        (503, {OURS: "1"}, 3, "answers with HTTP 503"),
+        (502, {}, 3, "answers with HTTP 502"),
+        (404, {OURS: "1"}, 2, "of this version?"),
+    ],
+)
+def test_what_answers_but_shows_no_hit_is_told(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: OwnPage,
+    status: int,
+    headers: dict[str, str],
+    code: int,
+    words: str,
+) -> None:
+    answer.status, answer.headers = status, headers
+    _at_our_pages(monkeypatch, answer.url)
+    assert words in shop.refused(*POST, "--yes", code=code)
+    assert shop.figures().reserved_cents == 0
+
+
+def test_https_that_nobody_trusts_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: OwnPage) -> None:
+    _at_our_pages(monkeypatch, answer.url.replace("http:", "https:"))
+    assert "speaks no https that this machine trusts" in shop.refused(*POST, "--yes")
+
+
+def test_an_address_that_is_none_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", "our.page/hits")
+    assert "is no address of a page; correct OUTFOX_HIT_PAGE_URL" in shop.refused(*POST, "--yes")
+
+
+def test_a_page_of_the_owners_only_has_to_answer(shop: Shop, page: OwnPage) -> None:
+    asked = len(page.asked)
+    page.status = 404  # It knows no HIT yet.
+    try:
+        assert shop.post(1)["posted"] == 1
+    finally:
+        page.status = 200
+    (looked,) = page.asked[asked:]
+    assert looked.startswith("/hits/00000000000000000000000000000000?key=")
+    assert looked.endswith("assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE")
+    shop.text("post", SENTIMENT)
+    assert len(page.asked) == asked + 1, "where nothing is to be sent, nothing is looked at"

@@ -1,0 +1,94 @@
+"""Quiz HITs: posted as others are, for those who are not qualified, and paid whether they pass or not."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mturk.marketplace import working
+from mturk.marketplace.errors import NotQualified
+from mturk.marketplace.tables import Worker
+from round_manager.model_versions import register_version
+from round_manager.rounds import open_round
+from round_manager.tasks import create_task
+from templates import find_pack
+from tests.integration.crowd_cli.shop import REWARD, SENTIMENT, Shop
+from tests.integration.services.stage import manifest_for
+
+QUIZ, QUIZ_FEE = 60, 12
+POST = ("post", SENTIMENT, "--kind", "quiz", "--hits")
+
+
+def _offered(shop: Shop, worker: Worker, title: str) -> list[str]:
+    """The groups of HITs that the worker is shown, with titles that begin so."""
+    with shop.market.market.read() as session:
+        groups = working.groups(session, worker, shop.market.market.now())
+        return [one.group_id for one in groups if one.title.startswith(title)]
+
+
+def _take(shop: Shop, worker: Worker, title: str) -> str:
+    """The worker takes a HIT whose title begins so; the assignment's id."""
+    (group,) = _offered(shop, worker, title)
+    with shop.market.market.write() as session:
+        return working.accept(session, worker, group, shop.market.market.now()).id
+
+
+def _hand_in(shop: Shop, worker: Worker, assignment: str) -> None:
+    with shop.market.market.write() as session:
+        working.submit(session, assignment, {"session": "x"}, shop.market.market.now(), worker_id=worker.id)
+
+
+def test_a_quiz_costs_what_the_pack_pays_for_it_and_leads_to_no_bonus(shop: Shop) -> None:
+    said = shop.asked(*POST, 1, "--assignments", 5, "--dry-run")["quote"]
+    assert (said["reward_cents"], said["possible_bonus_cents"], said["total_bonus_cents"]) == (QUIZ, 0, 0)
+    assert said["total_cents"] == said["at_once_cents"] == 5 * (QUIZ + QUIZ_FEE)
+    text = shop.text(*POST, 1, "--assignments", 5, "--dry-run")
+    for words in ("1 HIT of 5 assignments for the quiz", "only workers without the qualification of sentiment"):
+        assert words in text
+    assert "one place for a worker" not in text
+    several = shop.text(*POST, 3, "--dry-run")
+    assert "each HIT has one place for a worker, who may take the quiz 2 times in all" in several
+    assert shop.figures().reserved_cents == 0
+
+
+def test_who_is_not_qualified_takes_the_quiz_once_and_nothing_else_and_is_paid(shop: Shop) -> None:
+    shop.post(1)
+    assert shop.asked(*POST, 1, "--assignments", 2, "--yes")["posted"] == 1
+    new, held = shop.market.make_worker("New"), shop.worker("Ann")
+    for worker, title in ((new, "Fool"), (held, "Paid quiz: ")):
+        with pytest.raises(NotQualified):
+            _take(shop, worker, title)
+    _hand_in(shop, new, _take(shop, new, "Paid quiz: "))
+    assert not _offered(shop, new, "Paid quiz: "), "of the other place"
+    before = shop.figures()
+    paid = shop.asked("approve", SENTIMENT, "--all")["paid"]
+    assert (paid["rewards"], paid["cents"]) == (1, QUIZ)
+    after = shop.figures()
+    assert after.sent_cents - before.sent_cents == QUIZ + QUIZ_FEE
+    shop.asked("workers", "grant", SENTIMENT, new.id)
+    _take(shop, new, "Fool")
+    groups = {one["kind"]: one for one in shop.asked("status", SENTIMENT)["groups"]}
+    assert (groups["quiz"]["reward_cents"], groups["create"]["reward_cents"]) == (QUIZ, REWARD)
+    assert shop.asked("expire", SENTIMENT, "--all", "--kind", "quiz", "--yes")["released_cents"] == QUIZ + QUIZ_FEE
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"quiz": None}, "round 1 of plain has no quiz; add `quiz` to its task.yaml"),
+        ({"pay": {"quiz_cents": 0}}, "the quiz of round 1 of plain pays nothing"),
+    ],
+)
+def test_a_round_without_a_paid_quiz_is_told_with_the_cure(shop: Shop, part: dict[str, Any], words: str) -> None:
+    pack, now = find_pack(SENTIMENT), datetime.now(UTC)
+    changed = {name: value and getattr(pack.spec, name).model_copy(update=value) for name, value in part.items()}
+    plain = replace(pack, spec=pack.spec.model_copy(update={"name": "plain", **changed}))
+    with shop.store() as store, store.write() as session:
+        task = create_task(session, plain, now=now)
+        version = register_version(session, task, manifest_for(plain.spec), "models/x", now=now)
+        open_round(session, task, [version], now=now, who="owner", why="a test")
+    for more in ("--dry-run", "--yes"):
+        line = shop.refused("post", "plain", "--kind", "quiz", "--hits", 1, more)
+        assert words in line
+        assert "`outfox task create plain`" in line

@@ -1,0 +1,44 @@
+"""An office for workers, on both databases: the sentiment task, or another on other terms, behind the web app."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from round_manager.store import Store
+from tests.integration.store.conftest import databases, postgresql_databases, sqlite_databases
+from tests.integration.work.conftest import opened, store
+from tests.integration.work.floor import lay_floor
+from tests.integration.workpages.office import Office
+
+# pytest finds fixtures by their names here.
+__all__ = ["databases", "opened", "postgresql_databases", "sqlite_databases", "store"]
+
+OpenOffice = Callable[..., Office]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one process of a parallel run, so that PostgreSQL is started once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("workpages"))
+
+
+@pytest.fixture
+def open_office(store: Store, tmp_path: Path) -> Iterator[OpenOffice]:
+    """An office of one's own choice: `open_office("qa", work={"tries": 2})`."""
+    offices: list[Office] = []
+
+    def open_office(name: str = "sentiment", *, contexts: int = 8, **terms: dict[str, Any]) -> Office:
+        offices.append(Office(lay_floor(store, name, contexts=contexts, **terms), tmp_path / "home"))
+        return offices[-1]
+
+    yield open_office
+    for one in offices:
+        one.close()
+
+
+@pytest.fixture
+def office(open_office: OpenOffice) -> Office:
+    return open_office()

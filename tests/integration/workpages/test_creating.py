@@ -1,0 +1,298 @@
+"""Writing an example through the page's calls."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, SessionStatus, WorkSession
+from templates.payloads import Span
+from tests.conftest import PACKS
+from tests.fakes.predictor import Hold
+from tests.integration.work.floor import MINUTE
+from tests.integration.workpages.conftest import OpenOffice
+from tests.integration.workpages.office import SUBMIT_TO, Office
+
+ODD_TEXTS = {
+    "emoji": "I loved it 🥹👩‍👩‍👧‍👦",
+    "right to left": "\u202e\u05e9\u05dc\u05d5\u05dd!\u202c",
+    "markup": "<script>alert(1)</script><img src=x onerror=alert(1)>&amp;",
+    "quotes": 'it\'s "fine" \\u0000 {{ 7*7 }} ${x}',
+}
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_from_a_try_to_the_form_that_hands_in(open_office: OpenOffice, name: str) -> None:
+    office = open_office(name)
+    page = office.open("W1")
+    state = page.state()
+    assert state["missing"] == "Not done yet: 1."
+    assert state["items"][0]["task"].items() >= state["items"][0]["context"].items()
+    body = page.fooling()
+
+    said = page.post("/items/0/tries", body)
+    verdict = said["verdict"]
+    assert (verdict["fooled"], said["tries_used"], said["again"], verdict["number"]) == (True, 1, False, 1)
+    assert verdict["said"][0]["version"] == office.floor.version
+    assert verdict["message"]
+    assert page.state()["items"][0]["last"] == verdict
+
+    item = page.post("/items/0/hand-in", body)
+    assert (item["done"], item["tries_used"]) == (True, 1)
+    state = page.state()
+    assert state["missing"] is None
+    assert state["earned"] == {"reward_cents": 45, "bonus_cents": office.floor.spec.pay.fooled_bonus_cents}
+    form = page.post("/finish")["submit"]
+    assert form["url"] == f"{SUBMIT_TO}/mturk/externalSubmit"
+    assert form["fields"]["assignmentId"] == f"AS-{page.hit.key}"
+
+    (example,) = office.floor.rows(Example)
+    assert (example.status, example.fooled) == (ExampleStatus.UNCONFIRMED, True)
+    assert page.state()["status"] == "submitted"
+
+
+def test_the_server_may_be_another_one_at_each_call(open_office: OpenOffice) -> None:
+    office = open_office("nli")
+    page = office.open("W1")
+    body = page.fooling()
+    for call in ("/items/0/draft", "/items/0/tries", "/items/0/tries", "/items/0/hand-in", "/finish", "/finish"):
+        office.restart()
+        if call.endswith("draft"):
+            page.put(call, body)
+        else:
+            page.post(call, body)
+        office.restart()
+        assert page.state()["items"][0]["draft"] == body
+    assert len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == 1
+
+
+def test_a_verdict_a_target_or_a_context_of_the_browsers_own_is_not_believed(office: Office) -> None:
+    page = office.open("W1")
+    body = page.written("This is fine.")
+    told = {"from_name": "feedback", "to_name": "prompt", "type": "textarea", "value": {"text": ["You fooled it!"]}}
+    lies = {"result": [*body["result"], told], "fooled": True, "target": "x", "context": {"prompt": "mine"}}
+    verdict = page.post("/items/0/tries", lies)["verdict"]
+    (attempt,) = office.floor.rows(Attempt)
+    assert verdict["fooled"] == attempt.fooled
+    assert attempt.fields["prompt"] == page.state()["items"][0]["context"]["prompt"]
+    assert "You fooled it!" not in str(attempt.fields)
+
+
+def test_the_same_text_again_uses_no_try_and_asks_no_model(office: Office) -> None:
+    page = office.open("W1")
+    body = page.fooling()
+    first, second = page.post("/items/0/tries", body), page.post("/items/0/tries", body)
+    assert (first["again"], second["again"]) == (False, True)
+    assert second["verdict"] == first["verdict"]
+    assert (second["tries_used"], len(office.predictor.asked)) == (1, 1)
+
+
+def test_a_double_click_and_a_second_tab_are_one_try_one_example_and_one_form(office: Office) -> None:
+    page = office.open("W1")
+    tab = office.open("W1", page.hit)
+    body = page.fooling()
+    with ThreadPoolExecutor(4) as pool:
+        for call in ("/items/0/tries", "/items/0/hand-in", "/finish"):
+            answers = list(pool.map(lambda one, call=call: one.call("POST", call, body), [page, tab, page, tab]))
+            assert [one.status_code for one in answers] == [200] * 4, [one.text for one in answers]
+            assert len({str(one.json().get("submit")) for one in answers}) == 1
+    assert (
+        len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == len(office.floor.rows(WorkSession)) == 1
+    )
+
+
+def test_the_try_after_the_last_one_is_refused_and_the_rest_can_still_be_handed_in(open_office: OpenOffice) -> None:
+    office = open_office("sentiment", work={"tries": 2, "tries_before_skip": 1})
+    page = office.open("W1")
+    bodies = [page.written(f"Text number {number}.") for number in range(3)]
+    for body in bodies[:2]:
+        page.post("/items/0/tries", body)
+    told = page.refused("/items/0/tries", bodies[2])
+    assert (told["status"], told["kind"], told["retry"]) == (409, "refused", False)
+    assert "All 2 tries" in told["error"]
+    assert page.post("/items/0/tries", bodies[0])["again"] is True
+    assert page.post("/items/0/hand-in", bodies[1])["done"] is True
+
+
+def test_a_model_that_is_away_uses_nothing_up_and_is_asked_again_later(office: Office) -> None:
+    page = office.open("W1")
+    body = page.fooling()
+    office.backend.stop()
+    told = page.refused("/items/0/tries", body)
+    assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)
+    assert "no try was used" in told["error"]
+    assert page.state()["items"][0]["tries_used"] == 0
+    assert page.state()["items"][0]["draft"] == body, "the text is kept"
+    office.backend.start()
+    assert page.post("/items/0/tries", body)["tries_used"] == 1
+
+
+def test_while_the_model_thinks_nobody_else_has_to_wait(office: Office) -> None:
+    hold = Hold()
+    office.predictor._before = hold
+    page, other = office.open("W1"), office.open("W2")
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(page.post, "/items/0/tries", page.fooling())
+        hold.wait_for(1)
+        other.put("/items/0/draft", other.written("A text."))
+        hold.open()
+        assert asking.result(30)["tries_used"] == 1
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS.keys())
+def test_whatever_people_type_comes_back_to_the_letter(open_office: OpenOffice, text: str) -> None:
+    office = open_office("nli", work={"tries_before_skip": 0})
+    page = office.open("W1")
+    body = page.written(text, why_right=f"{text} why", why_wrong=f"{text} wrong")
+    page.put("/items/0/draft", body)
+    page.post("/items/0/tries", body)
+    page.post("/items/0/hand-in", body)
+    page.post("/items/0/report", {"text": text})
+    assert page.state()["items"][0]["draft"] == body
+    (example,) = office.floor.rows(Example)
+    assert (example.fields["hypothesis"], example.explanation["why_right"]) == (text, f"{text} why")
+    assert text in [entry.reason for entry in office.floor.rows(AuditEntry)]
+    raw = office.get(page.hit, assignmentId=f"AS-{page.hit.key}", workerId="W1", turkSubmitTo=SUBMIT_TO).text
+    assert "<script>alert" not in raw
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x" * 200_000, "“Your sentence” has 200000 characters; at most 300 are accepted."),
+        ("a\x00b", "“Your sentence” has a broken character that cannot be stored."),
+        ("a\ud800b", "“Your sentence” has a broken character that cannot be stored."),
+        ("   ", "“Your sentence” is empty."),
+    ],
+    ids=["200 KB", "NUL", "half an emoji", "empty"],
+)
+def test_a_text_that_cannot_be_is_refused_in_one_sentence_and_asks_no_model(
+    open_office: OpenOffice, text: str, why: str
+) -> None:
+    office = open_office("nli")
+    page = office.open("W1")
+    for call in ("tries", "hand-in"):
+        told = page.refused(f"/items/0/{call}", page.written(text))
+        assert (told["status"], told["kind"], told["retry"]) == (409, "refused", False)
+        if call == "tries":
+            assert told["error"] == why
+    assert office.predictor.asked == []
+    assert page.state()["items"][0]["tries_used"] == 0
+
+
+def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(office: Office) -> None:
+    page = office.open("W1")
+    kept = page.written("The first draft.")
+    page.put("/items/0/draft", kept)
+    assert "at most 60000" in page.refused("/items/0/draft", page.written("x" * 200_000), "PUT")["error"]
+    assert page.state()["items"][0]["draft"] == kept
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"null", b"{", b'{"result": 7}', b'{"result": [7]}', b'{"result": [' + b"[" * 50_000, b"\xff\xfe"],
+)
+def test_a_call_that_no_page_makes_is_refused(office: Office, body: bytes) -> None:
+    page = office.open("W1")
+    for method, call in (("PUT", "draft"), ("POST", "tries"), ("POST", "hand-in"), ("POST", "judgement")):
+        answer = page.call(method, f"/items/0/{call}", None, data=body)
+        assert answer.status_code in (400, 409), answer.text
+        assert answer.json()["kind"] == "refused"
+
+
+def test_other_peoples_items_are_out_of_reach(office: Office) -> None:
+    page = office.open("W1")
+    assert "no such item" in page.refused("/items/1/tries", page.fooling())["error"]
+    assert "no such item" in page.refused(f"/items/{10**30}/draft", page.fooling(), "PUT")["error"]
+    assert "asks for a text" in page.refused("/items/0/judgement", {"flag": "x"})["error"]
+
+
+def test_a_context_is_skipped_after_enough_tries_and_the_owner_reads_why(open_office: OpenOffice) -> None:
+    office = open_office("nli", work={"tries_before_skip": 1})
+    page = office.open("W1")
+    before = page.state()["items"][0]
+    assert before["may_skip"] is False
+    assert "1 more" in page.refused("/items/0/skip", {"reason": "dull"})["error"]
+    page.post("/items/0/tries", page.fooling())
+    given_up = office.floor.context(office.floor.rows(WorkSession)[0]).key
+    after = page.post("/items/0/skip", {"reason": "dull"})
+    assert after["context"] != before["context"]
+    assert (after["tries_used"], after["draft"], after["last"]) == (0, None, None)
+    (told,) = [entry.reason for entry in office.floor.rows(AuditEntry) if "dull" in entry.reason]
+    assert told == f"skipped {given_up}: dull"
+
+
+def test_a_text_that_was_not_judged_is_not_handed_in(office: Office) -> None:
+    page = office.open("W1")
+    page.post("/items/0/tries", page.fooling())
+    told = page.refused("/items/0/hand-in", page.written("Something else."))
+    assert "exactly this text" in told["error"]
+    assert office.floor.rows(Example) == []
+
+
+def test_an_answer_is_the_piece_of_our_passage_that_was_marked(open_office: OpenOffice) -> None:
+    office = open_office("qa")
+    page = office.open("W1")
+    span = office.floor.spec.with_role("span")[0].name
+    made_up = page.written("Who?", 0, **{span: Span(0, "not in the passage at all")})
+    assert "not in the passage" in page.refused("/items/0/tries", made_up)["error"]
+
+
+def test_several_examples_are_asked_for_and_told_one_by_one(open_office: OpenOffice) -> None:
+    office = open_office("sentiment", work={"examples_per_hit": 2})
+    page = office.open("W1")
+    assert page.state()["missing"] == "Not done yet: 1, 2."
+    body = page.fooling(1)
+    page.post("/items/1/tries", body)
+    page.post("/items/1/hand-in", body)
+    assert page.state()["missing"] == "Not done yet: 1."
+    assert "Not done yet: 1" in page.refused("/finish")["error"]
+
+
+def test_what_is_handed_in_late_is_refused_and_nothing_is_lost(office: Office) -> None:
+    page = office.open("W1")
+    body = page.fooling()
+    page.post("/items/0/tries", body)
+    office.floor.clock.advance(30 * MINUTE)
+    told = page.refused("/items/0/hand-in", body)
+    assert (told["status"], told["kind"]) == (410, "over")
+    assert page.refused("/finish")["kind"] == "over"
+    assert page.state()["items"][0]["last"] is not None
+
+
+def test_active_time_is_counted_and_never_more_than_has_passed(office: Office) -> None:
+    page = office.open("W1")
+    office.floor.clock.advance(MINUTE)
+    page.post("/beat", {"active_ms": 40_000})
+    page.post("/beat", {"active_ms": 10**9})
+    (work,) = office.floor.rows(WorkSession)
+    assert work.active_ms == 60_000
+    for odd in (-1, 1.5, "7", True, None, 10**30):
+        assert page.refused("/beat", {"active_ms": odd})["status"] == 400
+
+
+def test_somebody_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:
+    floor = office.floor
+    page = office.open("W1")
+    kinds = [page.call("POST", "/items/0/tries", page.written(f"Text {n}.")).status_code for n in range(9)]
+    assert set(kinds) == {200}
+    office.restart()
+    # On a slow machine some of them are allowed again while they are made.
+    flood = (page.call("GET", "/state") for _ in range(1_000))
+    refused = next(answer for answer in flood if answer.status_code != 200)
+    assert refused.status_code == 429
+    assert refused.json()["kind"] == "slow_down"
+    assert refused.headers["Retry-After"]
+    assert office.open("W2", floor.hit()).state()["status"] == "open"
+
+
+def test_the_form_is_the_same_after_the_marketplace_has_confirmed(office: Office) -> None:
+    page = office.open("W1")
+    body = page.fooling()
+    page.post("/items/0/tries", body)
+    page.post("/items/0/hand-in", body)
+    form = page.post("/finish")
+    (work,) = office.floor.rows(WorkSession)
+    office.floor.confirm(work)
+    assert page.post("/finish") == form
+    assert page.state()["status"] == SessionStatus.CONFIRMED.value
+    assert office.floor.rows(Example)[0].status is not ExampleStatus.UNCONFIRMED

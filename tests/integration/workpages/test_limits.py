@@ -1,0 +1,74 @@
+"""How fast pages may call, and whose site the marketplace's is."""
+
+import pytest
+
+from plugin.errors import SettingsError
+from plugin.web.work.errors import SlowDown
+from plugin.web.work.limits import MOST_KNOWN, Limit, Limits, Rate
+from plugin.web.work.site import MarketSite
+
+
+class Seconds:
+    """Time that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_after_a_burst_one_more_comes_with_time() -> None:
+    seconds = Seconds()
+    limit = Limit(Rate(2, 0.5), seconds)
+    limit.take("a")
+    limit.take("a")
+    with pytest.raises(SlowDown):
+        limit.take("a")
+    limit.take("b")
+    seconds.now += 2
+    limit.take("a")
+    with pytest.raises(SlowDown):
+        limit.take("a")
+
+
+def test_a_limit_forgets_whoever_has_been_quiet() -> None:
+    seconds = Seconds()
+    limit = Limit(Rate(1, 1.0), seconds)
+    for caller in range(MOST_KNOWN):
+        limit.take(caller)
+    seconds.now += 10
+    limit.take("new")
+    assert len(limit._used) == 1
+
+
+def test_many_workers_of_one_link_share_what_the_link_may_ask() -> None:
+    limits = Limits(Seconds())
+    for worker in range(60):
+        limits.ask(worker, 7)
+    with pytest.raises(SlowDown):
+        limits.ask(60, 7)
+    limits.ask(60, 8)
+
+
+def test_one_worker_on_many_pages_asks_no_faster_than_on_one() -> None:
+    limits = Limits(Seconds())
+    for hit in range(12):
+        limits.ask(1, hit)
+    with pytest.raises(SlowDown):
+        limits.ask(1, 12)
+    limits.ask(2, 12)
+
+
+def test_a_marketplace_may_have_several_hosts() -> None:
+    site = MarketSite(["https://worker.example/", "https://www.example"])
+    assert "frame-ancestors https://worker.example https://www.example" in site.content_policy
+    assert site.takes("https://www.example/s/1")
+    for other in ("http://www.example", "https://www.example.evil", "https://www.example@evil", "//www.example", ""):
+        assert not site.takes(other)
+
+
+@pytest.mark.parametrize("urls", [[], ["not an address"], ["ftp://x"], ["https://a b"], ["https://x;script-src *"]])
+def test_a_site_that_is_none_is_told(urls: list[str]) -> None:
+    with pytest.raises(SettingsError, match="CROWD_SITE_URL"):
+        MarketSite(urls)

@@ -1,0 +1,87 @@
+"""Judging examples through the page's calls."""
+
+import json
+
+import pytest
+
+from round_manager.models import Example, HitKind, Vote, WorkItem, WorkSession
+from templates.payloads import Span
+from tests.integration.workpages.conftest import OpenOffice
+from tests.integration.workpages.office import Office, Page
+
+
+def _validating(open_office: OpenOffice, name: str = "sentiment", count: int = 2) -> tuple[Office, Page]:
+    office = open_office(name, validation={"gold_rate": 0.0}, work={"validations_per_hit": count})
+    for number in range(count):
+        office.floor.pending(f"AUTHOR{number}")
+    return office, office.open("V1", kind=HitKind.VALIDATE)
+
+
+def test_examples_are_shown_without_author_target_or_what_the_model_said(open_office: OpenOffice) -> None:
+    office, page = _validating(open_office)
+    state = page.state()
+    assert set(state["items"][0]) == {"item", "task", "done", "given", "draft", "flag_reasons"}
+    assert set(state["items"][0]["task"]) == set(office.floor.spec.model_input)
+    told = json.dumps(state)
+    for secret in ("author", 'AUTHOR0"', office.floor.version, "confidence", "verdict", "fooled"):
+        assert secret not in told
+
+
+def test_a_judgement_is_kept_can_be_changed_and_votes_once_the_worker_is_confirmed(open_office: OpenOffice) -> None:
+    office, page = _validating(open_office)
+    names = office.floor.spec.label_names
+    for item, label in ((0, names[0]), (1, names[1]), (0, names[1])):
+        body = {"result": page.result(label=label, comment="<b>clear</b>")}
+        given = page.post(f"/items/{item}/judgement", body)
+        assert (given["done"], given["given"]["label"], given["given"]["comment"]) == (True, label, "<b>clear</b>")
+        assert given["draft"] == body
+    assert page.post("/finish") == page.post("/finish")
+    assert office.floor.rows(Vote) == []
+    (work,) = office.floor.rows(WorkSession)
+    office.floor.confirm(work)
+    assert [vote.label for vote in office.floor.rows(Vote)] == [names[1], names[1]]
+
+
+def test_a_flag_needs_a_reason_of_the_tasks_and_may_have_a_comment(open_office: OpenOffice) -> None:
+    office, page = _validating(open_office)
+    reason = page.state()["items"][0]["flag_reasons"][0]
+    given = page.post("/items/0/judgement", {"flag": reason, "comment": "\u05e9\u05dc\u05d5\u05dd 🙂"})
+    assert (given["given"]["flag"], given["given"]["comment"]) == (reason, "\u05e9\u05dc\u05d5\u05dd 🙂")
+    assert "one of these reasons" in page.refused("/items/1/judgement", {"flag": "I feel so", "comment": ""})["error"]
+    assert office.floor.rows(WorkItem)[1].judgement is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"flag": None, "comment": None},
+        {"flag": 7},
+        {"result": []},
+        {"result": [{"from_name": "label", "value": {"choices": ["made up"]}}]},
+        {"result": [{"from_name": "label", "value": {"choices": ["positive", "negative"]}}]},
+        {"flag": "x", "comment": "y" * 200_000},
+        {"flag": "x", "comment": "a\x00b"},
+    ],
+)
+def test_what_is_no_judgement_is_refused(open_office: OpenOffice, body: dict[str, object]) -> None:
+    office, page = _validating(open_office, count=1)
+    told = page.refused("/items/0/judgement", body)
+    assert (told["status"], told["kind"]) == (409, "refused")
+    assert office.floor.rows(WorkItem)[0].judgement is None
+
+
+def test_a_question_is_answered_with_a_piece_of_the_passage(open_office: OpenOffice) -> None:
+    office, page = _validating(open_office, "qa", 1)
+    span = office.floor.spec.with_role("span")[0].name
+    passage = page.state()["items"][0]["task"]["passage"]
+    word = passage.split()[1]
+    given = page.post("/items/0/judgement", {"result": page.result(**{span: Span(passage.index(word), word)})})
+    assert given["given"]["answer"]["text"] == word
+
+
+def test_a_page_to_judge_takes_no_texts(open_office: OpenOffice) -> None:
+    office, page = _validating(open_office, count=1)
+    body = {"result": page.result(label=office.floor.spec.label_names[0])}
+    for call in ("tries", "hand-in", "skip"):
+        assert "judgements, not for texts" in page.refused(f"/items/0/{call}", body)["error"]
+    assert len(office.floor.rows(Example)) == 1
