@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from round_manager.label_studio_tasks import unsent_tasks
+from round_manager.label_studio_tasks import is_for_people, unsent_tasks
 from round_manager.models import (
     LabelStudioAnnotation,
     LabelStudioLink,
@@ -21,11 +21,12 @@ from round_manager.models import (
 )
 
 LONGEST_KEY = 120
+_GONE = "gone:"
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What is known of a project: tasks there and still to be sent, and what its annotations became."""
+    """What is known of a project: tasks for people, there and still to be sent, and what their annotations became."""
 
     sent: int
     unsent: int
@@ -166,18 +167,21 @@ def note_error(session: Session, link_id: int, text: str, *, now: datetime) -> N
 def counts(session: Session, link: LabelStudioLink) -> Counts:
     """How much is there, and what became of it."""
     sent = select(func.count()).select_from(LabelStudioTask).where(
-        LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0
+        LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0, is_for_people()
     )  # fmt: skip
     annotation = LabelStudioAnnotation
     became = select(func.count(annotation.example_id), func.count(annotation.vote_id), func.count(annotation.problem))
-    examples, votes, problems = session.execute(became.where(annotation.link_id == link.id)).one()
+    read = became.where(annotation.link_id == link.id, annotation.origin == Origin.THEIRS)
+    examples, votes, problems = session.execute(read).one()
     return Counts(session.scalars(sent).one(), len(unsent_tasks(session, link)), examples, votes, problems)
 
 
 def last_problems(session: Session, link: LabelStudioLink, most: int) -> list[LabelStudioAnnotation]:
     """The annotations that became nothing, or changed afterwards; the latest first."""
     bad = select(LabelStudioAnnotation).where(
-        LabelStudioAnnotation.link_id == link.id, LabelStudioAnnotation.problem.is_not(None)
+        LabelStudioAnnotation.link_id == link.id,
+        LabelStudioAnnotation.origin == Origin.THEIRS,
+        LabelStudioAnnotation.problem.is_not(None),
     )
     return list(session.scalars(bad.order_by(LabelStudioAnnotation.changed_at.desc()).limit(most)))
 
@@ -186,11 +190,12 @@ def _set_aside(session: Session, link: LabelStudioLink) -> None:
     """What was sent to the old project goes below zero; what was not will go to the new one."""
     gone = select(LabelStudioTask).where(LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0)
     for task in session.scalars(gone).all():
-        task.key = f"gone:{task.id}:{task.key}"[:LONGEST_KEY]
+        task.key = f"{_GONE}{task.id}:{task.key}"[:LONGEST_KEY]
         task.external_id = -task.id
-    read = select(LabelStudioAnnotation).where(
-        LabelStudioAnnotation.link_id == link.id, LabelStudioAnnotation.external_id > 0
-    )
-    for annotation in session.scalars(read).all():
-        annotation.external_id = -annotation.id
+    annotation = LabelStudioAnnotation
+    # Of crowd work the number may be below zero already, where somebody removed the annotation.
+    known = or_(annotation.external_id > 0, annotation.external_id.is_not(None) & annotation.key.not_like(f"{_GONE}%"))
+    for one in session.scalars(select(annotation).where(annotation.link_id == link.id, known)).all():
+        one.key = one.key and f"{_GONE}{one.id}:{one.key}"[:LONGEST_KEY]
+        one.external_id = -one.id
     session.flush()

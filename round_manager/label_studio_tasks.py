@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.contexts import live_contexts, pack_context
@@ -16,6 +16,7 @@ from round_manager.models import (
     LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
+    ProjectKind,
     Round,
     RoundStatus,
     Vote,
@@ -45,8 +46,10 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
     Once a round is open, a task on which an earlier round's example was written is used up. Of the labels that a
     context allows, the one that was asked for least so far is taken.
     """
-    _hold(session, link)
+    hold_link(session, link)
     live = live_round(session, link.task_id)
+    if not _takes(live, ProjectKind.CREATE):
+        return 0
     there = session.execute(_tasks_to_write_on(link, live)).all()
     taken = {context_id for context_id, _ in there}
     asked = {name: sum(label == name for _, label in there) for name in spec.label_names}
@@ -67,16 +70,14 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
 
 def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -> int:
     """A task for each vote that a pending example wants and that nobody gave or can give yet; how many are new."""
-    _hold(session, link)
+    hold_link(session, link)
+    if not _takes(live_round(session, link.task_id), ProjectKind.VALIDATE):
+        return 0
     votes = select(func.count()).select_from(Vote).where(Vote.example_id == Example.id).scalar_subquery()
     tasks = select(func.count()).select_from(LabelStudioTask).where(
         LabelStudioTask.link_id == link.id, LabelStudioTask.example_id == Example.id
     )  # fmt: skip
-    used = select(LabelStudioAnnotation.id).where(
-        LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id,
-        or_(LabelStudioAnnotation.vote_id.is_not(None), LabelStudioAnnotation.problem.is_not(None)),
-    )
-    free = tasks.where(_standing(), ~used.exists()).scalar_subquery()
+    free = tasks.where(is_standing(), ~is_used()).scalar_subquery()
     pending = (
         select(Example.id, Example.public_id, Example.votes_wanted - votes - free, tasks.scalar_subquery())
         .join(Round, Round.id == Example.round_id)
@@ -100,7 +101,9 @@ def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -
 
 
 def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
-    """What Label Studio is to get and does not have yet, as far as we know; the oldest first."""
+    """What Label Studio is to get now and does not have yet, as far as we know; the oldest first."""
+    if not _takes(live_round(session, link.task_id), link.kind):
+        return []
     waiting = (
         select(LabelStudioTask, Context, Example)
         .outerjoin(Context, Context.id == LabelStudioTask.context_id)
@@ -122,6 +125,13 @@ def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
         )
         for task, context, example in session.execute(waiting)
     ]
+
+
+def _takes(live: Round | None, kind: ProjectKind) -> bool:
+    """Whether people get new work of this kind; before a round is open, contexts are sent ahead of it."""
+    if live is None:
+        return True
+    return live.paused_at is None and (kind is ProjectKind.VALIDATE or live.status is RoundStatus.OPEN)
 
 
 def mark_sent(session: Session, ids: Mapping[int, int]) -> list[int]:
@@ -146,7 +156,7 @@ def tasks_known(session: Session, link: LabelStudioLink, seen: Mapping[int, str 
     mine = LabelStudioTask.link_id == link.id
     rows = session.scalars(
         select(LabelStudioTask).where(
-            mine, _standing(), or_(LabelStudioTask.external_id.in_(list(seen)), LabelStudioTask.key.in_(keys))
+            mine, is_standing(), or_(LabelStudioTask.external_id.in_(list(seen)), LabelStudioTask.key.in_(keys))
         )
     ).all()
     by_number = {row.external_id: row for row in rows if row.external_id is not None}
@@ -194,7 +204,7 @@ def submitted_on(session: Session, link: LabelStudioLink, numbers: Sequence[int]
 
 def _tasks_to_write_on(link: LabelStudioLink, live: Round | None) -> Select[int | None, str | None]:
     tasks = select(LabelStudioTask.context_id, LabelStudioTask.label).where(
-        LabelStudioTask.link_id == link.id, LabelStudioTask.context_id.is_not(None), _standing()
+        LabelStudioTask.link_id == link.id, LabelStudioTask.context_id.is_not(None), is_standing()
     )
     if live is None:
         return tasks
@@ -206,11 +216,25 @@ def _tasks_to_write_on(link: LabelStudioLink, live: Round | None) -> Select[int 
     return tasks.where(~written_before.exists())
 
 
-def _hold(session: Session, link: LabelStudioLink) -> None:
-    """One plan at a time: two would both make the missing tasks."""
-    session.get_one(LabelStudioLink, link.id, with_for_update=True, populate_existing=True)
+def hold_link(session: Session, link: LabelStudioLink) -> LabelStudioLink:
+    """The link as it is now. One plan at a time: two would both make the missing tasks."""
+    return session.get_one(LabelStudioLink, link.id, with_for_update=True, populate_existing=True)
 
 
-def _standing() -> Any:
-    """Not of a project that is gone."""
+def is_standing() -> ColumnElement[bool]:
+    """The task is not of a project that is gone."""
     return or_(LabelStudioTask.external_id.is_(None), LabelStudioTask.external_id > 0)
+
+
+def is_for_people() -> ColumnElement[bool]:
+    """The task is there to be worked on, and does not only show what a crowd worker handed in."""
+    return or_(LabelStudioTask.context_id.is_not(None), LabelStudioTask.example_id.is_not(None))
+
+
+def is_used() -> ColumnElement[bool]:
+    """Somebody's annotation of the task became a vote, or nothing."""
+    read = select(LabelStudioAnnotation.id).where(
+        LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id,
+        or_(LabelStudioAnnotation.vote_id.is_not(None), LabelStudioAnnotation.problem.is_not(None)),
+    )
+    return read.exists()

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from round_manager.models import Attempt, Example, LabelStudioAnnotation
+from round_manager.models import Attempt, Example, LabelStudioAnnotation, Origin
 from round_manager.verdict_record import INPUTS_HASH
 
 CLOCKS_DIFFER = timedelta(seconds=5)
@@ -45,7 +45,8 @@ def link_late_tries(session: Session, tries: Sequence[Attempt]) -> None:
     written = (
         select(LabelStudioAnnotation.label_studio_task_id, Example)
         .join(Example, Example.id == LabelStudioAnnotation.example_id)
-        .where(LabelStudioAnnotation.label_studio_task_id.in_(places))
+        # Whoever tries the model on a task that shows crowd work is not its author.
+        .where(LabelStudioAnnotation.label_studio_task_id.in_(places), LabelStudioAnnotation.origin == Origin.THEIRS)
         .order_by(Example.submitted_at, Example.id)
     )
     examples = session.execute(written).all()

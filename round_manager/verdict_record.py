@@ -1,8 +1,10 @@
 """A verdict as examples and attempts keep it."""
 
+from datetime import datetime
 from typing import Any
 
-from ml_backend.verdict import Verdict
+from ml_backend.verdict import ModelSaid, Verdict
+from round_manager.models import Example
 
 INPUTS_HASH = "inputs_hash"
 
@@ -25,3 +27,17 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
         "said": said,
         "judged_at": verdict.judged_at.isoformat(),
     }
+
+
+def verdict_of(example: Example, task: str) -> Verdict:
+    """The verdict that stands for an example of the task, as it was given."""
+    kept = example.verdict
+    return Verdict(
+        example.verdict_id or example.public_id,
+        task,
+        kept[INPUTS_HASH],
+        kept["target"],
+        tuple(ModelSaid(**one) for one in kept["said"]),
+        example.fooled,
+        datetime.fromisoformat(kept["judged_at"]),
+    )

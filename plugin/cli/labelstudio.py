@@ -103,7 +103,8 @@ def push(settings: Settings, task: str) -> None:
 @json_option
 @click.pass_obj
 def sync(settings: Settings, task: str | None, every: bool, from_start: bool, where: str | None) -> None:
-    """Read what people did since the last time: examples, judged again here, and votes."""
+    """Read what people did since the last time, examples and votes, and show there what the crowd did."""
+    from plugin.labelstudio.crowd_work import show_crowd_work
     from plugin.labelstudio.syncing import sync_task
     from round_manager.clock import SystemClock
     from round_manager.store import open_store
@@ -117,7 +118,8 @@ def sync(settings: Settings, task: str | None, every: bool, from_start: bool, wh
         for name in [task] if task else _connected(store):
             try:
                 synced = sync_task(store, studio, name, judge, SystemClock(), from_start=from_start)
-                rows.append({"task": name, **vars(synced), "error": None})
+                shown = show_crowd_work(store, studio, name, SystemClock(), until_done=True)
+                rows.append({"task": name, **vars(synced), "crowd": vars(shown), "error": None})
             except (PluginError, BackendError, RoundManagerError) as error:
                 if not every:
                     raise
@@ -246,6 +248,11 @@ def _told(row: dict[str, Any]) -> str:
     text = f"{row['task']}: {row['examples']} examples and {row['votes']} votes from {row['read']} new annotations"
     if row["problems"]:
         text += f"; {row['problems']} became nothing, see `outfox labelstudio status {row['task']}`"
+    crowd = row["crowd"]
+    if any(crowd.values()):
+        text += f"; {crowd['sent'] + crowd['found']} more of the crowd's are shown there"
+    if crowd["refused"]:
+        text += f", {crowd['refused']} were refused, see `outfox labelstudio status {row['task']}`"
     if row["left"]:
         text += f"; {row['left']} wait until a round is open: `outfox round open {row['task']}`"
     return text

@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 
 from plugin.cli.output import table
 from plugin.labelstudio.status import ProjectStatus, Status
+from round_manager.label_studio_crowd import CrowdCounts
 
 
 def status_text(found: Status) -> RenderableType:
@@ -30,12 +31,24 @@ def _rows(one: ProjectStatus) -> list[tuple[str, str]]:
         ("last sync", str(one.synced_at or "never")),
         ("became", f"{one.counts.examples} examples, {one.counts.votes} votes, {one.counts.problems} problems"),
     ]
+    rows += _crowd_rows(one.crowd)
     if one.last_error:
         since, _, text = one.last_error.partition(" ")
         rows.append(("error", f"since {since}: {text}"))
     return rows + [
         (f"annotation {bad.annotation}", f"{bad.changed_at:%Y-%m-%d %H:%M}: {bad.text}") for bad in one.problems
     ]
+
+
+def _crowd_rows(crowd: CrowdCounts) -> list[tuple[str, str]]:
+    rows = [("crowd work", f"{crowd.shown} shown, {crowd.waiting} to send")]
+    if crowd.failure and crowd.next_try:
+        rows.append(("", f"tried again at {crowd.next_try:%Y-%m-%d %H:%M}: {crowd.failure}"))
+    if crowd.held:
+        rows.append(("", f"{crowd.held} votes are shown once nobody here can be asked about their examples any more"))
+    if crowd.refused:
+        rows.append(("", f"{crowd.refused} are refused and tried again each hour: {crowd.refusal}"))
+    return rows
 
 
 def _unread(count: int | None) -> str:

@@ -10,6 +10,7 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.sdk import SECONDS_TO_ANSWER, open_sdk, translated
 from plugin.labelstudio.studio import (
     KEY,
+    WORKER,
     BackendAuth,
     BackendSeen,
     Hook,
@@ -22,7 +23,10 @@ from plugin.labelstudio.studio import (
 
 NOT_FOUND = 404
 BACKEND_TITLE = "outfox"
-_WORKED_ON = {"filter": "filter:tasks:total_annotations", "operator": "greater", "type": "Number", "value": 0}
+_WORKED_ON: list[Json] = [
+    {"filter": "filter:tasks:total_annotations", "operator": "greater", "type": "Number", "value": 0},
+    {"filter": f"filter:tasks:data.{WORKER}", "operator": "empty", "type": "String", "value": True},
+]
 
 
 class RemoteStudio:
@@ -96,12 +100,12 @@ class RemoteStudio:
             self._sdk.webhooks.update(hook_id, **_hook_settings(hook))
 
     def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> Page:
-        filters = [_WORKED_ON] if since is None else [_WORKED_ON, _changed("greater_or_equal", since)]
-        return self._tasks(project_id, filters, "tasks:updated_at", size)
+        later = [] if since is None else [_changed("greater_or_equal", since)]
+        return self._tasks(project_id, [*_WORKED_ON, *later], "tasks:updated_at", size)
 
     def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> Page:
         at = [_changed("greater_or_equal", moment), _changed("less_or_equal", moment)]
-        return self._tasks(project_id, [_WORKED_ON, *at, _later(after)], "tasks:id", size)
+        return self._tasks(project_id, [*_WORKED_ON, *at, _later(after)], "tasks:id", size)
 
     def all_tasks(self, project_id: int, *, after: int = 0, size: int = 100) -> Page:
         return self._tasks(project_id, [_later(after)], "tasks:id", size)

@@ -54,6 +54,11 @@ class LabelStudioServer:
         return f"http://{HOST}:{self.port}"
 
     @property
+    def lives(self) -> bool:
+        """Whether it runs, or is being started."""
+        return self._child is not None and self._child.lives
+
+    @property
     def log_file(self) -> Path:
         """Where it writes what it does."""
         return self.data_dir / "label-studio.log"

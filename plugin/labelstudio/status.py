@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import Studio
 from round_manager.label_studio import Counts, counts, find_link, last_problems
+from round_manager.label_studio_crowd import CrowdCounts, crowd_counts
 from round_manager.models import LabelStudioLink, ProjectKind
 from round_manager.rounds import live_round
 from round_manager.store import Store
@@ -38,6 +39,7 @@ class ProjectStatus:
     synced_at: datetime | None
     last_error: str | None
     problems: tuple[Problem, ...]
+    crowd: CrowdCounts
     title: str = NOT_ASKED
     backend: str = NOT_ASKED
     webhook: str = NOT_ASKED
@@ -79,13 +81,15 @@ def find_status(store: Store, studio: Studio, task_name: str | None) -> Status:
                     Problem(bad.external_id, bad.changed_at, bad.problem or "")
                     for bad in last_problems(session, link, PROBLEMS_SHOWN)
                 )
-                one = _kept(task.name, link, counts(session, link), problems)
+                one = _kept(task.name, link, counts(session, link), problems, crowd_counts(session, link))
                 kept.append((one, link, live.number if live else None))
     found = [_seen(studio, one, link, number) if user else one for one, link, number in kept]
     return Status(studio.url, user, error, retry, tuple(found), tuple(unconnected), tuple(without_round))
 
 
-def _kept(task: str, link: LabelStudioLink, known: Counts, problems: tuple[Problem, ...]) -> ProjectStatus:
+def _kept(
+    task: str, link: LabelStudioLink, known: Counts, problems: tuple[Problem, ...], crowd: CrowdCounts
+) -> ProjectStatus:
     return ProjectStatus(
         task=task,
         kind=link.kind.value,
@@ -96,6 +100,7 @@ def _kept(task: str, link: LabelStudioLink, known: Counts, problems: tuple[Probl
         synced_at=link.synced_at,
         last_error=link.last_error,
         problems=problems,
+        crowd=crowd,
     )
 
 

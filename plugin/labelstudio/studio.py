@@ -9,6 +9,8 @@ Json = dict[str, Any]
 
 # Where our tasks carry the key by which they are found again.
 KEY = "outfox"
+# Where a task that only shows crowd work says who did it; no pack has a field of this name, for theirs have no hyphen.
+WORKER = "crowd-worker"
 
 
 @dataclass(frozen=True)
@@ -133,11 +135,11 @@ class Studio(Protocol):
         ...
 
     def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> Page:
-        """Tasks with annotations that changed at this time or later, the longest unchanged first."""
+        """Tasks for people with annotations that changed at this time or later, the longest unchanged first."""
         ...
 
     def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> Page:
-        """Tasks with annotations that changed at just this time and have a greater id than `after`, by id."""
+        """Tasks for people with annotations that changed at just this time, with greater ids than `after`, by id."""
         ...
 
     def all_tasks(self, project_id: int, *, after: int = 0, size: int = 100) -> Page:
@@ -145,7 +147,7 @@ class Studio(Protocol):
         ...
 
     def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
-        """Makes tasks; their ids, in the same order."""
+        """Makes tasks, with their annotations where they have some: all or none; their ids, in the same order."""
         ...
 
     def remove_task(self, task_id: int) -> None:

@@ -11,6 +11,7 @@ from plugin.labelstudio.studio import Studio, TaskSeen
 from round_manager.clock import Clock
 from round_manager.judging import Judge
 from round_manager.label_studio import annotations_numbered, move_cursor, note_success
+from round_manager.label_studio_crowd import is_crowd_work
 from round_manager.label_studio_tasks import tasks_known
 from round_manager.models import LabelStudioLink
 from round_manager.store import Store
@@ -100,8 +101,8 @@ def _read(store: Store, link: LabelStudioLink, intake: Intake, tasks: tuple[Task
         known = annotations_numbered(session, link, numbers)
     for task in tasks:
         row = rows.get(task.id)
-        if row is None:
-            continue  # somebody else's task
+        if row is None or is_crowd_work(row):
+            continue  # somebody else's task, or one that we have from the crowd
         for annotation in task.annotations:
             yield _COUNTED[intake.take(row, task, annotation, known.get(int(annotation["id"])))]
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class StudioReader:
-    """Reads the tasks that are connected to the Label Studio of the settings; models are loaded when first needed."""
+    """Reads the tasks that are connected to the Label Studio of the settings, and shows what the crowd did there.
+
+    Models are loaded when first needed.
+    """
 
     def __init__(self, settings: Settings, door: StoreDoor) -> None:
         place, cache = settings.registry_place, settings.cache_path / "models"
@@ -34,9 +37,15 @@ class StudioReader:
         return [name for name, link in links if link is not None and link.url == url]
 
     def read(self, task: str) -> None:
+        from plugin.labelstudio.crowd_work import show_crowd_work
         from plugin.labelstudio.syncing import sync_task
 
-        sync_task(self._door.store(), self._studio, task, self._judge, SystemClock())
+        store, clock = self._door.store(), SystemClock()
+        try:
+            sync_task(store, self._studio, task, self._judge, clock)
+        finally:
+            # A model that cannot be loaded keeps nobody from seeing what the crowd did.
+            show_crowd_work(store, self._studio, task, clock)
 
     @cached_property
     def _studio(self) -> "Studio":

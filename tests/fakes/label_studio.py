@@ -1,13 +1,24 @@
 """A Label Studio in memory that behaves as the real one was found to, and that a test can break at any call."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.studio import KEY, BackendAuth, BackendSeen, Hook, HookSeen, Json, Page, ProjectSeen, TaskSeen
+from plugin.labelstudio.studio import (
+    KEY,
+    WORKER,
+    BackendAuth,
+    BackendSeen,
+    Hook,
+    HookSeen,
+    Json,
+    Page,
+    ProjectSeen,
+    TaskSeen,
+)
 from tests.fakes.clock import NOON
 
 URL = "http://studio.test"
@@ -32,6 +43,7 @@ class FakeStudio:
         self.before: dict[str, BaseException] = {}
         self.after: dict[str, BaseException] = {}
         self.backend_answers = True
+        self.refuses: Callable[[Json], bool] = lambda _task: False
         self.projects: dict[int, dict[str, Any]] = {}
         self.tasks: dict[int, TaskSeen] = {}
         self.homes: dict[int, int] = {}
@@ -126,11 +138,17 @@ class FakeStudio:
         self._call("add_tasks", changes=True)
         if project_id not in self.projects:
             raise LabelStudioError("answers 404", status=404)
+        odd = [task for task in tasks if self.refuses(task)]
+        if odd:
+            # The real one repeats what it refuses, and takes nothing of the rest.
+            raise LabelStudioError(f"refuses the request: Error at item 0 :: {odd[0]}", status=400)
         made = []
         for task in tasks:
             number = self._next("task")
             self.homes[number] = project_id
             self.tasks[number] = TaskSeen(number, task.get("meta", {}).get(KEY), self.tick(), task["data"], ())
+            for one in task.get("annotations", []):
+                self.annotate(number, one["result"], user=1, ground_truth=one["ground_truth"])
             made.append(number)
         self._done("add_tasks")
         return made
@@ -184,7 +202,8 @@ class FakeStudio:
         return [task for number, task in sorted(self.tasks.items()) if self.homes[number] == project_id]
 
     def _worked_on(self, project_id: int) -> list[TaskSeen]:
-        return [task for task in self._of(project_id) if any(not one["was_cancelled"] for one in task.annotations)]
+        for_people = [task for task in self._of(project_id) if not task.data.get(WORKER)]
+        return [task for task in for_people if any(not one["was_cancelled"] for one in task.annotations)]
 
     def _next(self, kind: str) -> int:
         """The next number: the real one numbers each kind of thing from one, too."""

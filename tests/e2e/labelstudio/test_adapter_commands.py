@@ -41,9 +41,9 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
     assert "72 there, 0 to send" in told.out
     assert "no open round" in told.out
     synced = outfox_here("labelstudio", "sync", "--all", "--json")
-    assert json.loads(synced.out) == [
-        {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0, "error": None}
-    ]
+    nothing = {"sent": 0, "found": 0, "refused": 0}
+    read = {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0}
+    assert json.loads(synced.out) == [{**read, "crowd": nothing, "error": None}]
     assert studio.get(f"projects/{project}")["task_number"] == 72
     assert studio.server.token not in told.out + told.err + made.out + made.err
 

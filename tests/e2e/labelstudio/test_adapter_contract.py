@@ -10,7 +10,7 @@ import requests
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.projects import project_settings
 from plugin.labelstudio.remote import RemoteStudio
-from plugin.labelstudio.studio import KEY, BackendAuth, Hook, Studio
+from plugin.labelstudio.studio import KEY, WORKER, BackendAuth, Hook, Studio
 from templates import find_pack
 from templates.payloads import results
 from templates.xml_lines import read_elements
@@ -125,6 +125,34 @@ def test_changed_tasks_are_those_with_work_the_longest_unchanged_first(bench: Be
     (annotation,) = everything.tasks[0].annotations
     assert annotation["result"][0]["value"]["text"] == ["a text"]
     assert type(annotation["completed_by"]) is int
+
+
+def test_tasks_that_show_crowd_work_come_with_it_and_are_not_among_the_changed_ones(bench: Bench) -> None:
+    project = bench.project()
+    data = {"prompt": "p", "target": "positive", "target_title": "Positive", WORKER: "somebody"}
+    result = results(read_elements(PACK.create_xml, "create.xml"), {"text": "theirs"})
+    made = {"data": data, "meta": {KEY: "crowd:1"}, "annotations": [{"result": result, "ground_truth": False}]}
+    (crowds,) = bench.studio.add_tasks(project, [made])
+    (own,) = bench.tasks(project, 1)
+    bench.annotate(own)
+    assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [own]
+    moment = bench.studio.all_tasks(project).tasks[0].changed_at
+    assert bench.studio.tasks_changed_at(project, moment).tasks == ()
+    (seen,) = bench.studio.all_tasks(project, size=1).tasks
+    assert (seen.id, seen.key, seen.data[WORKER]) == (crowds, "crowd:1", "somebody")
+    (annotation,) = seen.annotations
+    assert (annotation["result"], annotation["ground_truth"]) == (result, False)
+
+
+def test_of_tasks_of_which_one_is_refused_none_is_made(bench: Bench) -> None:
+    project = bench.project()
+    if isinstance(bench.studio, FakeStudio):
+        bench.studio.refuses = lambda task: "prompt" not in task["data"]
+    good = {"prompt": "p", "target": "positive", "target_title": "Positive"}
+    with pytest.raises(LabelStudioError) as caught:
+        bench.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
+    assert (caught.value.status, caught.value.retry) == (400, False)
+    assert bench.studio.all_tasks(project).total == 0
 
 
 def test_the_tasks_of_one_moment_can_be_read_by_number(bench: Bench) -> None:

@@ -1,0 +1,134 @@
+"""Label Studio away, killed processes, lost answers, odd pieces: all of the crowd's work gets there, each once."""
+
+from contextlib import suppress
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from plugin.labelstudio.crowd_work import Shown
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.syncing import Synced
+from round_manager.label_studio_crowd import LONGEST_PAUSE
+from round_manager.validating_work import Judgement
+from tests.fakes.label_studio import Killed
+from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery
+from tests.unit.labelstudio.test_killed_anywhere import Reaper, until_done
+
+AWAY = LabelStudioError("Label Studio at http://studio.test does not answer; is it running?", retry=True)
+
+
+def test_killed_anywhere_each_piece_is_there_once(gallery: Gallery) -> None:
+    gallery.write()
+    gallery.write("AUTHOR-2")
+    for worker in ("V1", "V2"):
+        gallery.judge_as(worker, Judgement(label="negative"))
+    gallery.floor.close_round()
+
+    def show_much_later() -> Shown:
+        gallery.floor.clock.advance(LONGEST_PAUSE)
+        return gallery.show()
+
+    reaper = Reaper(gallery)  # type: ignore[arg-type]
+    assert until_done(reaper, show_much_later) > 10
+    # Of what the killed turns left, nothing is taken for somebody's work.
+    assert gallery.sync() == Synced()
+    assert show_much_later() == Shown()
+    assert [len({task.key for task in gallery.shown(kind)}) for kind in (CREATE, VALIDATE)] == [2, 4]
+    assert [len(gallery.shown(kind)) for kind in (CREATE, VALIDATE)] == [2, 4]
+
+
+def test_a_piece_that_was_sent_and_not_written_down_is_found_and_not_read_as_work(gallery: Gallery) -> None:
+    gallery.write()
+    gallery.studio.after["add_tasks"] = Killed()
+    with pytest.raises(Killed):
+        gallery.show()
+    assert gallery.sync() == Synced()
+    assert gallery.show() == Shown(), "it may still be on its way"
+    assert gallery.show_later() == Shown(found=1)
+    assert len(gallery.shown()) == 1
+
+
+def test_an_answer_that_got_lost_doubles_nothing(plain: Gallery) -> None:
+    plain.write()
+    plain.studio.after["add_tasks"] = LabelStudioError("answers 504", retry=True, status=504)
+    with pytest.raises(LabelStudioError, match="504"):
+        plain.show()
+    assert plain.show_later() == Shown(found=1)
+    assert len(plain.shown()) == 1
+
+
+def test_while_label_studio_is_away_the_pauses_grow_and_status_says_what_waits_and_why(gallery: Gallery) -> None:
+    gallery.write()
+    gallery.studio.down = AWAY
+    tries = []
+    for _ in range(35):
+        gallery.studio.calls.clear()
+        with suppress(LabelStudioError):
+            assert gallery.show() == Shown()
+        if gallery.studio.calls:
+            tries.append(gallery.floor.now)
+        gallery.floor.clock.advance(timedelta(minutes=1))
+    pauses = [(after - before).total_seconds() / 60 for before, after in pairwise(tries)]
+    assert pauses == [2, 2, 4, 8, 15]
+    crowd = gallery.crowd()
+    assert (crowd.waiting, crowd.failure) == (1, str(AWAY))
+    assert crowd.next_try is not None
+    text = gallery.status_words()
+    assert "0 shown, 1 to send" in text
+    assert "does not answer" in text
+    gallery.studio.down = None
+    assert gallery.show(until_done=True) == Shown(sent=1)
+    assert (gallery.crowd().waiting, gallery.crowd().failure) == (0, None)
+
+
+def test_an_odd_piece_keeps_no_other_from_being_shown_and_is_tried_again_later(plain: Gallery) -> None:
+    for number in range(5):
+        plain.write(f"AUTHOR-{number}")
+    odd = plain.write("ODD").fields["text"]
+    plain.studio.refuses = lambda task: odd in str(task["annotations"])
+    assert plain.show() == Shown(sent=5, refused=1)
+    assert plain.show_later() == Shown()
+    crowd = plain.crowd()
+    assert (crowd.shown, crowd.refused, crowd.waiting) == (5, 1, 0)
+    assert "outfox labelstudio connect" in (crowd.refusal or "")
+    assert odd not in plain.status_words()
+    plain.studio.refuses = lambda _task: False
+    plain.floor.clock.advance(timedelta(hours=1))
+    assert plain.show() == Shown(sent=1)
+    assert plain.crowd().refused == 0
+
+
+def test_a_project_that_refuses_everything_is_told_without_what_people_typed(plain: Gallery) -> None:
+    texts = [plain.write(f"AUTHOR-{number}").fields["text"] for number in range(8)]
+    plain.studio.refuses = lambda _task: True
+    with pytest.raises(LabelStudioError, match="refuses crowd work") as caught:
+        plain.show()
+    told = f"{caught.value} {plain.status().projects[0].last_error} {plain.status_words()}"
+    assert not [text for text in texts if text in told]
+    assert plain.studio.changes.count("add_tasks") < 20
+    plain.studio.refuses = lambda _task: False
+    plain.floor.clock.advance(timedelta(hours=2))
+    assert plain.show() == Shown(sent=8)
+
+
+def test_a_project_that_is_gone_is_told_with_the_cure(plain: Gallery) -> None:
+    plain.write()
+    del plain.studio.projects[plain.project()]
+    with pytest.raises(LabelStudioError, match="outfox labelstudio connect sentiment"):
+        plain.show()
+    plain.connect()
+    assert plain.show_later() == Shown(sent=1)
+
+
+def test_a_removed_annotation_is_not_sent_again_though_nobody_wrote_it_down(plain: Gallery) -> None:
+    plain.write()
+    plain.studio.after["add_tasks"] = Killed()
+    with pytest.raises(Killed):
+        plain.show()
+    (task,) = plain.shown()
+    plain.studio.tasks[task.id] = type(task)(task.id, task.key, task.changed_at, task.data, ())
+    assert plain.show_later() == Shown(found=1)
+    del plain.studio.projects[plain.project()]
+    plain.connect()
+    assert plain.show_later() == Shown(sent=1)
