@@ -6,10 +6,9 @@ from ml_backend.errors import BackendError
 from ml_backend.fooled_rules import find_rule
 from plugin.labelstudio.interface import check_templates
 from plugin.pack_costs import costs_of
+from round_manager.errors import PolicyError
+from round_manager.policies import find_policy
 from templates import Pack, PackError, Problem
-
-# What each named validation policy needs: fewest first votes, fewest votes at most.
-POLICIES = {"adaptive": (2, 3), "anli": (2, 3), "dynasent": (5, 5)}
 
 
 def check_pack(pack: Pack) -> list[Problem]:
@@ -30,14 +29,13 @@ def check_pack(pack: Pack) -> list[Problem]:
 
 def _numbers(pack: Pack) -> Iterator[Problem]:
     spec = pack.spec
-    policy = spec.validation.policy
-    if policy not in POLICIES:
-        yield pack.problem("validation.policy", f"there is no policy `{policy}`; write one of {', '.join(POLICIES)}")
+    try:
+        misfit = find_policy(spec.validation.policy).problem(spec.validation)
+    except PolicyError as error:
+        yield pack.problem("validation.policy", str(error))
     else:
-        first, most = POLICIES[policy]
-        if spec.validation.first_votes < first or spec.validation.max_votes < most:
-            cure = f"policy {policy} needs first_votes of at least {first} and max_votes of at least {most}"
-            yield pack.problem("validation", cure)
+        if misfit:
+            yield pack.problem("validation", misfit)
     try:
         find_rule(spec.fooled.rule)
     except BackendError as error:

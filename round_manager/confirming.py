@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
+from round_manager.bonuses import settle_bonuses
 from round_manager.errors import VoteRefused
 from round_manager.models import (
     Assignment,
@@ -56,6 +57,9 @@ def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now
             work.status, work.submitted_at = SessionStatus.UNCONFIRMED, work.submitted_at or now
             end_leases(session, [work.id], LeaseEnd.RETURNED, now=now)
     session.flush()
+    # What did not fool, and what was not written, earns nothing.
+    hits = session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in mine})).order_by(Hit.id))
+    settle_bonuses(session, hits, now=now)
     return mine
 
 

@@ -11,9 +11,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import HitState, PostedHit, Work, WorkState
+from round_manager.bonuses import settle_bonuses
 from round_manager.confirming import confirm_sessions
 from round_manager.errors import BudgetError
-from round_manager.hit_terms import cut_of
 from round_manager.ledger import confirm, owe_rewards, release, send
 from round_manager.models import (
     Assignment,
@@ -23,10 +23,7 @@ from round_manager.models import (
     Hit,
     HitStatus,
     LedgerEntry,
-    Round,
-    Task,
 )
-from round_manager.tasks import spec_of
 from round_manager.workers import ensure_worker
 
 BY_MARKETPLACE = "marketplace"
@@ -78,7 +75,7 @@ def mark_rejected(
     own = select(LedgerEntry.id).where(LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == EntryKind.REWARD)
     if session.scalar(own.limit(1)) is None:
         release(session, [hit.id], EntryKind.REWARD, 1, now=now)
-    release(session, [hit.id], EntryKind.BONUS, bonuses_each(session, hit), now=now)
+    settle_bonuses(session, [hit], now=now)
 
 
 def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
@@ -100,9 +97,7 @@ def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, no
         if not waiting and (hit in over or decided >= hit.max_assignments):
             hit.finished_at = now
             done.append(hit)
-            if decided < hit.max_assignments:
-                untaken = hit.max_assignments - decided
-                release(session, [hit.id], EntryKind.BONUS, untaken * bonuses_each(session, hit), now=now)
+    settle_bonuses(session, done, now=now)
     release(session, [hit.id for hit in done], EntryKind.REWARD, now=now)
     return len(done)
 
@@ -171,9 +166,3 @@ def _approved_if_covered(session: Session, one: tuple[Assignment, Work], now: da
         session.get_one(Hit, ours.hit_id).last_error = f"{ours.external_id} was approved on the marketplace; {error}"
         return
     _approved(session, [one], now)
-
-
-def bonuses_each(session: Session, hit: Hit) -> int:
-    """How many bonuses one assignment of the HIT can lead to."""
-    owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
-    return cut_of(spec_of(owner), hit.kind).bonuses

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from mturk.crowd import BonusOrder, Crowd, Token
 from mturk.dollars import dollars
 from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed, UnknownToCrowd
+from round_manager.bonuses import FOOLED
 from round_manager.calls import THREADS, Calls, sending
 from round_manager.clock import Clock
 from round_manager.ledger import confirm, hold, refuse, renew, send, still_in_doubt
@@ -27,7 +28,7 @@ BATCH = 64
 PAUSE = timedelta(minutes=5)
 BONUSES = (EntryKind.BONUS, EntryKind.TOP_UP, EntryKind.EXTRA)
 REASONS = {
-    EntryKind.BONUS: "You fooled the model, and other people agreed with your label. Thank you!",
+    EntryKind.BONUS: FOOLED,
     EntryKind.TOP_UP: "This work took longer than we thought: this brings your pay to our minimum for an hour.",
     EntryKind.EXTRA: "Thank you for your work.",
 }

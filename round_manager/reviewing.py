@@ -14,10 +14,11 @@ from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd
 from round_manager import audit
+from round_manager.bonuses import bonuses_each, settle_bonuses
 from round_manager.clock import Clock
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve
-from round_manager.mirror import bonuses_each, mark_rejected
+from round_manager.mirror import mark_rejected
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -180,6 +181,7 @@ class Rejecting:
             owe_rewards(session, [work], now=now)
             hit = session.get_one(Hit, work.hit_id)
             self._reserve_bonuses(session, hit, now)
+            settle_bonuses(session, [hit], now=now)
             audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
 
     def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:

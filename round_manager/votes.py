@@ -70,10 +70,17 @@ def cast_vote(
             session.add(vote)
     except DuplicateError as error:  # Their other vote came in at this moment.
         raise VoteRefused(TWICE) from error
-    if flag is not None and example.status in CAN_BE_FLAGGED:
-        example.status = ExampleStatus.FLAGGED
-        session.flush()
+    if flag is not None:
+        _flag(session, example)
     return vote
+
+
+def _flag(session: Session, example: Example) -> None:
+    # As it is now: somebody may have decided it since it was read.
+    held = session.get_one(Example, example.id, with_for_update={"key_share": True}, populate_existing=True)
+    if held.status in CAN_BE_FLAGGED:
+        held.status = ExampleStatus.FLAGGED
+        session.flush()
 
 
 def _judgement_problem(

@@ -10,7 +10,7 @@ from templates.part import Cents, Name, Part, Sentence, Share
 class Validation(Part):
     """How other people check an example."""
 
-    policy: Name = Field(description="`adaptive`, `anli` or `dynasent`")
+    policy: Name = Field(description="`adaptive`, `anli`, `dynasent`, or a registered policy's name")
     first_votes: int = Field(2, ge=1, le=9, description="votes that every example gets, 1 to 9")
     max_votes: int = Field(5, ge=1, le=15, description="most votes on one example, from first_votes to 15")
     sample_non_fooling: Share = Field(0.1, description="share of non-fooling examples that are validated too, 0 to 1")

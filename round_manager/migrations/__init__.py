@@ -96,7 +96,7 @@ def draft(engine: Engine, message: str, folder: Path = FOLDER) -> Path:
     with engine.connect() as connection:
         config = configuration(connection, folder)
         config.attributes["models"] = Table.metadata
-        number = len(list(ScriptDirectory.from_config(config).walk_revisions())) + 1
+        number = max(int(one.revision) for one in ScriptDirectory.from_config(config).walk_revisions()) + 1
         made = command.revision(config, message, autogenerate=True, rev_id=f"{number:04d}")
     if not isinstance(made, Script):
         raise SchemaError("no migration was written; look at what Alembic said")

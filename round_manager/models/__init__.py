@@ -2,7 +2,16 @@
 
 from round_manager.guard import attach
 from round_manager.models.audit import AuditEntry
-from round_manager.models.collection import Attempt, Example, ExampleStatus, RoundTally, Source, Split
+from round_manager.models.collection import (
+    Attempt,
+    ContextTally,
+    Example,
+    ExampleStatus,
+    LabelTally,
+    RoundTally,
+    Source,
+    Split,
+)
 from round_manager.models.guards import TRIGGERS
 from round_manager.models.label_studio import (
     LabelStudioAnnotation,
@@ -12,6 +21,7 @@ from round_manager.models.label_studio import (
     ProjectKind,
 )
 from round_manager.models.learning import Evaluation, ModelVersion
+from round_manager.models.managing import ManagerStep
 from round_manager.models.market import (
     Assignment,
     AssignmentStatus,
@@ -26,7 +36,8 @@ from round_manager.models.pages import GoldItem, QuizResult, WorkItem
 from round_manager.models.people import Block, Qualification, QualificationGrant, Worker
 from round_manager.models.table import Table
 from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task
-from round_manager.models.validation import Lease, LeaseEnd, Vote
+from round_manager.models.training import TrainingJob, TrainingState
+from round_manager.models.validation import Lease, LeaseEnd, UncountedVote, Vote
 
 attach(Table.metadata, TRIGGERS)
 
@@ -37,6 +48,7 @@ __all__ = [
     "AuditEntry",
     "Block",
     "Context",
+    "ContextTally",
     "EntryKind",
     "EntryState",
     "Evaluation",
@@ -49,9 +61,11 @@ __all__ = [
     "LabelStudioAnnotation",
     "LabelStudioLink",
     "LabelStudioTask",
+    "LabelTally",
     "Lease",
     "LeaseEnd",
     "LedgerEntry",
+    "ManagerStep",
     "ModelVersion",
     "Origin",
     "ProjectKind",
@@ -67,6 +81,9 @@ __all__ = [
     "Split",
     "Table",
     "Task",
+    "TrainingJob",
+    "TrainingState",
+    "UncountedVote",
     "Vote",
     "WorkItem",
     "WorkSession",

@@ -132,6 +132,35 @@ class RoundTally(Table):
     examples: Mapped[int]
 
 
+class ContextTally(Table):
+    """How many examples of a round are on a context, withdrawn ones apart; kept as RoundTally is, never write to it.
+
+    Whoever hands out the next context asks this of all of them, each time.
+    """
+
+    __tablename__ = "context_tally"
+    __table_args__ = (
+        ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),
+        ForeignKeyConstraint(["context_id"], ["context.id"], ondelete="RESTRICT"),
+    )
+
+    round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    context_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    used: Mapped[int]
+    fooled: Mapped[int]
+
+
+class LabelTally(Table):
+    """How many examples of a round were written for a label, withdrawn ones apart; kept alike, never write to it."""
+
+    __tablename__ = "label_tally"
+    __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
+
+    round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    label: Mapped[str] = mapped_column(Words(40), primary_key=True)
+    examples: Mapped[int]
+
+
 class Attempt(Numbered, Table):
     """One question put to the model and what it said."""
 

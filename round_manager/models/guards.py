@@ -1,6 +1,7 @@
 """What must not change, and what changes with the ledger: the triggers of the tables."""
 
 from round_manager.guard import Effect, Guard, Trigger
+from round_manager.models.tallies import TALLIES
 
 # In PostgreSQL, who adds work holds FOR KEY SHARE (as a foreign key does) and who moves the round takes FOR UPDATE, so
 # each waits for the other: no example slips into a round that is being closed at this moment. Counting money on the
@@ -21,6 +22,12 @@ SOME_MORE = COUNT.replace(
     "ROWS",
     "SELECT round_id, status, fooled, count(*) FROM added"
     " GROUP BY round_id, status, fooled ORDER BY round_id, status, fooled",
+)
+
+NOTE_VOTE = "INSERT INTO uncounted_vote (vote_id, round_id, example_id) ROWS"
+NOTE_ONE = NOTE_VOTE.replace("ROWS", "SELECT NEW.id, round_id, id FROM example WHERE id = NEW.example_id")
+NOTE_SOME = NOTE_VOTE.replace(
+    "ROWS", "SELECT added.id, example.round_id, example.id FROM added JOIN example ON example.id = added.example_id"
 )
 
 # The columns reserved_cents, owed_cents and sent_cents of OWNER, which is the round and the task of an entry.
@@ -164,6 +171,7 @@ WORK: list[Trigger] = [
     ),
     Guard("guard_vote_fixed", "vote", "UPDATE", "a vote never changes"),
     Guard("guard_vote_kept", "vote", "DELETE", "votes are kept"),
+    Effect("effect_vote_noted", "vote", "INSERT", NOTE_ONE, at_once=NOTE_SOME),
 ]  # fmt: skip
 
 MONEY: list[Trigger] = [
@@ -230,4 +238,21 @@ MONEY: list[Trigger] = [
     ),
 ]  # fmt: skip
 
-TRIGGERS: list[Trigger] = [*LEARNING, *ROUNDS, *WORK, *MONEY]
+TRAINING: list[Trigger] = [
+    Guard(
+        "guard_training_job_begins", "training_job", "INSERT", "a training begins by running; insert it so",
+        "NEW.state <> 'running'",
+    ),
+    Guard(
+        "guard_training_job_fixed", "training_job",
+        "UPDATE OF id, task_id, round_id, mode, started_by, host, pid, started_at",
+        "what a training began with never changes",
+    ),
+    Guard(
+        "guard_training_job_over", "training_job", "UPDATE", "a training that is over never changes; begin another",
+        "OLD.state <> 'running'",
+    ),
+    Guard("guard_training_job_kept", "training_job", "DELETE", "trainings are kept"),
+]  # fmt: skip
+
+TRIGGERS: list[Trigger] = [*LEARNING, *ROUNDS, *WORK, *TALLIES, *MONEY, *TRAINING]

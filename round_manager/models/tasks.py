@@ -138,6 +138,8 @@ class Context(Numbered, Table):
         UniqueConstraint("task_id", "key"),
         UniqueConstraint("task_id", "position"),
         UniqueConstraint("id", "task_id"),
+        # Long texts stand between the columns that handing out reads; with this it need not read past them.
+        index("ix_context_live", "task_id", "position", "id", where="retired_at IS NULL"),
         *filled("key"),
         *at_least(0, "position"),
     )

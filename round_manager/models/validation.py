@@ -57,6 +57,22 @@ class Vote(Numbered, Table):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
+class UncountedVote(Table):
+    """A vote that nobody has decided by yet: votes' own trigger adds it, and who decides the example removes it.
+
+    Without it, whoever decides would have to look at all that is pending to find what has changed.
+    """
+
+    __tablename__ = "uncounted_vote"
+    __table_args__ = (index("ix_uncounted_vote_round", "round_id", "vote_id"),)
+
+    vote_id: Mapped[int] = mapped_column(
+        ForeignKey("vote.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    round_id: Mapped[int]
+    example_id: Mapped[int]
+
+
 class Lease(Numbered, Table):
     """A context or a validation item that is set aside until a time.
 

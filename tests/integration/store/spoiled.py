@@ -33,6 +33,7 @@ def _columns(table: str, columns: str, value: str) -> list[Spoiled]:
 
 DRAFT = {"number": "2", "status": "'draft'", "opened_at": "NULL"}
 OWED = {"state": "'owed'", "owed_at": "reserved_at"}
+OVER = {"state": "'failed'", "finished_at": "beat_at", "reason": "'no memory'"}
 
 SPOILED: list[Spoiled] = [
     *_each("ck_task_name", "name", ["''", "'Sentiment'", "'two words'", f"'{'x' * 41}'"]),
@@ -81,6 +82,21 @@ SPOILED: list[Spoiled] = [
     Spoiled("ck_evaluation_dataset_sha256", {"dataset_sha256": "'abc'"}),
     Spoiled("uq_evaluation_model_version_id_dataset_sha256_metric", {}),
     *_columns("audit_entry", "actor action subject reason", "' '"),
+    *_columns("training_job", "mode started_by host", "''"),
+    *_columns("training_job", "pid steps total", "-1"),
+    Spoiled("ck_training_job_state", OVER | {"state": "'nonsense'"}, update=True),
+    Spoiled("ck_training_job_finished", OVER | {"finished_at": "NULL"}, update=True),
+    Spoiled("ck_training_job_finished", {"finished_at": "beat_at"}),
+    Spoiled("ck_training_job_ended", OVER | {"reason": "NULL"}, update=True),
+    Spoiled("ck_training_job_reason", OVER | {"reason": "' '"}, update=True),
+    Spoiled("ck_training_job_cancelled", {"cancel_at": "beat_at"}),
+    Spoiled("ck_training_job_candidate", OVER | {"state": "'rotated'"}, update=True),
+    Spoiled("uq_training_job_running", {}),
+    *_columns("manager_step", "name ran_by waits error", "' '"),
+    Spoiled("ck_manager_step_failures", {"failures": "-1"}),
+    Spoiled("ck_manager_step_failing", {"failing_since": "NULL"}),
+    Spoiled("ck_manager_step_next_try", {"error": "NULL", "failing_since": "NULL"}),
+    Spoiled("uq_manager_step_name_task", {}),
     # People
     *_columns("worker", "marketplace external_id", "''"),
     Spoiled("uq_worker_marketplace_external_id", {}),

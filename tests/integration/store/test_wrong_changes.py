@@ -19,6 +19,8 @@ from round_manager.models import (
     RoundModel,
     RoundStatus,
     Split,
+    TrainingJob,
+    TrainingState,
     Vote,
 )
 from round_manager.models.guards import TRIGGERS
@@ -82,6 +84,29 @@ def the_audit_log_is_rewritten(_: World, session: Session) -> None:
 @forbidden("guard_audit_entry_kept")
 def the_audit_log_is_shortened(_: World, session: Session) -> None:
     session.execute(text("DELETE FROM audit_entry"))
+
+
+@forbidden("guard_training_job_begins")
+def a_training_begins_with_its_end(world: World, session: Session) -> None:
+    over: dict[str, Any] = {"state": TrainingState.FAILED, "finished_at": NOON, "reason": "no memory"}
+    began: dict[str, Any] = {"started_by": "owner", "host": "here", "pid": 7, "started_at": NOON, "beat_at": NOON}
+    session.add(TrainingJob(task_id=world.task, round_id=world.round, mode="head", **began, **over))
+
+
+@forbidden("guard_training_job_fixed")
+def a_training_gets_another_process(_: World, session: Session) -> None:
+    session.execute(update(TrainingJob).values(pid=8))
+
+
+@forbidden("guard_training_job_over")
+def a_training_that_is_over_goes_on(_: World, session: Session) -> None:
+    session.execute(update(TrainingJob).values(state=TrainingState.FAILED, finished_at=NOON, reason="no memory"))
+    session.execute(update(TrainingJob).values(note="still here"))
+
+
+@forbidden("guard_training_job_kept")
+def a_training_is_removed(_: World, session: Session) -> None:
+    session.execute(text("DELETE FROM training_job"))
 
 
 @forbidden("guard_round_begins")

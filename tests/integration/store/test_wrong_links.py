@@ -16,6 +16,7 @@ from round_manager.models import (
     LedgerEntry,
     RoundModel,
     SessionStatus,
+    TrainingJob,
     Worker,
     WorkSession,
 )
@@ -101,6 +102,12 @@ def a_round_pins_another_tasks_model(world: World, session: Session) -> None:
 @forbidden("fk_model_version_parent_id_task_id_model_version")
 def a_model_descends_from_another_tasks_model(world: World, session: Session) -> None:
     session.add(new_model(_other_task(session), "child", parent_id=world.model))
+
+
+@forbidden("fk_training_job_round_id_task_id_round")
+def a_training_learns_from_another_tasks_round(world: World, session: Session) -> None:
+    began: dict[str, Any] = {"started_by": "owner", "host": "here", "pid": 7, "started_at": NOON, "beat_at": NOON}
+    session.add(TrainingJob(task_id=_other_task(session), round_id=world.round, mode="head", **began))
 
 
 @forbidden("fk_hit_round_id_task_id_round")

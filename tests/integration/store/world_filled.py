@@ -13,12 +13,14 @@ from round_manager.models import (
     LabelStudioLink,
     LabelStudioTask,
     Lease,
+    ManagerStep,
     Origin,
     ProjectKind,
     Qualification,
     QualificationGrant,
     QuizResult,
     SessionStatus,
+    TrainingJob,
     WorkItem,
     WorkSession,
 )
@@ -90,6 +92,20 @@ def fill_world(world: World) -> World:
                 measured_at=NOON,
             )
         )
+        add(
+            TrainingJob(
+                task_id=world.task,
+                round_id=world.round,
+                mode="head",
+                started_by="owner@here",
+                host="here",
+                pid=7,
+                started_at=NOON,
+                beat_at=NOON,
+            )
+        )
+        trouble: dict[str, Any] = {"error": "no answer", "failing_since": NOON, "failures": 1, "next_try_at": NOON}
+        add(ManagerStep(name="pay", ran_at=NOON, ran_by="owner@here", **trouble))
         about: dict[str, Any] = {"subject": "round", "subject_id": world.round, "round_id": world.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
         add(AuditEntry(at=NOON, task_id=world.task, **about, **who))

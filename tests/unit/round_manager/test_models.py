@@ -10,7 +10,8 @@ NOUNS = {
     "task", "round", "round_model", "context", "attempt", "example", "vote", "worker", "model_version", "hit",
     "assignment", "ledger_entry", "evaluation", "lease", "audit_entry", "work_session", "qualification",
     "qualification_grant", "block", "round_tally", "label_studio_link", "label_studio_task", "label_studio_annotation",
-    "work_item", "gold_item", "quiz_result",
+    "context_tally", "label_tally", "work_item", "gold_item", "quiz_result", "training_job",
+    "manager_step", "uncounted_vote",
 }  # fmt: skip
 
 

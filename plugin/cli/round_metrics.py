@@ -1,0 +1,146 @@
+"""`outfox round metrics`: how often people fool the model, how often others agree, and what that costs."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Group, RenderableType
+
+from plugin.cli.crowd_words import MOST_SHOWN, count, more_than
+from plugin.cli.output import json_option, show, table
+from plugin.cli.round_validation import ROUND, begun_rounds
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from round_manager.metrics import Counts, RoundMetrics
+    from round_manager.rates import Rate
+    from round_manager.store import Store
+    from round_manager.validators import Validator
+
+COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/verified", "$/verified")
+
+
+@click.command()
+@click.argument("task")
+@ROUND
+@click.option(
+    "--by",
+    type=click.Choice(["worker", "label", "context", "validator"]),
+    help="A line for each author (by pseudonym), label, context or validator of one round.",
+)
+@json_option
+@click.pass_obj
+def metrics(settings: Settings, task: str, number: int | None, by: str | None) -> None:
+    """Show each round's error rates with 95 % intervals, and what a validated fooling example takes.
+
+    All is recomputed from the votes. docs/validation.md says exactly what is counted.
+
+    Example: outfox round metrics sentiment --round 1 --by label
+    """
+    from round_manager.store import open_store
+
+    with open_store(settings.database) as store:
+        data, text = _rounds(store, task, number) if by is None else _parts(store, task, number, by)
+    show(data, text)
+
+
+def _rounds(store: "Store", task: str, number: int | None) -> tuple[Any, RenderableType]:
+    from round_manager.metrics import round_metrics
+
+    chosen = begun_rounds(store, task, number)
+    with store.read() as session:
+        found = [round_metrics(session, one) for one in chosen]
+    rows = [[one.number, *_cells(one.counts), _alpha(one)] for one in found]
+    data = [_round_data(one) for one in found]
+    return data, Group(table(("round", *COLUMNS, "alpha"), rows), *_remarks(found))
+
+
+def _parts(store: "Store", task: str, number: int | None, by: str) -> tuple[Any, RenderableType]:
+    from round_manager.metrics import metrics_by
+    from round_manager.validators import validators
+
+    round = begun_rounds(store, task, number)[-1]
+    with store.read() as session:
+        if by == "validator":
+            return _validators(validators(session, round))
+        found = metrics_by(session, round, by)
+    rows = [[one.name, *_cells(one.counts)] for one in found[:MOST_SHOWN]]
+    data = [{by: one.name, **_counts_data(one.counts)} for one in found]
+    return data, Group(table((by, *COLUMNS), rows), *filter(None, [more_than(found)]))
+
+
+def _validators(found: "Sequence[Validator]") -> tuple[Any, RenderableType]:
+    columns = ("validator", "votes", "flags", "agree with the rest", "right on gold")
+    rows = [[one.name, one.votes, one.flags, str(one.agreed), str(one.gold)] for one in found[:MOST_SHOWN]]
+    data = [
+        {"validator": one.name, "votes": one.votes, "flags": one.flags, "agreed": _rate(one.agreed),
+         "gold": _rate(one.gold)}
+        for one in found
+    ]  # fmt: skip
+    return data, Group(table(columns, rows), *filter(None, [more_than(found)]))
+
+
+def _remarks(found: "Sequence[RoundMetrics]") -> list[str]:
+    remarks = []
+    for one in found:
+        waiting, others = one.counts.undecided_fooling, one.counts.author_errors
+        if waiting:
+            remarks.append(f"round {one.number}: {waiting:,} that fooled wait for a decision, so vMER can only rise")
+        if others.of:
+            remarks.append(f"round {one.number}: of those that did not fool, people disagree with {others}")
+        if one.differing:
+            told = f"round {one.number}: the stored decision of {count(one.differing, 'example')} is not what its votes"
+            remarks.append(f"{told} give; look at the audit log and at votes that came late")
+    return remarks
+
+
+def _cells(counts: "Counts") -> list[object]:
+    tries, seconds, cents = counts.tries_per_fool, counts.seconds_per_verified, counts.cents_per_verified
+    return [
+        counts.collected,
+        counts.fooled,
+        counts.verified_fooling,
+        _percent(counts.mer),
+        _percent(counts.vmer),
+        "" if tries is None else f"{tries:.1f}",
+        "" if seconds is None else f"{seconds:,.0f}",
+        "" if cents is None else f"{cents / 100:,.2f}",
+    ]
+
+
+def _percent(rate: "Rate") -> str:
+    return "" if rate.share is None else f"{rate.share:.1%} ({rate.low:.1%}-{rate.high:.1%})"
+
+
+def _alpha(one: "RoundMetrics") -> str:
+    return "" if one.alpha is None else f"{one.alpha:.3f}"
+
+
+def _round_data(one: "RoundMetrics") -> dict[str, Any]:
+    rest = {"votes": one.votes, "alpha": one.alpha, "differing": one.differing}
+    return {"round": one.number, **_counts_data(one.counts), **rest}
+
+
+def _counts_data(counts: "Counts") -> dict[str, Any]:
+    return {
+        "collected": counts.collected,
+        "fooled": counts.fooled,
+        "verified_fooling": counts.verified_fooling,
+        "disputed_fooling": counts.disputed_fooling,
+        "undecided_fooling": counts.undecided_fooling,
+        "withdrawn": counts.withdrawn,
+        "mer": _rate(counts.mer),
+        "vmer": _rate(counts.vmer),
+        "author_errors": _rate(counts.author_errors),
+        "tries": counts.tries,
+        "tries_per_fool": counts.tries_per_fool,
+        "seconds": counts.cost.ms / 1_000,
+        "seconds_per_verified": counts.seconds_per_verified,
+        "cents": counts.cost.cents,
+        "cents_per_verified": counts.cents_per_verified,
+    }
+
+
+def _rate(rate: "Rate") -> dict[str, Any]:
+    return {"count": rate.count, "of": rate.of, "share": rate.share, "low": rate.low, "high": rate.high}

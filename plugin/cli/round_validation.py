@@ -1,0 +1,179 @@
+"""`outfox round decide`, `flags` and `aggregate`: what people's votes make of examples, and what the owner says."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+from rich.console import Group
+
+from plugin.cli.crowd_words import MOST_SHOWN, count, more_than
+from plugin.cli.output import json_option, show, table
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.flags import Flagged, Said
+    from round_manager.models import Round
+    from round_manager.store import Store
+
+ROUND = click.option(
+    "--round", "number", type=click.IntRange(1), metavar="N", help="Which round. Default: the last that was opened."
+)
+WHY = click.option("--why", default="", metavar="TEXT", help="Why; it is kept with the decision.")
+
+
+def begun_rounds(store: "Store", task: str, number: int | None) -> "list[Round]":
+    """The task's rounds that were opened, or the one of that number; a draft has nothing to show yet."""
+    from round_manager.errors import RoundError
+    from round_manager.models import RoundStatus
+    from round_manager.rounds import find_round, list_rounds
+    from round_manager.tasks import find_task
+
+    with store.read() as session:
+        owner = find_task(session, task)
+        found = [find_round(session, owner, number)] if number else list_rounds(session, owner)
+    begun = [one for one in found if one.status is not RoundStatus.DRAFT]
+    if not begun:
+        which = f"round {number}" if number else "every round"
+        raise RoundError(f"{which} of {task} is a draft; `outfox round open {task}` opens the next one")
+    return begun
+
+
+@click.command()
+@click.argument("task")
+@ROUND
+@json_option
+@click.pass_obj
+def flags(settings: Settings, task: str, number: int | None) -> None:
+    """List the examples that validators flagged, with their reasons and votes; each waits for your decision.
+
+    Example: outfox round decide sentiment EXAMPLE --withdraw --why "names a real person"
+    """
+    from round_manager.flags import flagged
+    from round_manager.store import open_store
+
+    with open_store(settings.database) as store:
+        round = begun_rounds(store, task, number)[-1]
+        with store.read() as session:
+            found = list(flagged(session, round))
+    data = [_flagged_data(one) for one in found]
+    if not found:
+        show({"round": round.number, "flagged": data}, f"nothing in round {round.number} of {task} waits for you")
+        return
+    columns = ("example", "text", "author says", "votes", "flags")
+    rows = [[one.example, *_flagged_row(one)] for one in found[:MOST_SHOWN]]
+    cure = f"`outfox round decide {task} EXAMPLE --keep` or `--withdraw`, with --why, decides one"
+    show({"round": round.number, "flagged": data}, Group(table(columns, rows), *filter(None, [more_than(found)]), cure))
+
+
+@click.command()
+@click.argument("task")
+@click.argument("example", type=click.UUID, required=False)
+@click.option("--keep", "wish", flag_value="keep", help="Nothing is wrong with EXAMPLE: its votes decide.")
+@click.option("--withdraw", "wish", flag_value="withdraw", help="EXAMPLE is not used, whatever people voted.")
+@ROUND
+@WHY
+@json_option
+@click.pass_obj
+def decide(settings: Settings, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
+    """Decide a flagged EXAMPLE; without one, let the votes decide all that they can.
+
+    Verified fooling examples owe their authors the bonus; `outfox crowd pay` pays it. Safe to run again.
+    """
+    if (example is None) != (wish is None):
+        raise click.UsageError("name an EXAMPLE together with --keep or --withdraw, or give neither")
+    if example is not None and not why.strip():
+        raise click.UsageError("say --why; it is kept with the decision")
+    if example is None or wish is None:
+        _decide_by_votes(settings, task, number)
+    else:
+        _decide_one(settings, task, example, wish, why)
+
+
+@click.command()
+@click.argument("task")
+@ROUND
+@click.option(
+    "--least", type=click.FloatRange(0.5, 1), default=0.9, show_default=True, help="How sure the model has to be."
+)
+@click.option("--settle", "settling", is_flag=True, help="Give its labels to examples that people did not agree on.")
+@WHY
+@json_option
+@click.pass_obj
+def aggregate(settings: Settings, task: str, number: int | None, least: float, settling: bool, why: str) -> None:
+    """Hold the votes' gold labels against those of the Dawid-Skene model, which weighs validators by all their votes.
+
+    With --settle, disputed examples without a gold label get the model's: verified where it is the author's.
+    """
+    from round_manager import aggregation
+    from round_manager.clock import SystemClock
+    from round_manager.store import open_store
+
+    if settling and not why.strip():
+        raise click.UsageError("say --why; it is kept with each decision")
+    with open_store(settings.database) as store:
+        round = begun_rounds(store, task, number)[-1]
+        with store.read() as session:
+            found = aggregation.compare(session, round, least=least)
+        done = None
+        if settling:
+            terms: dict[str, Any] = {"who": operator_name(), "why": why, "now": SystemClock().now()}
+            done = aggregation.settle(store, round, least=least, **terms)
+    data = {"task": task, "round": round.number, **asdict(found), "settled": asdict(done) if done else None}
+    told = f"round {round.number}: {count(found.examples, 'example')} with votes; Dawid-Skene gives {found.same:,} the"
+    text = f"{told} same gold label as the votes' policy and {found.differing:,} another"
+    could = f"{found.could_settle:,} that people did not agree on have a label of probability {least:g} or more"
+    if done:
+        could = f"{done.verified:,} are verified by it now, and {done.disputed:,} disputed with a gold label"
+    show(data, f"{text}; {could}")
+
+
+def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
+    from round_manager.clock import SystemClock
+    from round_manager.deciding import decide_round
+    from round_manager.flags import count_flagged
+    from round_manager.store import open_store
+
+    with open_store(settings.database) as store:
+        round = begun_rounds(store, task, number)[-1]
+        found = decide_round(store, round, now=SystemClock().now())
+        with store.read() as session:
+            waiting = count_flagged(session, round)
+    text = (
+        f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed, {found.want_more:,}"
+        f" want more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
+    )
+    short = f"; the budget does not cover {count(found.uncovered, 'bonus', 'bonuses')}: `outfox round budget` raises it"
+    owner = f"; {count(waiting, 'flagged example')} for you: `outfox round flags {task}`"
+    data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting}
+    show(data, text + (short if found.uncovered else "") + (owner if waiting else ""))
+
+
+def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: str) -> None:
+    from round_manager.clock import SystemClock
+    from round_manager.flags import find_example, keep, withdraw
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, store.write() as session:
+        found = find_example(session, find_task(session, task), example)
+        become = keep if wish == "keep" else withdraw
+        become(session, found, who=operator_name(), why=why, now=SystemClock().now())
+        status = found.status.value
+    show({"task": task, "example": str(example), "status": status}, f"example {example} is {status}")
+
+
+def _flagged_data(one: "Flagged") -> dict[str, Any]:
+    return {**asdict(one), "example": str(one.example), "submitted_at": one.submitted_at.isoformat()}
+
+
+def _flagged_row(one: "Flagged") -> list[str]:
+    said = [vote.label or vote.answer or "" for vote in one.votes if vote.flag is None]
+    counted = ", ".join(f"{said.count(label)} {label}" for label in dict.fromkeys(said))
+    reasons = "; ".join(_reason(vote) for vote in one.votes if vote.flag is not None)
+    return [" / ".join(one.fields.values()), one.target, counted or "none", reasons]
+
+
+def _reason(vote: "Said") -> str:
+    return f"{vote.flag} ({vote.comment})" if vote.comment else str(vote.flag)

@@ -1,0 +1,104 @@
+"""The owner's commands on votes, flags and metrics."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from round_manager.models import ExampleStatus
+from round_manager.store import open_store
+from tests.conftest import Outfox
+from tests.integration.validation.panel import Panel, seat_panel
+
+FLAG = "It names somebody"
+
+
+@pytest.fixture
+def owned(outfox: Outfox, tmp_path: Path) -> Iterator[Panel]:
+    """A panel in the home that the commands work on."""
+    assert outfox("db", "upgrade").code == 0
+    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}") as store:
+        yield seat_panel(store)
+
+
+def test_votes_decide_and_the_owner_is_told_what_waits_for_them(outfox: Outfox, owned: Panel) -> None:
+    (example,) = owned.written()
+    flagged = owned.floor.pending()
+    owned.vote(example, None, None)
+    owned.vote(flagged, flag=FLAG)
+    ran = outfox("round", "decide", "sentiment", "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert (told["verified"], told["bonuses"], told["flagged"]) == (1, 1, 1)
+    text = outfox("round", "decide", "sentiment").out
+    assert "0 verified" in text
+    assert "1 flagged example for you: `outfox round flags sentiment`" in text
+
+
+def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -> None:
+    example, other = owned.floor.pending(), owned.floor.pending()
+    for one in (example, other):
+        owned.vote(one)
+        owned.vote(one, flag=FLAG)
+    text = outfox("round", "flags", "sentiment").out
+    assert all(word in text for word in (str(example.public_id), FLAG, str(example.fields["text"]).split()[0]))
+    listed = json.loads(outfox("round", "flags", "sentiment", "--json").out)
+    assert [one["example"] for one in listed["flagged"]] == [str(example.public_id), str(other.public_id)]
+
+    ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
+    assert (ran.code, f"example {example.public_id} is pending" in ran.out) == (0, True)
+    assert outfox("round", "decide", "sentiment", other.public_id, "--withdraw", "--why", "it does").code == 0
+    assert owned.status(other) is ExampleStatus.WITHDRAWN
+    assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (["0197c0de-0000-7000-8000-000000000000", "--keep", "--why", "x"], "`outfox round flags sentiment`"),
+        (["0197c0de-0000-7000-8000-000000000000", "--keep"], "--why"),
+        (["0197c0de-0000-7000-8000-000000000000"], "--keep or --withdraw"),
+        (["--withdraw"], "name an EXAMPLE"),
+        (["--round", "7"], "`outfox round list sentiment`"),
+    ],
+)
+def test_a_mistake_is_told_with_its_cure(outfox: Outfox, owned: Panel, arguments: list[str], cure: str) -> None:
+    ran = outfox("round", "decide", owned.floor.spec.name, *arguments)
+    assert (ran.code, cure in ran.err) == (2, True)
+
+
+def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Panel) -> None:
+    (example,) = owned.written("W1")
+    owned.written("W2")
+    owned.vote(example, None, None)
+    ran = outfox("round", "metrics", "sentiment")
+    assert ran.code == 0, ran.err
+    assert "50.0%" in ran.out
+    assert "1 that fooled wait for a decision" in ran.out
+    (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
+    assert (told["vmer"]["count"], told["vmer"]["of"], told["tries"]) == (1, 2, 2)
+    assert told["vmer"]["low"] == pytest.approx(0.0945, abs=0.0001)
+    for by in ("worker", "label", "context"):
+        parts = json.loads(outfox("round", "metrics", "sentiment", "--by", by, "--json").out)
+        assert sum(part["collected"] for part in parts) == 2
+        assert all(part[by] for part in parts)
+    voters = json.loads(outfox("round", "metrics", "sentiment", "--by", "validator", "--json").out)
+    assert [one["agreed"]["share"] for one in voters] == [1.0, 1.0]
+    assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
+
+
+def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
+    assert outfox("task", "create", "sentiment").code == 0
+    ran = outfox("round", "metrics", "sentiment")
+    assert (ran.code, "`outfox round open sentiment`" in ran.err) == (2, True)
+
+
+def test_a_second_opinion_is_told_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
+    for label in owned.floor.spec.label_names:
+        owned.vote(owned.floor.pending(label=label), None, None, voters=["Ann", "Bob"])
+    told = json.loads(outfox("round", "aggregate", "sentiment", "--json").out)
+    assert (told["examples"], told["same"], told["settled"]) == (3, 3, None)
+    assert outfox("round", "aggregate", "sentiment", "--settle").code == 2
+    ran = outfox("round", "aggregate", "sentiment", "--settle", "--why", "a test")
+    assert (ran.code, "0 are verified by it now" in ran.out) == (0, True)

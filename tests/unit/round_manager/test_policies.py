@@ -1,0 +1,130 @@
+"""Named policies: votes in, more votes or a gold label out."""
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, EntryPoints
+from itertools import product
+
+import pytest
+
+from ml_backend.squad import f1_score
+from round_manager import policies
+from round_manager.ballots import camps
+from round_manager.errors import PolicyError
+from round_manager.policies import (
+    Policy,
+    Ruling,
+    Settled,
+    Wants,
+    dynasent,
+    find_policy,
+    known_policies,
+    register_policy,
+    replay,
+)
+from templates.policy import Validation
+
+AUTHOR = "a"
+DEFAULTS = Validation(policy="adaptive")
+
+# A package of somebody else's would hold this.
+ALWAYS = Policy("always", lambda votes, author, settings: Settled(author))
+
+
+def ruled(name: str, votes: str, **settings: int) -> Ruling:
+    return replay(find_policy(name), DEFAULTS.model_copy(update=settings), list(votes), AUTHOR)
+
+
+@pytest.mark.parametrize(
+    ("votes", "ruling"),
+    [
+        ("", Wants(2)),
+        ("a", Wants(2)),
+        ("aa", Settled("a")),
+        ("ab", Wants(3)),
+        ("bb", Wants(3)),
+        ("aba", Wants(4)),
+        ("abaa", Settled("a")),
+        ("bbb", Settled("b")),
+        ("abab", Wants(5)),
+        ("ababa", Settled("a")),
+        ("ababb", Settled("b")),
+        ("abca", Wants(5)),
+        ("abcab", Settled(None)),
+        ("abcd", Settled(None)),
+        ("aabbb", Settled("a")),
+    ],
+)
+def test_adaptive_asks_until_more_than_half_of_all_votes_are_certain(votes: str, ruling: Ruling) -> None:
+    assert ruled("adaptive", votes) == ruling
+
+
+@pytest.mark.parametrize(("first", "most"), [(1, 3), (2, 3), (2, 4), (3, 7), (2, 5)])
+def test_adaptive_always_ends_within_max_votes_with_what_all_votes_would_have_said(first: int, most: int) -> None:
+    for votes in product("abc", repeat=most):
+        ruling: Ruling = Wants(0)
+        given = 0
+        while isinstance(ruling, Wants):
+            ruling = ruled("adaptive", "".join(votes[:given]), first_votes=first, max_votes=most)
+            given = ruling.votes if isinstance(ruling, Wants) else given
+        majority = [label for label in "abc" if votes.count(label) * 2 > most]
+        if votes[:first] != ("a",) * first:
+            assert ruling == Settled(majority[0] if majority else None)
+
+
+@pytest.mark.parametrize(
+    ("votes", "ruling"),
+    [("b", Wants(2)), ("bb", Settled("b")), ("ab", Wants(3)), ("aba", Settled("a")), ("abc", Settled(None))],
+)
+def test_anli_asks_two_and_a_third_when_they_disagree(votes: str, ruling: Ruling) -> None:
+    assert ruled("anli", votes, max_votes=3) == ruling
+
+
+@pytest.mark.parametrize(("votes", "ruling"), [("aaaa", Wants(5)), ("aabba", Settled("a")), ("aabbc", Settled(None))])
+def test_dynasent_asks_five_and_wants_three(votes: str, ruling: Ruling) -> None:
+    assert ruled("dynasent", votes) == ruling
+
+
+def test_later_votes_change_nothing() -> None:
+    assert ruled("dynasent", "aaabbbbb") == Settled("a")
+    assert ruled("anli", "aab") == Settled("a")
+
+
+def test_another_packages_policy_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("always", f"{__name__}:ALWAYS", policies.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: ALWAYS)
+    monkeypatch.setattr(policies, "entry_points", lambda **asked: EntryPoints([entry]).select(**asked))
+    monkeypatch.setattr(policies, "_POLICIES", dict(policies._POLICIES))
+    assert "always" in known_policies()
+    assert replay(find_policy("always"), DEFAULTS, [], AUTHOR) == Settled("a")
+
+
+def test_an_unknown_name_tells_the_known_ones() -> None:
+    with pytest.raises(PolicyError, match="no policy `majority`; write one of adaptive, anli, dynasent"):
+        find_policy("majority")
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(PolicyError, match="choose another name"):
+        register_policy(Policy("dynasent", dynasent))
+
+
+def test_a_policy_that_wants_what_it_has_is_told_of() -> None:
+    stuck = Policy("stuck", lambda votes, author, settings: Wants(1))
+    with pytest.raises(PolicyError, match="stuck wants 1 votes of an example that has 2"):
+        replay(stuck, DEFAULTS, ["a", "b"], AUTHOR)
+
+
+def grouped(answers: Sequence[str], author: str) -> list[str]:
+    return camps(answers, author, lambda one, other: f1_score(one, other) >= 0.6)
+
+
+def test_answers_that_agree_with_the_author_are_the_authors() -> None:
+    assert grouped(["in Paris", "Paris, France", "London"], "Paris") == ["Paris", "Paris", "London"]
+
+
+def test_camps_do_not_depend_on_who_came_first() -> None:
+    answers = ["the red house", "red house by the sea", "house by the sea", "a boat"]
+    there = dict(zip(answers, grouped(answers, "nobody"), strict=True))
+    back = dict(zip(answers[::-1], grouped(answers[::-1], "nobody"), strict=True))
+    assert there == back
+    assert len(set(there.values())) < len(answers)

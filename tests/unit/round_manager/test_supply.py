@@ -1,0 +1,143 @@
+"""How many HITs a round needs: enough for its target, never more than its money."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mturk.fees import bonus_fee, reward_fee
+from round_manager.means import least_cents, vote_cents
+from round_manager.models import HitKind, RoundStatus
+from round_manager.supply import MOST_AT_ONCE, Facts, Supply, plan_supply
+from templates import TaskSpec, find_pack
+
+RICH = 10_000_000
+OPEN, VALIDATING = RoundStatus.OPEN, RoundStatus.VALIDATING
+PACK = find_pack("sentiment").spec
+
+
+def spec(**terms: dict[str, object]) -> TaskSpec:
+    """The sentiment task with pages of four votes, and other terms where a test says so."""
+    terms = {"validation": {"gold_rate": 0.0}, "work": {"validations_per_hit": 4}, **terms}
+    parts = {name: getattr(PACK, name).model_copy(update=values) for name, values in terms.items()}
+    return PACK.model_copy(update={"quiz": None, **parts})
+
+
+def facts(**changes: object) -> Facts:
+    return Facts(**{"status": OPEN, "target": 20, "free_cents": RICH, **changes})  # type: ignore[arg-type]
+
+
+def test_a_new_round_gets_as_many_hits_as_its_target_if_every_example_came_true() -> None:
+    assert plan_supply(spec(), facts()) == Supply(create=20)
+
+
+def test_what_stands_on_the_marketplace_is_not_posted_again() -> None:
+    assert plan_supply(spec(), facts(out={HitKind.CREATE: 20})) == Supply()
+
+
+def test_where_few_examples_fool_more_are_asked_for_than_are_lacking() -> None:
+    known = facts(examples=100, fooled=25, verified_fooling=10, disputed_fooling=10, pending_fooling=5)
+    needed = plan_supply(spec(), known).create
+    # Five are lacking if all that wait come true; of what is written, a quarter fools, and half of that is agreed on.
+    assert 5 < needed < 10 / (0.25 * 0.5)
+
+
+def test_the_last_example_is_not_asked_for_twice() -> None:
+    nearly = facts(target=1, examples=1, fooled=1, disputed_fooling=1)
+    assert plan_supply(spec(), nearly).create == 1
+    assert plan_supply(spec(), facts(target=1, examples=1, fooled=1, pending_fooling=1)).create == 0
+
+
+def test_nothing_new_is_written_while_what_waits_for_votes_may_reach_the_target() -> None:
+    assert plan_supply(spec(), facts(examples=20, fooled=20, pending_fooling=20, lacking=[])) == Supply()
+
+
+def test_hits_of_several_examples_are_fewer() -> None:
+    several = spec(work={"examples_per_hit": 5, "validations_per_hit": 4})
+    assert plan_supply(several, facts()).create == 4
+
+
+@pytest.mark.parametrize(
+    ("lacking", "out", "pages"),
+    [
+        ([2, 2], 0, 2),  # nobody votes twice, so two people are needed
+        ([2] * 8, 0, 4),  # sixteen votes, four on a page
+        ([2] * 8, 3, 1),
+        ([1], 5, 0),
+        ([], 0, 0),
+    ],
+)
+def test_votes_are_asked_for_once_on_as_few_pages_as_they_fit(lacking: list[int], out: int, pages: int) -> None:
+    known = facts(status=VALIDATING, lacking=lacking, out={HitKind.VALIDATE: out})
+    assert plan_supply(spec(), known) == Supply(validate=pages)
+
+
+def test_gold_on_a_page_leaves_less_room_for_votes() -> None:
+    with_gold = spec(validation={"gold_rate": 0.5})
+    assert plan_supply(with_gold, facts(status=VALIDATING, lacking=[2] * 8)).validate == 8
+
+
+def test_votes_come_before_new_examples_when_money_is_short() -> None:
+    short = facts(lacking=[2, 2], free_cents=2 * vote_cents(spec()))
+    assert plan_supply(spec(), short) == Supply(validate=2)
+
+
+def test_the_last_money_is_spent_on_one_more_example_with_its_votes_and_no_less() -> None:
+    least = least_cents(spec())
+    assert plan_supply(spec(), facts(free_cents=least)).create == 1
+    assert plan_supply(spec(), facts(free_cents=least - 1)).create == 0
+
+
+def test_votes_on_what_is_being_written_are_kept_aside() -> None:
+    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(spec()) + vote_cents(spec()))
+    assert plan_supply(spec(), being_written) == Supply()
+
+
+def test_work_that_pays_nothing_is_not_posted() -> None:
+    unpaid = spec(pay={"create_cents": 0, "validate_cents": 0})
+    assert plan_supply(unpaid, facts(lacking=[2, 2])) == Supply()
+
+
+def test_people_are_looked_for_until_there_are_enough_and_never_ten_at_once() -> None:
+    quiz = spec().model_copy(update={"quiz": PACK.quiz})
+    assert plan_supply(quiz, facts(target=200)).quiz_places == 9
+    assert plan_supply(quiz, facts(target=200, people=15)).quiz_places == 5
+    assert plan_supply(quiz, facts(target=200, people=15, out={HitKind.QUIZ: 5})).quiz_places == 0
+    assert plan_supply(quiz, facts(target=1, people=2)).quiz_places == 5
+    assert plan_supply(quiz, facts(status=VALIDATING, people=0)).quiz_places == 0
+    assert plan_supply(quiz, facts(target=200, free_cents=least_cents(quiz))).quiz_places == 0
+
+
+def test_a_large_round_is_planned_in_pieces() -> None:
+    assert plan_supply(spec(), facts(target=1_000_000)).create == MOST_AT_ONCE
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    free=st.integers(0, 50_000),
+    target=st.integers(1, 500),
+    counts=st.tuples(*(st.integers(0, 60) for _ in range(4))),
+    lacking=st.lists(st.integers(1, 5), max_size=40),
+    out=st.integers(0, 40),
+)
+def test_no_plan_costs_more_than_there_is(
+    free: int, target: int, counts: tuple[int, int, int, int], lacking: list[int], out: int
+) -> None:
+    verified, disputed, pending, others = counts
+    fooled = verified + disputed + pending
+    known = facts(
+        target=target,
+        examples=fooled + others,
+        fooled=fooled,
+        verified_fooling=verified,
+        disputed_fooling=disputed,
+        pending_fooling=pending,
+        lacking=lacking,
+        out={HitKind.CREATE: out},
+        free_cents=free,
+    )
+    quiz = spec().model_copy(update={"quiz": PACK.quiz})
+    pay, supply = quiz.pay, plan_supply(quiz, known)
+    one = pay.create_cents + reward_fee(pay.create_cents) + pay.fooled_bonus_cents + bonus_fee(pay.fooled_bonus_cents)
+    cost = supply.create * one + supply.validate * vote_cents(quiz)
+    cost += supply.quiz_places * (pay.quiz_cents + reward_fee(pay.quiz_cents))
+    assert cost <= free
