@@ -7,23 +7,19 @@ where it says that the round is open, its versions are pinned again and nothing 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ml_backend.artefact import read_manifest
-from ml_backend.errors import ModelError
-from ml_backend.manifest import Manifest
 from ml_backend.registry.candidate import Load
-from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import Progress, rotate
 from plugin.errors import PluginError
+from plugin.version_registration import VersionRegistration
 from round_manager.clock import Clock
 from round_manager.errors import RoundError
-from round_manager.model_versions import check_fits, find_versions, register_version
+from round_manager.means import check_means
+from round_manager.model_versions import find_versions
 from round_manager.rounds import draft_round, live_round, open_round, pinned_versions
 from round_manager.store import Store
 from round_manager.tasks import find_task, spec_of
 from templates import TaskSpec
-
-MOST_ANCESTORS = 100
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,8 @@ class RoundOpening:
         except RoundError:
             # Somebody else opened it meanwhile, against others: those are the ones that must answer.
             now = self._stands(name)
-            self._pin(name, now.number, now.pinned, who, "the round was opened against these")
+            if now.pinned:
+                self._pin(name, now.number, now.pinned, who, "the round was opened against these")
             raise
 
     def _stands(self, name: str) -> _Now:
@@ -88,6 +85,8 @@ class RoundOpening:
             if live is not None:
                 return _Now(live.number, spec_of(live), pinned_versions(session, live))
             draft = draft_round(session, task, now=self.clock.now())
+            # Before anything is pinned: what cannot be opened changes nothing that serves.
+            check_means(session, task, draft)
             return _Now(draft.number, spec_of(draft), ())
 
     def _default(self, name: str, number: int) -> tuple[str, ...]:
@@ -100,26 +99,7 @@ class RoundOpening:
         return (known[0],)
 
     def _register(self, name: str, spec: TaskSpec, versions: Sequence[str]) -> None:
-        lines = [self._ancestry(name, version) for version in versions]
-        for line in lines:
-            check_fits(spec, line[-1])
-        with self.store.write() as session:
-            task = find_task(session, name)
-            for manifest in (one for line in lines for one in line):
-                uri = f"{self.where.rstrip('/')}/{name}/{manifest.version}"
-                register_version(session, task, manifest, uri, now=self.clock.now())
-
-    def _ancestry(self, name: str, version: str) -> list[Manifest]:
-        """The version's manifest after those of its parents, as far back as the registry still has them."""
-        line = [read_manifest(self.registry.fetch(name, version))]
-        while line[0].parent and len(line) < MOST_ANCESTORS:
-            try:
-                line.insert(0, read_manifest(self.registry.fetch(name, line[0].parent)))
-            except (ModelError, RegistryError) as error:
-                if error.retry:  # A parent that is only out of reach now must not be left out for ever.
-                    raise
-                break
-        return line
+        VersionRegistration(self.store, self.registry, self.where, self.clock).register(name, versions, spec)
 
     def _pin(self, name: str, number: int, versions: Sequence[str], who: str, why: str) -> None:
         book = self.registry.book(name)

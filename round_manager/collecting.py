@@ -8,6 +8,7 @@ one. Reading when nothing has changed costs what the unfinished HITs cost, howev
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 
 from sqlalchemy import func, select, update
@@ -17,7 +18,7 @@ from mturk.errors import UnknownToCrowd
 from round_manager.calls import THREADS
 from round_manager.clock import Clock
 from round_manager.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
-from round_manager.models import Assignment, Hit
+from round_manager.models import Assignment, Hit, HitStatus
 from round_manager.progress import Progress, Unwatched
 from round_manager.same_account import check_account
 from round_manager.store import Store
@@ -29,17 +30,23 @@ UNKNOWN = "the marketplace does not know this HIT any more"
 
 @dataclass(frozen=True)
 class Known:
-    """A HIT as our books have it: how much was handed in for it, and how much of that is decided."""
+    """A HIT as our books have it: where it stands, how much was handed in for it, and how much of that is decided."""
 
     id: int
     external_id: str
     handed_in: int
     decided: int
+    status: HitStatus
+    expires_at: datetime | None
     was_unknown: bool = False
 
     def differs(self, posted: PostedHit) -> bool:
         """Whether the marketplace has work, or decisions, that we have not."""
         return (posted.undecided + posted.completed, posted.completed) != (self.handed_in, self.decided)
+
+    def has_moved(self, posted: PostedHit) -> bool:
+        """Whether it stands there otherwise than we think: taken down, taken by somebody, or given back."""
+        return (posted.state.value, posted.expires_at) != (self.status.value, self.expires_at)
 
 
 @dataclass
@@ -83,14 +90,30 @@ class Collecting:
         )
         counts = work.where(Assignment.marketplace == self._crowd.name).group_by(Assignment.hit_id).subquery()
         hits = (
-            select(Hit.id, Hit.external_id, counts.c.handed_in, counts.c.decided, Hit.last_error)
+            select(
+                Hit.id,
+                Hit.external_id,
+                counts.c.handed_in,
+                counts.c.decided,
+                Hit.status,
+                Hit.expires_at,
+                Hit.last_error,
+            )
             .outerjoin(counts, counts.c.hit_id == Hit.id)
             .where(Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None), Hit.external_id.is_not(None))
         )
         with self._store.read() as session:
             rows = session.execute(hits.order_by(Hit.id)).all()
         return [
-            Known(row.id, row.external_id, row.handed_in or 0, row.decided or 0, row.last_error == UNKNOWN)
+            Known(
+                row.id,
+                row.external_id,
+                row.handed_in or 0,
+                row.decided or 0,
+                row.status,
+                row.expires_at,
+                row.last_error == UNKNOWN,
+            )
             for row in rows
         ]
 
@@ -144,7 +167,7 @@ class Collecting:
         touched = {
             known.id: posted
             for known, posted in batch
-            if posted and (known.id in works or known.id in over or known.was_unknown)
+            if posted and (known.id in works or known.id in over or known.was_unknown or known.has_moved(posted))
         }
         now = self._clock.now()
         self._note_unknown([known for known, posted in batch if posted is None], outcome)

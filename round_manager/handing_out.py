@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
     Context,
+    ContextTally,
     Example,
     ExampleStatus,
+    LabelTally,
     Lease,
     LeaseEnd,
     Round,
@@ -31,23 +33,28 @@ from templates import TaskSpec
 
 @dataclass(frozen=True)
 class Standing:
-    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now."""
+    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now.
 
-    id: int
-    position: int
-    used: int
-    fooled: int
-    leased: int
+    Numbers of one context, or the columns that hold those of all.
+    """
+
+    id: Any
+    position: Any
+    used: Any
+    fooled: Any
+    leased: Any
 
 
 # The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
 # and as one that will fool, so that people who come at once are spread as those who come one after the other are.
-RANKS: dict[str, Callable[[Standing], tuple[int, ...]]] = {
+RANKS: dict[str, Callable[[Standing], tuple[Any, ...]]] = {
     "uniform": lambda one: (one.leased,),
     "least_used": lambda one: (one.used + one.leased,),
     "least_fooled": lambda one: (one.fooled + one.leased, one.used),
     "in_order": lambda one: (one.used + one.leased, one.position),
 }
+# The draw multiplies ids below 2^32 by numbers below this prime: it stays within the databases' 64 bits.
+PRIME = 2**31 - 1
 
 
 def take_turn(session: Session, task_id: int) -> None:
@@ -63,15 +70,32 @@ def lot(seed: object, *what: object) -> bytes:
 def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
-    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them."""
-    had = _had(session, work, round, repeat=spec.work.repeat_context)
-    rank = RANKS[spec.rounds.context_strategy]
-    left = [one for one in _standings(session, round, now) if one.id not in had]
-    left.sort(key=lambda one: (*rank(one), lot(work.public_id, len(had), one.id)))
-    for one in left[:most]:
+    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them.
+
+    The tallies tell how each context stands: however many examples there are, nobody counts them here.
+    """
+    leases = (
+        select(Lease.context_id.label("context_id"), func.count().label("leased"))
+        .where(is_live(now), Lease.context_id.is_not(None))
+        .group_by(Lease.context_id)
+        .subquery()
+    )
+    of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == round.id)
+    counts = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled, leases.c.leased))
+    rank = RANKS[spec.rounds.context_strategy](Standing(Context.id, Context.position, *counts))
+    best = (
+        select(Context.id)
+        .outerjoin(ContextTally, of_round)
+        .outerjoin(leases, leases.c.context_id == Context.id)
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+        .where(*(Context.id.not_in(had) for had in _had(work, round, repeat=spec.work.repeat_context)))
+        .order_by(*rank, _draw(work))
+    )
+    found = list(session.scalars(best.limit(most)))
+    for context_id in found:
         session.add(
             Lease(
-                context_id=one.id,
+                context_id=context_id,
                 worker_id=work.worker_id,
                 session_id=work.id,
                 leased_at=now,
@@ -79,7 +103,7 @@ def lease_contexts(
             )
         )
     session.flush()
-    return [one.id for one in left[:most]]
+    return found
 
 
 def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
@@ -97,12 +121,8 @@ def end_lease(session: Session, work: WorkSession, context_id: int | None, outco
 
 def asked_labels(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
     """How often each label was asked for in the round so far: examples, and what people are writing now."""
-    written = (
-        select(Example.label, func.count())
-        .where(Example.round_id == round.id, Example.label.is_not(None), Example.status != ExampleStatus.WITHDRAWN)
-        .group_by(Example.label)
-    )
-    asked = {str(label): int(count) for label, count in session.execute(written)}
+    written = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == round.id)
+    asked = {label: int(examples) for label, examples in session.execute(written)}
     writing = (
         select(WorkItem.label, func.count())
         .join(Lease, (Lease.session_id == WorkItem.session_id) & (Lease.context_id == WorkItem.context_id))
@@ -173,33 +193,14 @@ def _held_by(work: WorkSession) -> Any:
     )
 
 
-def _standings(session: Session, round: Round, now: datetime) -> list[Standing]:
-    examples = (
-        select(
-            Example.context_id.label("context_id"),
-            func.count().label("used"),
-            func.sum(case((Example.fooled.is_(True), 1), else_=0)).label("fooled"),
-        )
-        .where(Example.round_id == round.id, Example.status != ExampleStatus.WITHDRAWN)
-        .group_by(Example.context_id)
-        .subquery()
-    )
-    leases = (
-        select(Lease.context_id.label("context_id"), func.count().label("leased"))
-        .where(is_live(now), Lease.context_id.is_not(None))
-        .group_by(Lease.context_id)
-        .subquery()
-    )
-    rows = session.execute(
-        select(Context.id, Context.position, examples.c.used, examples.c.fooled, leases.c.leased)
-        .outerjoin(examples, examples.c.context_id == Context.id)
-        .outerjoin(leases, leases.c.context_id == Context.id)
-        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
-    )
-    return [Standing(row[0], row[1], int(row[2] or 0), int(row[3] or 0), int(row[4] or 0)) for row in rows]
+def _draw(work: WorkSession) -> ColumnElement[int]:
+    """A context's place in an order that looks random and is the same each time for one session."""
+    drawn = lot(work.public_id, "context")
+    times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
+    return (Context.id * max(1, times) + plus) % PRIME
 
 
-def _had(session: Session, work: WorkSession, round: Round, *, repeat: bool) -> set[int]:
+def _had(work: WorkSession, round: Round, *, repeat: bool) -> list[Select[int | None]]:
     """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had."""
     # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
     had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
@@ -214,13 +215,12 @@ def _had(session: Session, work: WorkSession, round: Round, *, repeat: bool) -> 
             Lease.ended_at.is_(None) | (had_them & counts),
         )
     )
-    had = {one for one in session.scalars(leased) if one is not None}
     if repeat:
-        return had
+        return [leased]
     written = select(Example.context_id).where(
         Example.author_id == work.worker_id,
         Example.task_id == round.task_id,
         Example.context_id.is_not(None),
         Example.status != ExampleStatus.UNCONFIRMED,
     )
-    return had | {one for one in session.scalars(written) if one is not None}
+    return [leased, written]

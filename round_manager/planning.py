@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, Terms
 from round_manager.budget import check_budget
 from round_manager.errors import CrowdWorkError
-from round_manager.hit_terms import cut_of, terms_of, wanted_for
+from round_manager.hit_terms import WORDS, cut_of, terms_of, wanted_for
 from round_manager.ids import public_id
 from round_manager.ledger import reserve
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
@@ -19,7 +19,7 @@ from round_manager.tasks import spec_of
 TAKES_HITS = {
     HitKind.CREATE: (RoundStatus.OPEN,),
     HitKind.VALIDATE: (RoundStatus.OPEN, RoundStatus.VALIDATING),
-    HitKind.QUIZ: (RoundStatus.OPEN,),
+    HitKind.QUIZ: (RoundStatus.OPEN, RoundStatus.VALIDATING),
 }
 
 
@@ -47,6 +47,30 @@ class Cost:
         return self.reward_cents + self.bonus_cents + self.fee_cents
 
 
+def may_be_posted() -> ColumnElement[bool]:
+    """HITs whose round takes them now; what belongs to no round is always taken."""
+    takes = or_(*(and_(Hit.kind == kind, Round.status.in_(statuses)) for kind, statuses in TAKES_HITS.items()))
+    return Hit.round_id.is_(None) | exists().where(Round.id == Hit.round_id, Round.paused_at.is_(None), takes)
+
+
+def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> None:
+    """Nothing where the round takes such HITs, or an error that tells how it could."""
+    if round.status not in TAKES_HITS[wish.kind]:
+        takes = " or ".join(status.value for status in TAKES_HITS[wish.kind])
+        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs {WORDS[wish.kind]} need it {takes}")
+    spec, task = spec_of(round), session.get_one(Task, round.task_id).name
+    if round.paused_at is not None:
+        raise CrowdWorkError(f"round {round.number} of {task} is paused; `outfox round resume {task}` goes on")
+    if wish.expires_at <= now:
+        raise CrowdWorkError("the HITs would be over before they begin; let them end later")
+    if wish.kind is HitKind.QUIZ and spec.quiz is None:
+        cure = f"add `quiz` to its task.yaml and run `outfox task create {task}`; the next round that you open has it"
+        raise CrowdWorkError(f"round {round.number} of {task} has no quiz; {cure}")
+    if wish.kind is HitKind.QUIZ and not spec.pay.quiz_cents:
+        cure = f"set pay.quiz_cents in its task.yaml and run `outfox task create {task}`, then open the next round"
+        raise CrowdWorkError(f"the quiz of round {round.number} of {task} pays nothing, and workers are paid; {cure}")
+
+
 def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
     """What would be reserved; nothing is changed."""
     spec = spec_of(round)
@@ -59,11 +83,9 @@ def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
 
 def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: datetime) -> list[Hit]:
     """The HITs, planned and paid for in the ledger; all of them, or a BudgetError with the figures."""
-    if round.status not in TAKES_HITS[wish.kind]:
-        takes = " or ".join(status.value for status in TAKES_HITS[wish.kind])
-        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs to {wish.kind} need it {takes}")
-    if wish.expires_at <= now:
-        raise CrowdWorkError("the HITs would be over before they begin; let them end later")
+    # Held, so that the round is where we see it until its HITs are there.
+    round = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
+    check_wish(session, round, wish, now=now)
     spec = spec_of(round)
     terms = order_terms(session, round, wish.kind, crowd.name)
     # Before a row is written: a wish of a million HITs is refused as fast as a wish of one.

@@ -20,7 +20,7 @@ from round_manager.calls import THREADS, Calls, sending
 from round_manager.clock import Clock
 from round_manager.ledger import release
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
-from round_manager.planning import order_terms
+from round_manager.planning import may_be_posted, order_terms
 from round_manager.progress import Progress, Unwatched
 from round_manager.same_account import check_account
 from round_manager.store import Store
@@ -103,7 +103,8 @@ class Posting:
             return session.scalar(select(func.count()).select_from(Hit).where(*self._unsent())) or 0
 
     def _unsent(self) -> tuple[ColumnElement[bool], ...]:
-        return Hit.marketplace == self._crowd.name, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None)
+        here = Hit.marketplace == self._crowd.name
+        return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted()
 
     def _take(self) -> list[Hit]:
         """The next HITs, marked as sent: from here on, only the marketplace knows whether they stand there."""

@@ -8,6 +8,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.errors import RoundError
+from round_manager.means import check_means
 from round_manager.models import (
     Attempt,
     AuditEntry,
@@ -22,6 +23,7 @@ from round_manager.models import (
 __all__ = [
     "Collected",
     "RoundError",
+    "choose_round",
     "collected",
     "draft_round",
     "find_round",
@@ -59,6 +61,13 @@ def find_round(session: Session, task: Task, number: int) -> Round:
     if found is None:
         raise RoundError(f"{task.name} has no round {number}; `outfox round list {task.name}` shows its rounds")
     return found
+
+
+def choose_round(session: Session, task: Task, number: int | None = None) -> Round:
+    """The task's round of that number, or without one the round that is live, else the newest."""
+    if number is not None:
+        return find_round(session, task, number)
+    return live_round(session, task.id) or list_rounds(session, task)[-1]
 
 
 def list_rounds(session: Session, task: Task) -> list[Round]:
@@ -103,6 +112,7 @@ def open_round(
     if not names or len(set(names)) != len(names) or any(version.task_id != task.id for version in versions):
         raise RoundError(f"a round opens against one or several different model versions of {task.name}; name them")
     draft = draft_round(session, task, now=now)
+    check_means(session, task, draft)
     session.execute(delete(RoundModel).where(RoundModel.round_id == draft.id))
     for rank, version in enumerate(versions):
         session.add(RoundModel(round_id=draft.id, model_version_id=version.id, task_id=task.id, rank=rank))

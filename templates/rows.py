@@ -41,21 +41,41 @@ class SeedRow:
 
 def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
     """Every context of the file; all of it or a PackError."""
-    names = [field.name for field in spec.with_role("context")]
     lines = _Lines(path)
     contexts = []
     for number, row in lines.objects():
-        fields = lines.texts(number, row, names)
-        targets = row.get("targets", list(spec.label_names))
-        if not isinstance(targets, list) or not set(targets) <= set(spec.label_names) or (spec.labels and not targets):
-            lines.complain(
-                number, f"targets is {targets!r}; list some of {', '.join(spec.label_names)}, or leave it out"
-            )
-        elif fields is not None:
-            extra = {key: value for key, value in row.items() if key not in fields and key not in ("id", "targets")}
-            contexts.append(Context(lines.row_id(number, row), fields, tuple(targets), extra))
+        problems = context_problems(row, spec)
+        for problem in problems:
+            lines.complain(number, problem)
+        if not problems:
+            contexts.append(context_in(row, lines.row_id(number, row), spec))
     lines.finish()
     return tuple(contexts)
+
+
+def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
+    """What is wrong with a row that should be a context, each with its cure."""
+    problems = []
+    for field in spec.with_role("context"):
+        value = row.get(field.name)
+        if not isinstance(value, str) or not value.strip():
+            problems.append(f"has no text in `{field.name}`; add it")
+        elif len(value) > field.max_chars:
+            longest = f"at most {field.max_chars:,} are accepted; shorten it, or raise max_chars in task.yaml"
+            problems.append(f"has {len(value):,} characters in `{field.name}`; {longest}")
+    targets = row.get("targets", list(spec.label_names))
+    known = isinstance(targets, list) and all(name in spec.label_names for name in targets)
+    if not known or (spec.labels and not targets):
+        cure = f"list some of {', '.join(spec.label_names)}, or leave it out" if spec.labels else "leave it out"
+        problems.append(f"targets is {targets!r}; {cure}")
+    return problems
+
+
+def context_in(row: Mapping[str, Any], row_id: str, spec: TaskSpec) -> Context:
+    """The context of a row that has no problems."""
+    fields = {field.name: row[field.name] for field in spec.with_role("context")}
+    extra = {key: value for key, value in row.items() if key not in fields and key not in ("id", "targets")}
+    return Context(row_id, fields, tuple(row.get("targets", spec.label_names)), extra)
 
 
 def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:

@@ -1,4 +1,4 @@
-"""`outfox round`: open a task's rounds and see them."""
+"""`outfox round`: open a task's rounds, end them, and see them."""
 
 from datetime import datetime
 
@@ -8,13 +8,21 @@ from plugin.cli.crowd_desk import DOLLARS
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
+from plugin.cli.round_archive import freeze, verify
+from plugin.cli.round_life import close, pause_it, resume_it, show_one
+from plugin.cli.round_metrics import metrics
+from plugin.cli.round_validation import aggregate, decide, flags
 from plugin.operator import operator_name
 from plugin.settings import Settings
 
 
 @click.group("round")
 def rounds() -> None:
-    """Open the rounds of a task, and list them."""
+    """Open the rounds of a task, end them, and see them."""
+
+
+for command in (aggregate, close, decide, flags, freeze, metrics, pause_it, resume_it, show_one, verify):
+    rounds.add_command(command)
 
 
 @rounds.command("open")

@@ -27,6 +27,7 @@ def create(settings: Settings, pack: Pack) -> None:
     """Check a pack and make its task, or bring it up to date; safe to run again."""
     from plugin.pack_check import check_pack
     from round_manager.clock import SystemClock
+    from round_manager.contexts import count_contexts
     from round_manager.rounds import list_rounds
     from round_manager.store import open_store
     from round_manager.tasks import create_task
@@ -39,9 +40,10 @@ def create(settings: Settings, pack: Pack) -> None:
     with open_store(settings.database, upgrade=first) as store, store.write() as session:
         made = create_task(session, pack, now=SystemClock().now())
         last = list_rounds(session, made)[-1]
+        contexts = count_contexts(session, made.id)
     step = _next_step(settings, made.name, last)
-    data = {"task": made.name, "contexts": len(pack.contexts), "round": last.number, "status": last.status.value}
-    text = f"{made.name}: {len(pack.contexts)} contexts, round {last.number} is {_words(last)}"
+    data = {"task": made.name, "contexts": contexts, "round": last.number, "status": last.status.value}
+    text = f"{made.name}: {contexts:,} contexts, round {last.number} is {_words(last)}"
     show({**data, "next": step}, f"{text}; next: `{step}`")
 
 
@@ -78,7 +80,7 @@ def show_one(settings: Settings, name: str) -> None:
 
 
 def _overview(store: "Store", name: str) -> dict[str, Any]:
-    from round_manager.contexts import live_contexts
+    from round_manager.contexts import count_contexts
     from round_manager.rounds import collected, list_rounds, pinned_versions
     from round_manager.tasks import find_task
 
@@ -106,7 +108,7 @@ def _overview(store: "Store", name: str) -> dict[str, Any]:
             "title": found.spec["title"],
             "kind": found.spec["kind"],
             "folder": found.folder,
-            "contexts": len(live_contexts(session, found.id)),
+            "contexts": count_contexts(session, found.id),
             "budget_cents": found.budget_cents,
             "rounds": rounds,
         }

@@ -1,0 +1,106 @@
+"""`outfox context`: what workers are shown, from the owner's own files."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+
+from plugin.cli.crowd_desk import DRY_RUN
+from plugin.cli.crowd_words import count
+from plugin.cli.output import json_option, show, table
+from plugin.cli.rotation import WHY
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.context_files import Uploaded
+
+MOST_SHOWN = 50
+LONGEST_TEXT = 60
+
+
+@click.group()
+def context() -> None:
+    """Upload what workers are shown, and list it."""
+
+
+@context.command()
+@click.argument("task")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--replace", is_flag=True, help="Retire what is not in the file, the pack's contexts too.")
+@WHY
+@DRY_RUN
+@json_option
+@click.pass_obj
+def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, dry_run: bool) -> None:
+    """Add contexts from a JSONL or CSV file; all of it, or nothing and a list of its mistakes.
+
+    Each row has the task's context fields by name; `id`, `targets` (labels that may be asked for; in CSV with | between
+    them) and anything else are up to you. The same file once more changes nothing; a text that changed under its id
+    takes the old one's place.
+
+    Example: outfox context upload nli premises.csv --dry-run
+    """
+    from round_manager.clock import SystemClock
+    from round_manager.context_files import upload_contexts
+    from round_manager.rehearsal import rehearsal
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task, spec_of
+    from templates.context_file import read_context_file
+
+    with open_store(settings.database) as store:
+        with store.read() as session:
+            spec = spec_of(find_task(session, task))
+        # Read to its end before anything is written, and while nobody waits for us.
+        for _ in read_context_file(file, spec):
+            pass
+        with rehearsal(store) if dry_run else store.write() as session:
+            owner, read, now = find_task(session, task), read_context_file(file, spec), SystemClock().now()
+            done = upload_contexts(session, owner, read, replace=replace, who=operator_name(), why=why, now=now)
+    show({"task": task, "dry_run": dry_run, **asdict(done)}, _told(task, done, dry_run=dry_run))
+
+
+@context.command("list")
+@click.argument("task")
+@click.option("--retired", is_flag=True, help="Those that are not given out any more.")
+@click.option("--most", type=click.IntRange(1), default=MOST_SHOWN, show_default=True, help="How many to show.")
+@json_option
+@click.pass_obj
+def list_all(settings: Settings, task: str, retired: bool, most: int) -> None:
+    """List a task's contexts in the owner's order, with the examples that were written on each."""
+    from round_manager.contexts import count_contexts, list_contexts
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, store.read() as session:
+        owner = find_task(session, task)
+        total = count_contexts(session, owner.id, retired=retired)
+        found = list_contexts(session, owner.id, most=most, retired=retired)
+    data = [{**asdict(one.context), "from": one.origin, "examples": one.used, "fooled": one.fooled} for one in found]
+    rows = [(one.context.id, _short(one.context.fields), one.origin, one.used, one.fooled) for one in found]
+    shown = [table(("id", "text", "from", "examples", "fooled"), rows)] if rows else [f"{task} has none; {_cure(task)}"]
+    more = [f"… and {total - len(rows):,} more; --most shows more"] if total > len(rows) else []
+    show({"task": task, "contexts": total, "shown": data}, Group(*shown, *more))
+
+
+def _told(task: str, done: "Uploaded", *, dry_run: bool) -> str:
+    parts = [
+        f"{count(done.added, 'context')} added",
+        *([f"{done.brought_back:,} brought back"] if done.brought_back else []),
+        *([f"{done.retired:,} retired"] if done.retired else []),
+        f"{done.unchanged:,} were there already",
+    ]
+    text = f"{task}: {', '.join(parts)}"
+    return f"{text}; this was a rehearsal, nothing was changed" if dry_run else text
+
+
+def _cure(task: str) -> str:
+    return f"`outfox context upload {task} FILE` adds contexts"
+
+
+def _short(fields: Mapping[str, str]) -> str:
+    line = " ".join(next(iter(fields.values()), "").split())
+    return line if len(line) <= LONGEST_TEXT else f"{line[: LONGEST_TEXT - 1]}…"

@@ -1,0 +1,178 @@
+"""`outfox round close`, `pause`, `resume` and `show`: the life of a round, by its owner's hand."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Group, RenderableType
+
+from plugin.cli.crowd_words import when
+from plugin.cli.output import json_option, show, table
+from plugin.cli.rotation import WHY
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.store import Store
+
+ROUND = click.option(
+    "--round", "number", type=click.IntRange(1), help="Which round. Default: the one that is live, else the newest."
+)
+
+
+@click.command("close")
+@click.argument("task")
+@click.option("--now", "give_up", is_flag=True, help="Do not wait for votes, nor for your word on flagged examples.")
+@WHY
+@ROUND
+@json_option
+@click.pass_obj
+def close(settings: Settings, task: str, give_up: bool, why: str, number: int | None) -> None:
+    """End a round: nothing new is written in it, and it is closed as soon as nothing more can come.
+
+    What workers have in hand is taken and paid until its deadline, whatever you say. With --now, examples that lack
+    votes stay undecided and the round is closed at once, or nothing changes and you are told what it must wait for.
+
+    Example: outfox round close sentiment --why "we have enough"
+    """
+    from round_manager.clock import SystemClock
+    from round_manager.lifecycle import begin_validating, close_round, waiting
+    from round_manager.models import RoundStatus
+    from round_manager.rounds import choose_round
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    now, who = SystemClock().now(), operator_name()
+    with open_store(settings.database) as store, store.write() as session:
+        chosen = choose_round(session, find_task(session, task), number)
+        was = chosen.status
+        chosen = begin_validating(session, chosen, who=who, why=why, now=now)
+        left = waiting(session, chosen, now=now)
+        if give_up or not left:
+            chosen = close_round(session, chosen, who=who, why=why, now=now, give_up=give_up)
+            left = waiting(session, chosen, now=now)
+    reasons = [reason.text for reason in left.reasons]
+    data = {"task": task, "round": chosen.number, "status": chosen.status.value, "waits_for": reasons}
+    already = " already" if was is RoundStatus.CLOSED else ""
+    text = f"round {chosen.number} of {task} is {chosen.status.value}{already}"
+    shown = (
+        Group(f"{text}; it is closed when nothing more can come, and this is why it waits:", *_lines(reasons))
+        if reasons
+        else text
+    )
+    show({**data, "already": bool(already)}, shown)
+
+
+@click.command("pause")
+@click.argument("task")
+@WHY
+@json_option
+@click.pass_obj
+def pause_it(settings: Settings, task: str, why: str) -> None:
+    """Hand out and post nothing new until the round is resumed; what people have begun they finish, and are paid.
+
+    Its date stays what it was, and a paused round does not end by itself.
+    """
+    from round_manager.lifecycle import pause
+
+    _move(settings, task, why, pause, "is paused; `outfox round resume {task}` goes on")
+
+
+@click.command("resume")
+@click.argument("task")
+@WHY
+@json_option
+@click.pass_obj
+def resume_it(settings: Settings, task: str, why: str) -> None:
+    """Go on with a paused round."""
+    from round_manager.lifecycle import resume
+
+    _move(settings, task, why, resume, "goes on, {status}")
+
+
+@click.command("show")
+@click.argument("task")
+@ROUND
+@json_option
+@click.pass_obj
+def show_one(settings: Settings, task: str, number: int | None) -> None:
+    """Show a round: where it is, what it waits for, and who moved it when and why."""
+    from round_manager.store import open_store
+
+    with open_store(settings.database) as store:
+        data = _overview(store, task, number)
+    show(data, Group(*_texts(data)))
+
+
+def _move(settings: Settings, task: str, why: str, step: Any, said: str) -> None:
+    from round_manager.clock import SystemClock
+    from round_manager.rounds import choose_round
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, store.write() as session:
+        chosen = choose_round(session, find_task(session, task))
+        moved = step(session, chosen, who=operator_name(), why=why, now=SystemClock().now())
+    data = {"task": task, "round": moved.number, "status": moved.status.value, "paused": moved.paused_at is not None}
+    show(data, f"round {moved.number} of {task} {said.format(task=task, status=moved.status.value)}")
+
+
+def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
+    from round_manager.budget import figures
+    from round_manager.clock import SystemClock
+    from round_manager.lifecycle import due, history, waiting
+    from round_manager.rounds import choose_round, collected, pinned_versions
+    from round_manager.tasks import find_task
+
+    now = SystemClock().now()
+    with store.read() as session:
+        round = choose_round(session, find_task(session, name), number)
+        had, money, step = collected(session, round), figures(session, round), due(session, round, now=now)
+        versions, reasons = pinned_versions(session, round), waiting(session, round, now=now).reasons
+        noted = history(session, round)
+    return {
+        "task": name,
+        "round": round.number,
+        "status": round.status.value,
+        "paused": round.paused_at,
+        "opened": round.opened_at,
+        "closes": round.closes_at,
+        "validating": round.validating_at,
+        "closed": round.closed_at,
+        "versions": list(versions),
+        "examples": had.examples,
+        "by_status": had.by_status,
+        "fooled": had.fooled,
+        "target_fooling": round.target_fooling,
+        "budget_cents": money.budget_cents,
+        "released_cents": money.released_cents,
+        "budget": str(money),
+        "due": {"to": step.to.value, "why": step.why} if step else None,
+        "waits_for": [reason.text for reason in reasons],
+        "history": [{"at": one.at, "who": one.actor, "did": one.action, "why": one.reason} for one in noted],
+    }
+
+
+def _texts(data: dict[str, Any]) -> list[RenderableType]:
+    statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(data["by_status"].items()))
+    facts = [
+        ("status", f"{data['status']}, paused" if data["paused"] else data["status"]),
+        ("against", ", ".join(data["versions"])),
+        *((word, when(data[word])) for word in ("opened", "closes", "validating", "closed")),
+        ("examples", f"{data['examples']:,}" + (f" ({statuses})" if statuses else "")),
+        ("fooled", f"{data['fooled']:,}; the target is {data['target_fooling']:,} validated ones"),
+        ("money", data["budget"]),
+        ("due", f"{data['due']['to']}: {data['due']['why']}" if data["due"] else ""),
+    ]
+    texts: list[RenderableType] = [
+        table(("", f"{data['task']}, round {data['round']}"), [one for one in facts if one[1]])
+    ]
+    if data["waits_for"]:
+        texts += ["", "why it waits:", *_lines(data["waits_for"])]
+    if data["history"]:
+        rows = [(when(one["at"]), one["who"], one["did"], one["why"]) for one in data["history"]]
+        texts += ["", table(("when", "who", "did", "why"), rows)]
+    return texts
+
+
+def _lines(reasons: list[str]) -> list[str]:
+    return [f"- {reason}" for reason in reasons]

@@ -1,0 +1,206 @@
+"""Reading a file of contexts that an owner uploads: JSONL or CSV, one row at a time, every mistake with its line.
+
+Contexts come out until the first mistake; the rest is read only to find the others. Whoever stores them undoes it all
+when the PackError comes at the end.
+"""
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from templates.errors import PackError, Problem
+from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
+from templates.spec import TaskSpec
+
+MOST_PROBLEMS = 100
+LONGEST_ID = 180
+BOM = b"\xef\xbb\xbf"
+OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+DELIMITERS = (",", ";", "\t")
+# What the program adds to an id when a text changes under it.
+CHANGED = re.compile(r"@[0-9a-f]{12}$")
+NOT_UTF8 = "is not UTF-8; save the file as UTF-8"
+
+Row = tuple[int, dict[str, Any]]
+
+
+def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
+    """Every context of the file, in its order; at the end, or when they are too many, a PackError with all mistakes."""
+    report = _Report(path.name)
+    seen: dict[str, int] = {}
+    with path.open("rb") as file:
+        for number, row in _rows(file, path, spec, report):
+            problems = [*context_problems(row, spec), *_names_problems(row)]
+            row_id = _row_id(path, row, spec) if not problems else ""
+            problems += _id_problems(row_id, number, seen) if not problems else []
+            for problem in problems:
+                report.complain(number, problem)
+            if not report.problems:
+                yield context_in(row, row_id, spec)
+    if not seen and not report.problems:
+        report.complain(None, "has no contexts; add rows")
+    report.finish()
+
+
+class _Report:
+    """What was wrong so far."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.problems: list[Problem] = []
+
+    def complain(self, number: int | None, text: str) -> None:
+        self.problems.append(Problem(self._file, number, text))
+        if len(self.problems) == MOST_PROBLEMS:
+            self.problems.append(Problem(self._file, None, "there may be more; mend these first"))
+            self.finish()
+
+    def finish(self) -> None:
+        if self.problems:
+            raise PackError(self.problems)
+
+    def stop(self, number: int | None, text: str) -> NoReturn:
+        """What follows cannot be read either."""
+        self.problems.append(Problem(self._file, number, text))
+        raise PackError(self.problems)
+
+
+def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterator[Row]:
+    start = file.read(4_096)
+    file.seek(0)
+    if start.startswith(OTHER_ENCODINGS):
+        report.stop(None, NOT_UTF8)
+    text = start.removeprefix(BOM).lstrip()
+    if text.startswith(b"["):
+        report.stop(1, "is one JSON list; write one object per line, without commas between them")
+    lines = _lines(file, report)
+    if text.startswith(b"{") or path.suffix.lower() in JSON_ENDINGS:
+        return _from_jsonl(lines, report)
+    return _from_csv(lines, [field.name for field in spec.with_role("context")], report)
+
+
+def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:
+    number = 0
+    while raw := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            report.complain(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+            while raw and not raw.endswith(b"\n"):
+                raw = file.readline(MAX_LINE_BYTES)
+            continue
+        try:
+            yield number, (raw.removeprefix(BOM) if number == 1 else raw).decode()
+        except UnicodeDecodeError:
+            report.complain(number, NOT_UTF8)
+
+
+def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[Row]:
+    for number, line in lines:
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            cure = "write one object per line, in double quotes, without a comma after it"
+            report.complain(number, f"is not JSON; {cure}")
+            continue
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            report.complain(number, "is not a JSON object; put the row in braces")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Report) -> Iterator[Row]:
+    number, head = next(lines, (0, ""))
+    if not head.strip():
+        return
+    columns, delimiter = _columns(head, names)
+    missing = [name for name in names if name not in columns]
+    if missing:
+        needs = f"name the columns there: {', '.join(names)}, and id, targets or others as you like"
+        report.stop(number, f"the first line has no column `{missing[0]}`; {needs}")
+    if len(set(columns)) < len(columns):
+        report.stop(number, "two columns have one name; rename one")
+    for number, cells in _records(lines, delimiter, report):
+        if len(cells) == len(columns):
+            yield number, _cells(dict(zip(columns, cells, strict=True)))
+        elif any(cell.strip() for cell in cells):
+            cure = "put texts that have the separator or quotes in them in double quotes"
+            report.complain(number, f"has {len(cells)} cells for {len(columns)} columns; {cure}")
+
+
+def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row; a text in quotes may go over several lines, and its row is told by the first of them."""
+    read: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for number, line in lines:
+            read.append(number)
+            yield line
+
+    reader = csv.reader(texts(), strict=True, delimiter=delimiter)
+    while True:
+        read.clear()
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            text = f"cannot be read as CSV ({error}); look whether a quote is missing or too many"
+            report.stop(read[0] if read else None, text)
+        if cells is None:
+            return
+        yield read[0], cells
+
+
+def _columns(head: str, names: list[str]) -> tuple[list[str], str]:
+    """The names in the first line, by the separator that finds most of those that are needed."""
+    split = {mark: [cell.strip() for cell in next(csv.reader([head], delimiter=mark))] for mark in DELIMITERS}
+    best = max(DELIMITERS, key=lambda mark: (len(set(names) & set(split[mark])), len(split[mark])))
+    return split[best], best
+
+
+def _cells(row: dict[str, str]) -> dict[str, Any]:
+    """A CSV row as a JSONL row would have it: what is empty is not there, and targets are a list."""
+    found: dict[str, Any] = {name: cell for name, cell in row.items() if cell.strip()}
+    if "targets" in found:
+        found["targets"] = [name.strip() for name in re.split("[|;,]", found["targets"]) if name.strip()]
+    return found
+
+
+def _names_problems(row: Mapping[str, Any]) -> list[str]:
+    problems = [f"`{name[:40]}` begins with @, which the program uses; rename it" for name in row if name[:1] == "@"]
+    text = json.dumps(row, ensure_ascii=False)
+    if "\\u0000" in text.replace("\\\\", ""):
+        problems.append("has the character NUL in it; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        problems.append("has half of a character (a lone surrogate) in it; remove it")
+    return problems
+
+
+def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
+    """The row's own id, or one by its texts, so that the same row has it wherever it stands in the file."""
+    if "id" in row:
+        return row["id"].strip() if isinstance(row["id"], str) else json.dumps(row["id"])
+    texts = json.dumps([row[field.name] for field in spec.with_role("context")])
+    return f"{path.stem[:40]}-{hashlib.sha256(texts.encode()).hexdigest()[:16]}"
+
+
+def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[str]:
+    first = seen.setdefault(row_id, number)
+    if first != number:
+        return [f"id {row_id!r} is also on line {first}, or its text is; give each row its own"]
+    if not 0 < len(row_id) <= LONGEST_ID:
+        return [f"its id has {len(row_id)} characters; give it 1 to {LONGEST_ID}"]
+    if CHANGED.search(row_id):
+        return [f"id {row_id!r} ends as ids do that the program makes; give it another"]
+    return []

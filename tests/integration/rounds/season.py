@@ -1,0 +1,133 @@
+"""Where tests live through a round: HITs posted and done, votes given, people paid, and the round moved."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import select
+
+from round_manager.collecting import Collecting
+from round_manager.deciding import decide_round
+from round_manager.lifecycle import Due, Waiting, begin_validating, close_round, due, waiting
+from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, HitKind, Round, RoundStatus, WorkSession
+from round_manager.payday import Payday
+from round_manager.planning import Wish, plan_hits
+from round_manager.posting import Posting
+from round_manager.reviewing import approve
+from round_manager.store import Store
+from round_manager.validating_work import Judgement
+from tests.fakes.crowd import FakeCrowd
+from tests.integration.work.floor import Floor, lay_floor
+
+OWNER = "owner@test"
+DAY = timedelta(days=1)
+
+
+@dataclass
+class Season:
+    """One task's open round with everybody around it."""
+
+    floor: Floor
+    crowd: FakeCrowd
+    posting: Posting
+    collecting: Collecting
+    payday: Payday
+
+    @property
+    def store(self) -> Store:
+        return self.floor.store
+
+    @property
+    def round(self) -> Round:
+        """The round as it is now."""
+        found: Round = self.floor.one(self.floor.round)
+        return found
+
+    @property
+    def status(self) -> RoundStatus:
+        return self.round.status
+
+    def move(self, step: Callable[..., Round], **more: Any) -> Round:
+        """One step of the round, by its owner."""
+        with self.store.write() as session:
+            chosen = session.get_one(Round, self.floor.round.id)
+            return step(session, chosen, who=OWNER, why="a test", now=self.floor.now, **more)
+
+    def validate(self) -> Round:
+        return self.move(begin_validating)
+
+    def close(self, *, give_up: bool = False) -> Round:
+        return self.move(close_round, give_up=give_up)
+
+    def due(self) -> Due | None:
+        with self.store.read() as session:
+            return due(session, session.get_one(Round, self.floor.round.id), now=self.floor.now)
+
+    def waiting(self) -> Waiting:
+        with self.store.read() as session:
+            return waiting(session, session.get_one(Round, self.floor.round.id), now=self.floor.now)
+
+    def plan(self, hits: int = 1, kind: HitKind = HitKind.CREATE, **more: Any) -> list[Hit]:
+        """HITs with their money, not sent yet."""
+        with self.store.write() as session:
+            wish = Wish(kind, hits, more.get("assignments", 1), self.floor.now + 7 * DAY)
+            found = session.get_one(Round, self.floor.round.id)
+            return plan_hits(session, found, wish, self.crowd, now=self.floor.now)
+
+    def post(self, hits: int = 1, kind: HitKind = HitKind.CREATE, **more: Any) -> list[Hit]:
+        planned = self.plan(hits, kind, **more)
+        self.posting.run()
+        return [self.floor.one(hit) for hit in planned]
+
+    def take(self, hit: Hit, worker: str, place: int = 1) -> WorkSession:
+        """A worker accepts the HIT, and its page opens; they will be the so-manieth to hand it in."""
+        self.crowd.accept(str(hit.external_id), worker)
+        return self.floor.open(worker, hit=hit, assignment=f"{hit.external_id}W{place}")
+
+    def submit(self, hit: Hit, worker: str, page: WorkSession) -> None:
+        """The page is handed in, and with it the HIT."""
+        self.floor.finish(page)
+        assert self.crowd.submit(str(hit.external_id), worker) == page.claimed_assignment
+
+    def check_all(self, *workers: str, label: str) -> None:
+        """Each of the workers judges what there is, on a HIT that is posted for them."""
+        (hit,) = self.post(1, HitKind.VALIDATE, assignments=len(workers))
+        for place, worker in enumerate(workers, 1):
+            page = self.take(hit, worker, place)
+            self.floor.judge_all(page, Judgement(label=label))
+            self.submit(hit, worker, page)
+
+    def pay_day(self, *, decide: bool = True) -> None:
+        """What came is collected, approved, decided and paid."""
+        self.collecting.run()
+        with self.store.write() as session:
+            approve(session, session.scalars(select(Assignment)).all(), who=OWNER, why="good", now=self.floor.now)
+        if decide:
+            decide_round(self.store, self.round, now=self.floor.now)
+        self.payday.run()
+        self.collecting.run()
+
+    def verified(self, number: int, *, fooled: bool = True) -> None:
+        """So many examples, validated."""
+        for _ in range(number):
+            self.floor.pending(
+                fooled=fooled,
+                status=ExampleStatus.VERIFIED,
+                gold_label="positive",
+                decided_at=self.floor.now,
+                votes_wanted=0,
+            )
+
+    def history(self) -> list[tuple[str, str, str]]:
+        found = self.floor.rows(AuditEntry, AuditEntry.subject == "round")
+        return [(entry.actor, entry.action, entry.reason) for entry in found]
+
+
+def begin_season(store: Store, *, contexts: int = 8, **terms: dict[str, Any]) -> Season:
+    """The sentiment task with an open round, and a marketplace of its own."""
+    floor = lay_floor(store, "sentiment", contexts=contexts, **terms)
+    crowd = FakeCrowd(floor.clock.now)
+    posting = Posting(store, crowd, floor.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+    payday = Payday(store, crowd, floor.clock, who=OWNER)
+    return Season(floor, crowd, posting, Collecting(store, crowd, floor.clock), payday)

@@ -1,0 +1,94 @@
+"""The owner's commands: end, pause and see a round, and upload what workers are shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Outfox
+from tests.fakes.registry import load_fixed, make_version
+
+
+@pytest.fixture
+def home(tmp_path: Path, outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with the sentiment task, a model for it, and a draft."""
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    assert outfox("task", "create", "sentiment").code == 0
+    make_version(tmp_path / "home" / "models")
+    return tmp_path / "home"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfox: Outfox) -> None:
+    assert outfox("round", "open", "sentiment", "--why", "we begin").code == 0
+    assert "is paused; `outfox round resume sentiment` goes on" in outfox("round", "pause", "sentiment").out
+    shown = outfox("round", "show", "sentiment").out
+    assert "open, paused" in shown
+    assert "- it is paused since" in shown
+    assert "goes on, open" in outfox("round", "resume", "sentiment", "--why", "rested").out
+    assert "- it is open for 200 more validated fooling examples of 200" in outfox("round", "show", "sentiment").out
+    closed = json.loads(outfox("round", "close", "sentiment", "--why", "enough", "--json").out)
+    assert (closed["status"], closed["waits_for"], closed["already"]) == ("closed", [], False)
+    assert "is closed already" in outfox("round", "close", "sentiment").out
+    data = json.loads(outfox("round", "show", "sentiment", "--json").out)
+    told = [(one["did"], one["why"]) for one in data["history"]]
+    assert (data["status"], data["due"], data["waits_for"]) == ("closed", None, [])
+    assert told == [
+        ("opened", "we begin"),
+        ("paused", "no reason was given"),
+        ("resumed", "rested"),
+        ("began validating", "enough"),
+        ("closed", "enough"),
+    ]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("command", [("close",), ("close", "--now"), ("pause",), ("resume",)])
+def test_a_draft_is_neither_closed_nor_paused(outfox: Outfox, command: tuple[str, ...]) -> None:
+    ran = outfox("round", command[0], "sentiment", *command[1:])
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "round 1 of sentiment is a draft" in ran.err
+    data = json.loads(outfox("round", "show", "sentiment", "--json").out)
+    assert (data["status"], data["history"]) == ("draft", [])
+
+
+@pytest.mark.usefixtures("home")
+def test_a_budget_that_pays_for_nothing_opens_nothing(outfox: Outfox) -> None:
+    assert outfox("round", "budget", "sentiment", "2.45").code == 0
+    ran = outfox("round", "open", "sentiment")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "may cost $2.45, and one HIT to create with its validation costs $2.46" in ran.err
+    assert json.loads(outfox("round", "show", "sentiment", "--json").out)["status"] == "draft"
+
+
+@pytest.mark.usefixtures("home")
+def test_contexts_are_uploaded_rehearsed_replaced_and_listed(outfox: Outfox, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text('\ufeffid;prompt\nm1;Write about trains.\nm2;"Write about\nboats."\n', encoding="utf-8")
+    rehearsed = json.loads(outfox("context", "upload", "sentiment", file, "--dry-run", "--json").out)
+    assert (rehearsed["dry_run"], rehearsed["added"]) == (True, 2)
+    assert outfox("context", "upload", "sentiment", file).out == "sentiment: 2 contexts added, 0 were there already\n"
+    assert "0 contexts added, 2 were there already" in outfox("context", "upload", "sentiment", file).out
+    assert "72 retired" in outfox("context", "upload", "sentiment", file, "--replace").out
+    # The pack's own do not come back.
+    assert "sentiment: 2 contexts" in outfox("task", "create", "sentiment").out
+    listed = json.loads(outfox("context", "list", "sentiment", "--json").out)
+    assert [(one["id"], one["from"]) for one in listed["shown"]] == [("m1", "upload"), ("m2", "upload")]
+    assert "Write about boats." in outfox("context", "list", "sentiment").out
+    retired = outfox("context", "list", "sentiment", "--retired", "--most", "3").out
+    assert "… and 69 more; --most shows more" in retired
+
+
+@pytest.mark.usefixtures("home")
+def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, tmp_path: Path) -> None:
+    file = tmp_path / "broken.jsonl"
+    file.write_text('{"prompt": "Right."}\n{"promt": "Wrong."}\nnope\n', encoding="utf-8")
+    ran = outfox("context", "upload", "sentiment", file)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "outfox: broken.jsonl:2: has no text in `prompt`; add it",
+        "outfox: broken.jsonl:3: is not JSON; write one object per line, in double quotes, without a comma after it",
+    ]
+    problems = json.loads(outfox("context", "upload", "sentiment", file, "--json").err)["problems"]
+    assert len(problems) == 2
+    assert json.loads(outfox("context", "list", "sentiment", "--json").out)["contexts"] == 72

@@ -1,0 +1,78 @@
+"""What cannot be worked on or paid for is not opened, and nothing changes."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from plugin.round_opening import RoundOpening
+from round_manager.budget import set_round_budget
+from round_manager.errors import BudgetError, RoundError, RoundManagerError
+from round_manager.means import least_cents
+from round_manager.models import AuditEntry, Context, Round, RoundStatus, Task
+from round_manager.rounds import list_rounds
+from round_manager.store import Store
+from round_manager.tasks import create_task
+from templates import find_pack
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+
+NAME = "sentiment"
+
+
+@pytest.fixture
+def opening(store: Store, tmp_path: Path) -> RoundOpening:
+    """The draft of a task, and what opens it."""
+    models = tmp_path / "models"
+    make_version(models)
+    with store.write() as session:
+        create_task(session, find_pack(NAME), now=NOON)
+    return RoundOpening(store, QuickRegistry(models), str(models), load_fixed, SettableClock(), timeout=5)
+
+
+def refused(opening: RoundOpening, error: type[RoundManagerError], text: str) -> None:
+    """The round stays a draft, and the registry pins nothing for it."""
+    with pytest.raises(error, match=text):
+        opening.open(NAME, (), who="owner", why="a test")
+    with opening.store.read() as session:
+        (draft,) = list_rounds(session, session.scalars(select(Task)).one())
+        assert (draft.status, session.scalars(select(AuditEntry.action)).all()) in (
+            (RoundStatus.DRAFT, []),
+            (RoundStatus.DRAFT, ["changed the budget"]),
+        )
+    assert opening.registry.book(NAME).own(1) is None
+
+
+def test_a_round_with_nothing_to_show_is_not_opened(opening: RoundOpening) -> None:
+    with opening.store.write() as session:
+        session.execute(update(Context).values(retired_at=NOON))
+    refused(opening, RoundError, "has no contexts to show to workers; `outfox context upload sentiment FILE`")
+
+
+def test_a_round_that_cannot_pay_for_one_example_is_not_opened(opening: RoundOpening) -> None:
+    # A HIT to create is 54 cents, its bonus 72, and two votes on it 120.
+    assert least_cents(find_pack(NAME).spec) == 246
+    budget(opening, 245)
+    refused(opening, BudgetError, r"may cost \$2.45, and one HIT to create with its validation costs \$2.46")
+    budget(opening, 246)
+    assert opening.open(NAME, (), who="owner", why="").number == 1
+
+
+def test_a_round_that_may_cost_more_than_its_task_has_left_is_not_opened(opening: RoundOpening) -> None:
+    with opening.store.write() as session:
+        session.scalars(select(Task)).one().budget_cents = 59_999
+    refused(opening, BudgetError, r"may cost \$600.00, and task sentiment has \$599.99 left \(budget \$599.99: \$0.00")
+    budget(opening, 59_999)
+    assert opening.open(NAME, (), who="owner", why="").number == 1
+
+
+def test_a_task_that_pays_nothing_needs_no_budget() -> None:
+    spec = find_pack(NAME).spec
+    free = {"create_cents": 0, "fooled_bonus_cents": 0, "validate_cents": 0}
+    assert least_cents(spec.model_copy(update={"pay": spec.pay.model_copy(update=free)})) == 0
+
+
+def budget(opening: RoundOpening, cents: int) -> None:
+    with opening.store.write() as session:
+        task, draft = session.scalars(select(Task)).one(), session.scalars(select(Round)).one()
+        set_round_budget(session, task, draft, cents, who="owner", why="a test", now=NOON)
