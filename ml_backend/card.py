@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ml_backend.manifest import DataRecord, Manifest, Serving
+from ml_backend.manifest import DataRecord, DataSource, Manifest, Serving
 
 _HOW = {
     "full": "all layers fine-tuned, the word embeddings left as they were",
@@ -97,8 +97,10 @@ def _served(serving: Serving) -> str:
     return f"{told}; not int8, because {serving.why}" if serving.why else told
 
 
-def _data(manifest: Manifest) -> Iterable[tuple[str, DataRecord]]:
+def _data(manifest: Manifest) -> Iterable[tuple[str, DataRecord | DataSource]]:
     yield "train", manifest.train
+    for source in manifest.sources:
+        yield f"of these from {'the seed' if source.round is None else f'round {source.round}'}", source
     yield "held out", manifest.held_out
 
 

@@ -15,6 +15,7 @@ FILE = "model.json"
 CARD = "README.md"
 ONNX = "model.onnx"
 MAX_BYTES = 1_000_000
+MOST_SOURCES = 1_000
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Version = Annotated[str, Field(pattern=r"^m[0-9a-f]{12}$")]
@@ -22,7 +23,7 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 # What may differ between two runs of one training; all the rest makes the version's name.
-_NOT_CONTENT = frozenset({"version", "metrics", "serving", "code_version", "created_at"})
+_NOT_CONTENT = frozenset({"version", "metrics", "serving", "sources", "code_version", "created_at"})
 
 
 class _Part(BaseModel):
@@ -41,6 +42,18 @@ class DataRecord(_Part):
 
     sha256: Sha256
     rows: int = Field(ge=1)
+
+
+class DataSource(_Part):
+    """The rows to train on that came from one place: the task's seed, where `round` is None, or one of its rounds.
+
+    `left_out` counts its rows that were not used: copies of other rows or of held-out ones, and those that do not fit.
+    """
+
+    round: int | None = Field(ge=1)
+    sha256: Sha256
+    rows: int = Field(ge=0)
+    left_out: int = Field(0, ge=0)
 
 
 class Serving(_Part):
@@ -77,6 +90,8 @@ class Manifest(_Part):
     training: TrainingSettings
     train: DataRecord
     held_out: DataRecord
+    # Where the rows to train on came from; empty where nobody said so.
+    sources: tuple[DataSource, ...] = Field((), max_length=MOST_SOURCES)
     metrics: dict[str, Any]
     # Versions that were trained before there was a choice have none: PyTorch serves them.
     serving: Serving | None = None
@@ -88,6 +103,13 @@ class Manifest(_Part):
     def _has_what_serves_it(self) -> Self:
         if self.has_onnx and ONNX not in self.files:
             raise ValueError(f"it is served by ONNX Runtime but has no {ONNX}")
+        return self
+
+    @model_validator(mode="after")
+    def _sources_are_all(self) -> Self:
+        counted = sum(source.rows for source in self.sources)
+        if self.sources and counted != self.train.rows:
+            raise ValueError(f"its sources have {counted} rows together, not {self.train.rows}")
         return self
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,7 +13,7 @@ from round_manager.errors import DuplicateError, ModelVersionError
 from round_manager.models import ModelVersion, Task
 from templates import TaskSpec
 
-__all__ = ["ModelVersionError", "check_fits", "find_versions", "register_version"]
+__all__ = ["ModelVersionError", "check_fits", "data_of", "find_versions", "names_of", "register_version"]
 
 LONGEST_CODE_VERSION = 80
 
@@ -47,6 +48,12 @@ def find_versions(session: Session, task: Task, names: Sequence[str]) -> list[Mo
     return [known[name] for name in names]
 
 
+def names_of(session: Session, ids: Sequence[int]) -> dict[int, str]:
+    """The versions' names by their numbers."""
+    rows = session.scalars(select(ModelVersion).where(ModelVersion.id.in_(ids)))
+    return {row.id: row.name for row in rows}
+
+
 def check_fits(spec: TaskSpec, manifest: Manifest) -> None:
     """A ModelVersionError where the model reads or answers something else than the task does."""
     cure = f"train it again with `outfox model train {spec.name}`"
@@ -56,13 +63,20 @@ def check_fits(spec: TaskSpec, manifest: Manifest) -> None:
         raise ModelVersionError(f"version {manifest.version} knows other labels than {spec.name} has now; {cure}")
 
 
+def data_of(manifest: Manifest) -> dict[str, Any]:
+    """What the version learned from, and where that came from where its manifest tells."""
+    content = manifest.model_dump(mode="json")
+    told = ("train", "held_out", "base", "base_sha256", *(["sources"] if manifest.sources else []))
+    return {name: content[name] for name in told}
+
+
 def _named(session: Session, name: str) -> ModelVersion | None:
     return session.scalar(select(ModelVersion).where(ModelVersion.name == name))
 
 
 def _row(session: Session, task: Task, manifest: Manifest, uri: str, now: datetime) -> ModelVersion:
     content = manifest.model_dump(mode="json")
-    data = {name: content[name] for name in ("train", "held_out", "base", "base_sha256")}
+    data = data_of(manifest)
     parent = _named(session, manifest.parent) if manifest.parent else None
     return ModelVersion(
         task_id=task.id,

@@ -7,11 +7,12 @@ send and those who look up what was sent take turns.
 import fcntl
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Engine, text
 
+from round_manager.errors import StoreUnavailableError
 from round_manager.store import Store
 
 
@@ -53,4 +54,6 @@ def _advisory_turn(engine: Engine, name: str, waiting: Callable[[], None]) -> It
         try:
             yield
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+            # A connection that is gone has given the turn back already; what was done in it stays done.
+            with suppress(StoreUnavailableError):
+                connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)

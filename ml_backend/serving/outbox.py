@@ -169,6 +169,18 @@ def waiting_files(folder: Path) -> Iterator[Path]:
     yield from sorted(found, key=lambda path: path.name)
 
 
+def count_tries(folder: Path) -> int:
+    """How many tries wait in an outbox; none where there is no such folder."""
+    waiting = 0
+    for path in waiting_files(folder):
+        try:
+            with path.open("rb") as file:
+                waiting += sum(1 for _ in file)
+        except OSError:  # The courier has taken it meanwhile.
+            continue
+    return waiting
+
+
 def is_free(path: Path) -> bool:
     """Whether the file is the courier's: sealed, or of a process that is no more."""
     if path.suffix == SEALED:

@@ -1,13 +1,12 @@
 """The rows that a model learns from and is measured on, in an order that does not depend on their file's."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ml_backend.errors import BackendError
-from ml_backend.hashing import canonical_json
 from ml_backend.manifest import DataRecord
+from ml_backend.row_content import in_order, rows_sha256
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
@@ -23,7 +22,7 @@ class TrainingData:
     @classmethod
     def of(cls, rows: Sequence[SeedRow], spec: TaskSpec) -> "TrainingData":
         """The rows, sorted and checked: there must be something to learn and something to measure on."""
-        ordered = sorted(rows, key=lambda row: _content(row, spec))
+        ordered = in_order(rows, spec)
         data = cls(
             tuple(row for row in ordered if row.split == "train"),
             tuple(row for row in ordered if row.split == "held_out"),
@@ -51,13 +50,4 @@ class TrainingData:
         return {"train": self._record(self.train), "held_out": self._record(self.held_out)}
 
     def _record(self, rows: Sequence[SeedRow]) -> DataRecord:
-        digest = hashlib.sha256()
-        for row in rows:
-            digest.update(_content(row, self.spec).encode("ascii") + b"\n")
-        return DataRecord(sha256=digest.hexdigest(), rows=len(rows))
-
-
-def _content(row: SeedRow, spec: TaskSpec) -> str:
-    fields = {name: row.fields[name] for name in spec.model_input}
-    answer = {"label": row.label, "answer": row.answer, "answer_start": row.answer_start}
-    return canonical_json({"fields": fields, **answer})
+        return DataRecord(sha256=rows_sha256(rows, self.spec), rows=len(rows))

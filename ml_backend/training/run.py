@@ -15,7 +15,7 @@ from ml_backend.checkpoint import EMBEDDED
 from ml_backend.encoding import TextEncoder
 from ml_backend.evaluation import Metrics, evaluate
 from ml_backend.label_predictor import LabelPredictor
-from ml_backend.manifest import ONNX, Manifest
+from ml_backend.manifest import ONNX, DataSource, Manifest
 from ml_backend.network import save_network
 from ml_backend.predictor import Predictor
 from ml_backend.probes import write_probes
@@ -61,6 +61,7 @@ def train(
     *,
     mode: str | None = None,
     rows: Sequence[SeedRow] | None = None,
+    sources: Sequence[DataSource] = (),
     parent: Path | None = None,
     settings: TrainingSettings | None = None,
     cache: Path | None = None,
@@ -70,8 +71,9 @@ def train(
 ) -> Trained:
     """Train a version of the pack's model and store it; the same rows, settings and start give the same version.
 
-    `rows` is the pack's seed if not given, `settings` the pack's, `mode` the settings' own; `parent` is the folder
-    of a version to start from. Whenever `cancel` answers True, TrainingCancelled is raised and nothing is written.
+    `rows` is the pack's seed if not given, and `sources` tells where those to train on come from; `settings` are the
+    pack's and `mode` theirs unless given; `parent` is the folder of a version to start from. Whenever `cancel` answers
+    True, TrainingCancelled is raised and nothing is written.
     """
     started = time.perf_counter()
     chosen = settings or pack.spec.training
@@ -87,7 +89,8 @@ def train(
         served = _servable(start, encoder, data, Path(folder), watch)
         watch.check()
         figures = {"metrics": {**served.metrics, **epoch}, "serving": served.record.model_dump()}
-        content = {**_content(start, data, chosen, clock()), **figures}
+        told = {"sources": [source.model_dump() for source in sources]}
+        content = {**_content(start, data, chosen, clock()), **told, **figures}
         directory, manifest = write_version(models_root, content, lambda draft: _save(draft, start, served))
     return Trained(directory, manifest, manifest.metrics, time.perf_counter() - started)
 

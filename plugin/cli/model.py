@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from plugin.cli.model_lineage import lineage
+from plugin.cli.model_training import cancel, jobs, retrain
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.cli.progress import ProgressBar
@@ -27,7 +29,7 @@ RUNTIME = click.option(
 )
 
 
-@click.group(commands=[rotate, rollback, pins, verify, publish])
+@click.group(commands=[rotate, rollback, pins, verify, publish, retrain, jobs, cancel, lineage])
 def model() -> None:
     """Train, ask and measure the models in the loop, and choose those that answer."""
 

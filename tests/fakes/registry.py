@@ -55,10 +55,11 @@ def make_version(
     fault: str = "",
     weights: int = 64,
     said: str = "",
+    content: Mapping[str, Any] | None = None,
 ) -> str:
     """A version whose predictor says the label; the note makes it another one, a fault makes it fail to load.
 
-    `said` is what it is said to have said when it was made; left out, nobody asked it.
+    `said` is what it is said to have said when it was made; left out, nobody asked it. `content` changes its manifest.
     """
 
     def save(folder: Path) -> None:
@@ -68,7 +69,7 @@ def make_version(
             write_probes(folder, [Probe({"text": f"Text {number}."}, said) for number in range(5)])
         save_file({"weight": np.ones(weights, dtype=np.float32)}, folder / "model.safetensors")
 
-    directory, manifest = write_version(models, _content(task), save)
+    directory, manifest = write_version(models, {**_content(task), **(content or {})}, save)
     assert directory.name == manifest.version
     return manifest.version
 

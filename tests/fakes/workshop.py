@@ -1,0 +1,54 @@
+"""A workshop whose versions take no time: they always say one label, and are found again by their rows."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ml_backend.errors import TrainingCancelled
+from ml_backend.row_content import rows_sha256
+from plugin.workshop import Checked, Order
+from round_manager.progress import Progress
+from tests.fakes.registry import make_version
+
+STEPS = 3
+
+
+@dataclass
+class FakeWorkshop:
+    """Trains a version that says `label`; `before_step` is called before each step, and may raise."""
+
+    models: Path
+    label: str = "negative"
+    fault: str = ""
+    before_step: Callable[[int], None] = lambda step: None
+    trained: list[str] = field(default_factory=list)
+
+    def check(self, order: Order) -> Checked:
+        note = self._note(order)
+        for config in self.models.glob("*/m*/config.json"):
+            if json.loads(config.read_text())["note"] == note:
+                return Checked(order.mode or "head", config.parent)
+        return Checked(order.mode or "head", None)
+
+    def train(self, order: Order, progress: Progress, cancel: Callable[[], bool]) -> Path:
+        progress.start(STEPS, "The fake learns")
+        for step in range(STEPS):
+            self.before_step(step)
+            if cancel():
+                raise TrainingCancelled("training was cancelled; no model was written")
+            progress.advance(1, f"step {step}")
+        progress.finish()
+        name = order.pack.spec.name
+        learned = [row for row in order.rows if row.split == "train"]
+        content = {
+            "train": {"sha256": rows_sha256(learned, order.pack.spec), "rows": len(learned)},
+            "sources": [source.model_dump() for source in order.sources],
+        }
+        note = self._note(order)
+        version = make_version(self.models, self.label, task=name, note=note, fault=self.fault, content=content)
+        self.trained.append(version)
+        return self.models / name / version
+
+    def _note(self, order: Order) -> str:
+        return f"{order.mode} {rows_sha256(order.rows, order.pack.spec)}"

@@ -1,0 +1,211 @@
+"""A task with rounds that are over, to learn from."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from ml_backend.hashing import json_sha256
+from ml_backend.registry.pins import Pins
+from plugin.retraining import Retrained, Retraining
+from plugin.version_registration import VersionRegistration
+from round_manager.audit import note
+from round_manager.ids import public_id
+from round_manager.model_versions import find_versions
+from round_manager.models import (
+    Evaluation,
+    Example,
+    ExampleStatus,
+    Round,
+    RoundStatus,
+    Source,
+    Split,
+    Task,
+    TrainingJob,
+    Worker,
+)
+from round_manager.rounds import find_round, open_round
+from round_manager.store import Store
+from round_manager.tasks import create_task, find_task
+from round_manager.training_jobs import Trainer
+from round_manager.training_rows import SPLIT, TrainingRows, training_rows
+from templates import BUILT_IN, Pack, load_pack
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+from tests.fakes.workshop import FakeWorkshop
+
+TASK = "sentiment"
+OWNER = Trainer("owner@here", "here", 7)
+WORDS = {"positive": "lovely", "negative": "awful", "neutral": "weekday"}
+
+
+def small_pack(folder: Path, held_out: Mapping[str, int] | None = None) -> Pack:
+    """The sentiment pack with eight contexts, twelve rows to train on, and so many held-out ones of each label."""
+    shutil.copytree(BUILT_IN / TASK, folder / TASK)
+    rows = []
+    for label, word in WORDS.items():
+        wanted = (held_out or {}).get(label, 2)
+        for number in range(4 + wanted):
+            split = "train" if number < 4 else "held_out"
+            rows.append({"split": split, "text": f"A {word} seed, number {number}.", "label": label})
+    (folder / TASK / "seed.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    contexts = (folder / TASK / "contexts.jsonl").read_text(encoding="utf-8").splitlines()[:8]
+    (folder / TASK / "contexts.jsonl").write_text("\n".join(contexts), encoding="utf-8")
+    return load_pack(folder / TASK)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example to put into a round."""
+
+    text: str
+    label: str = "negative"
+    split: Split | None = Split.TRAIN
+    status: ExampleStatus = ExampleStatus.VERIFIED
+
+
+@dataclass
+class School:
+    """The task in a store, its models in a folder, and makers of rounds."""
+
+    store: Store
+    pack: Pack
+    models: Path
+    clock: SettableClock = field(default_factory=SettableClock)
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def registry(self) -> QuickRegistry:
+        return QuickRegistry(self.models)
+
+    def retraining(self, workshop: FakeWorkshop | None = None, **changes: Any) -> Retraining:
+        settings: dict[str, Any] = {
+            "store": self.store,
+            "registry": self.registry,
+            "where": str(self.models),
+            "workshop": workshop or FakeWorkshop(self.models),
+            "load": load_fixed,
+            "clock": self.clock,
+            "timeout": 5.0,
+            "beat_every": 0.01,
+        }
+        return Retraining(**{**settings, **changes})
+
+    def pin(self, *labels: str) -> tuple[str, ...]:
+        """Versions that say these labels answer for the task."""
+        versions = tuple(make_version(self.models, label, note="base") for label in labels)
+        self.registry.set_pins(TASK, versions)
+        return versions
+
+    def pinned(self) -> tuple[str, ...]:
+        pins: Pins | None = self.registry.pins(TASK)
+        return pins.versions if pins else ()
+
+    def round_over(self, rows: Sequence[Row], *, split: bool = True) -> Round:
+        """The next round: opened against what answers, filled with the rows, closed and split."""
+        versions = self.pinned() or self.pin("positive")
+        VersionRegistration(self.store, self.registry, str(self.models), self.clock).register(TASK, versions)
+        with self.store.write() as session:
+            task = find_task(session, TASK)
+            models = find_versions(session, task, versions)
+            opened = open_round(session, task, models, now=NOON, who="owner@here", why="a test")
+            examples = [self._example(session, opened, models[0].id, row) for row in rows]
+            for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
+                opened.status = status
+                setattr(opened, moment, NOON)
+                session.flush()
+            if split:
+                for example, row in zip(examples, rows, strict=True):
+                    example.split = row.split
+                parts = [row.split for row in rows if row.status is ExampleStatus.VERIFIED]
+                report = {"train": parts.count(Split.TRAIN), "held_out": parts.count(Split.HELD_OUT)}
+                note(session, SPLIT, opened, who="outfox", why="a test", now=NOON, of=opened, after=report)
+            return opened
+
+    def rows(self, **options: Any) -> TrainingRows:
+        with self.store.read() as session:
+            task = find_task(session, TASK)
+            return training_rows(session, task, self.pack.spec, self.pack.seed, **options)
+
+    def round(self, number: int) -> Round:
+        with self.store.read() as session:
+            return find_round(session, find_task(session, TASK), number)
+
+    def task(self, session: Session) -> Task:
+        return find_task(session, TASK)
+
+    def _example(self, session: Session, round: Round, model: int, row: Row) -> Example:
+        author = Worker(marketplace="fake", external_id=f"W{next(self.numbers)}", first_seen_at=NOON)
+        session.add(author)
+        session.flush()
+        decided = row.status in (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
+        example = Example(
+            public_id=public_id(NOON),
+            task_id=round.task_id,
+            round_id=round.id,
+            author_id=author.id,
+            source=Source.IMPORT,
+            fields={"prompt": "A meal.", "text": row.text},
+            content_sha256=json_sha256([row.text]),
+            label=row.label,
+            submitted_at=NOON,
+            verdict={},
+            model_version_id=model,
+            confidence=0.8,
+            fooled=True,
+            status=row.status,
+            gold_label=row.label if row.status is ExampleStatus.VERIFIED else None,
+            decided_at=NOON if decided else None,
+        )
+        session.add(example)
+        session.flush()
+        return example
+
+
+def found_school(store: Store, pack: Pack, models: Path) -> School:
+    """The task, made."""
+    with store.write() as session:
+        create_task(session, pack, now=NOON)
+    return School(store, pack, models)
+
+
+def first_round(label: str = "negative", train: int = 6, held_out: int = 4) -> list[Row]:
+    """Rows of one label, some to train on and some held out."""
+    rows = [Row(f"A row that fooled, number {number}.", label) for number in range(train)]
+    return rows + [Row(f"A row to measure on, number {number}.", label, Split.HELD_OUT) for number in range(held_out)]
+
+
+def teach(school: School) -> School:
+    """The school with its first round over."""
+    school.pin("positive")
+    school.round_over(first_round())
+    return school
+
+
+def retrain(school: School, workshop: FakeWorkshop | None = None, **changes: Any) -> Retrained:
+    """What comes of a retraining with models that take no time."""
+    return school.retraining(workshop, **changes).retrain(school.pack, mode="head", trainer=OWNER, why="")
+
+
+def evaluations(school: School) -> list[tuple[str, int]]:
+    """What was measured: the rows' name and the version's number."""
+    with school.store.read() as session:
+        return [(one.dataset, one.model_version_id) for one in session.scalars(select(Evaluation))]
+
+
+def last_job(school: School) -> TrainingJob:
+    """The newest training."""
+    with school.store.read() as session:
+        return session.scalars(select(TrainingJob).order_by(TrainingJob.id.desc()).limit(1)).one()
+
+
+def unchanged(school: School, pinned: tuple[str, ...]) -> None:
+    """What answers and the rounds are what they were."""
+    assert school.pinned() == pinned
+    assert school.round(1).status is RoundStatus.CLOSED

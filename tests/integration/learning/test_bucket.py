@@ -1,0 +1,45 @@
+"""The next version where models are served from a bucket: trained here, published there, and pinned there."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.registry import open_registry
+from plugin.version_registration import VersionRegistration
+from tests.fakes.registry import make_version
+from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.learning.school import OWNER, TASK, School, first_round
+
+
+@pytest.fixture
+def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    server = S3Server()
+    server.empty()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
+
+
+@pytest.mark.usefixtures("s3_server")
+def test_a_version_is_published_to_the_bucket_measured_from_it_and_pinned_there(
+    sqlite_school: School, tmp_path: Path
+) -> None:
+    school, where = sqlite_school, f"s3://{BUCKET}/team"
+    registry = open_registry(where, tmp_path / "cache")
+    base = make_version(school.models, "positive", note="base")
+    registry.publish(school.models / TASK / base)
+    registry.set_pins(TASK, [base])
+    school.registry.set_pins(TASK, [base])
+    VersionRegistration(school.store, registry, where, school.clock).register(TASK, [base])
+    school.round_over(first_round())
+    # Only the bucket has it now: what answers there is what the new one is measured against.
+    shutil.rmtree(school.models / TASK / base)
+    retraining = school.retraining(registry=registry, where=where)
+    done = retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+    assert (done.rotated, done.before) == (True, (base,))
+    pins = open_registry(where, tmp_path / "another").pins(TASK)
+    assert pins is not None
+    assert pins.versions == (done.version,)

@@ -1,0 +1,247 @@
+"""`outfox model retrain` and its companions as people type them, with real models, though tiny ones."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ml_backend.artefact import read_manifest
+from ml_backend.training import train
+from plugin.training_process import TrainingProcess
+from round_manager.clock import SystemClock
+from round_manager.model_versions import find_versions
+from round_manager.models import TrainingState
+from round_manager.rounds import live_round
+from round_manager.store import open_store
+from round_manager.tasks import find_task
+from round_manager.training_jobs import HowFar, beat, begin, list_jobs, running_job
+from templates import load_pack
+from tests.conftest import Outfox, replace_in
+from tests.fakes.registry import eventually, load_fixed
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.learning.school import OWNER, TASK, Row, School, first_round, small_pack
+from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A home with a task whose first round is over, and the version that the round was played against."""
+
+    folder: Path
+    pack: Path
+    base: str
+
+    @property
+    def database(self) -> str:
+        return f"sqlite:///{self.folder / 'outfox.db'}"
+
+    def pinned(self, outfox: Outfox) -> list[str]:
+        pins = json.loads(outfox("model", "pins", TASK, "--json").out)["pins"]
+        return [str(version) for one in pins if one["round"] is None for version in one["versions"]]
+
+
+@pytest.fixture(scope="module")
+def trained_once(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:  # noqa: F811 - the fixture
+    """Trained once for all tests."""
+    root = tmp_path_factory.mktemp("home")
+    pack = small_pack(root / "packs")
+    replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")
+    # What so small a network loses says nothing.
+    replace_in(pack.folder / "task.yaml", "guard_points: 2.0", "guard_points: 100")
+    trained = train(load_pack(pack.folder), root / "home" / "models", mode="head")
+    return Home(root / "home", pack.folder, trained.manifest.version)
+
+
+@pytest.fixture
+def home(outfox: Outfox, trained_once: Home, tmp_path: Path) -> Home:
+    folder = Path(shutil.copytree(trained_once.folder, tmp_path / "home"))
+    made = Home(folder, Path(shutil.copytree(trained_once.pack, tmp_path / "packs" / TASK)), trained_once.base)
+    assert outfox("task", "create", made.pack).code == 0
+    assert outfox("model", "rotate", TASK, made.base).code == 0
+    with open_store(made.database) as store:
+        School(store, load_pack(made.pack), folder / "models").round_over(
+            [*first_round(), Row("A bright day on the river.", "positive"), Row("A day on the river.", "neutral")]
+        )
+    return made
+
+
+def training_process(home: Path) -> TrainingProcess:
+    environment = {**os.environ, "OUTFOX_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return TrainingProcess(TASK, environment, home / "training.log", mode="head")
+
+
+def kill_a_training(outfox: Outfox, home: Home) -> None:
+    """A training in a process of its own, killed when it has begun; what answers and the rounds stay as they are."""
+    process = training_process(home.folder)
+    with open_store(home.database) as store:
+
+        def begun() -> bool:
+            assert process.lives, (home.folder / "training.log").read_text()
+            with store.read() as session:
+                return running_job(session, find_task(session, TASK)) is not None
+
+        process.start()
+        assert process.pid is not None
+        eventually(begun, "the training has begun", 60)
+        ran = outfox("model", "retrain", TASK, "--mode", "head")
+        assert (ran.code, "is being trained already" in ran.err) == (2, True), ran.out
+        assert process.tell_end(store, SystemClock()) is None
+        os.kill(process.pid, signal.SIGKILL)
+        eventually(lambda: not process.lives, "it is dead")
+        assert process.tell_end(store, SystemClock()) == -signal.SIGKILL
+        with store.read() as session:
+            task = find_task(session, TASK)
+            (job,) = list_jobs(session, task)
+            assert (job.state, live_round(session, task.id)) == (TrainingState.FAILED, None)
+            assert "SIGKILL: the machine ran out of memory, or somebody killed it" in str(job.reason)
+            assert find_versions(session, task, [home.base])
+    assert home.pinned(outfox) == [home.base]
+
+
+def test_after_one_that_was_killed_the_next_version_is_trained_traced_back_and_taken_back(
+    outfox: Outfox, home: Home
+) -> None:
+    kill_a_training(outfox, home)
+    ran = outfox("model", "retrain", TASK, "--mode", "head", "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert told["rotated"], told
+    assert [(one["round"], one["rows"]) for one in told["sources"]] == [(None, 12), (1, 8)]
+    assert [(one["dataset"], one["rows"]) for one in told["figures"]] == [("seed", 6), ("round 1", 4)]
+    version = told["version"]
+    assert home.pinned(outfox) == [version]
+
+    manifest = read_manifest(home.folder / "models" / TASK / version)
+    assert [(source.round, source.rows) for source in manifest.sources] == [(None, 12), (1, 8)]
+    assert "of these from round 1" in (home.folder / "models" / TASK / version / "README.md").read_text()
+
+    job = json.loads(outfox("model", "jobs", TASK, "--json").out)[0]
+    assert (job["state"], job["version"], job["mode"]) == ("rotated", version, "head")
+    traced = json.loads(outfox("model", "lineage", TASK, "--check", "--json").out)
+    assert traced["differs"] == []
+    (line,) = traced["line"]
+    assert [(one["source"], one["against"]) for one in line["learned"]] == [("seed", []), ("round 1", [home.base])]
+    assert all(one["memory_bytes"] > 10_000_000 and one["rows_per_second"] > 0 for one in line["figures"])
+    assert "round 1" in outfox("model", "lineage", TASK, version).out
+
+    assert json.loads(outfox("model", "rollback", TASK, "--json").out)["versions"] == [home.base]
+    assert home.pinned(outfox) == [home.base]
+
+
+def problems(err: str) -> list[str]:
+    assert "Traceback" not in err
+    return [line for line in err.splitlines() if line.startswith("outfox: ")]
+
+
+@pytest.fixture
+def quick(outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
+    """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
+    pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
+    monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda models, cache: FakeWorkshop(models))
+    assert outfox("task", "create", pack.folder).code == 0
+    with open_store(f"sqlite:///{folder / 'outfox.db'}") as store:
+        school = School(store, pack, folder / "models")
+        school.pin("positive")
+        school.round_over(first_round())
+        yield school
+
+
+def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox, quick: School) -> None:
+    pinned = quick.pinned()
+    ran = outfox("model", "retrain", TASK, "--json")
+    assert (ran.code, json.loads(ran.out)["rotated"]) == (2, False), ran.err
+    (line,) = problems(ran.err)
+    told = "is not rotated in: seed: from 55.6 to 22.2 points on 9 rows; 2 points may be lost (rounds.guard_points)"
+    assert line.endswith(told)
+    assert quick.pinned() == pinned
+    shown = outfox("model", "jobs", TASK).out
+    assert "refused" in shown
+    assert "55.6" in shown
+
+
+def test_a_process_that_is_told_to_end_says_so_and_leaves_all_as_it_was(
+    outfox: Outfox, quick: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminate(step: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ending = FakeWorkshop(quick.models, before_step=terminate)
+    monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda models, cache: ending)
+    pinned, before = quick.pinned(), signal.getsignal(signal.SIGTERM)
+    assert outfox("model", "retrain", TASK).code == 130
+    assert signal.getsignal(signal.SIGTERM) == before
+    (job,) = json.loads(outfox("model", "jobs", TASK, "--json").out)
+    assert (job["state"], job["reason"]) == ("stopped", "its process was told to end; nothing changed")
+    assert quick.pinned() == pinned
+
+
+def test_a_process_that_fails_before_it_trains_is_told_with_what_it_said_last(outfox: Outfox, quick: School) -> None:
+    (quick.pack.folder / "seed.jsonl").write_text("no JSON")
+    process = training_process(quick.models.parent)
+    process.start()
+    eventually(lambda: not process.lives, "it has ended", 60)
+    assert [process.tell_end(quick.store, SystemClock()) for _ in range(2)] == [2, 2]
+    (job,) = json.loads(outfox("model", "jobs", TASK, "--json").out)
+    assert job["state"] == "failed"
+    assert job["reason"].startswith("seed.jsonl:1: is not JSON")
+
+
+def test_a_training_that_is_not_heard_of_is_shown_so_and_cancelling_it_tells_that_it_died(
+    outfox: Outfox, quick: School
+) -> None:
+    with quick.store.write() as session:
+        then = SystemClock().now() - timedelta(minutes=10)
+        job = begin(session, quick.task(session), quick.round(1), "head", OWNER, now=then)
+        beat(session, job.id, HowFar("epoch 2 of 5", 30, 120, "loss 0.4"), now=then)
+    shown = " ".join(outfox("model", "jobs", TASK).out.split())
+    assert "epoch 2 of 5 25% loss 0.4; not heard of for 10 minutes" in shown
+    assert outfox("model", "cancel", TASK).out.startswith("there was nothing to stop: its process ended without a word")
+    assert json.loads(outfox("model", "jobs", TASK, "--json").out)[0]["state"] == "failed"
+
+
+def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox, quick: School) -> None:
+    version = json.loads(outfox("model", "retrain", TASK, "--json").out)["version"]
+    ran = outfox("model", "lineage", TASK, version, "--check")
+    assert (ran.code, "the rows are what they were" in ran.out) == (0, True), ran.err
+    assert "round 1" in ran.out
+    replace_in(quick.pack.folder / "seed.jsonl", "A lovely seed, number 0.", "A lovely seed, number 00.")
+    ran = outfox("model", "lineage", TASK, version, "--check")
+    assert (ran.code, "there are other rows now: seed" in ran.out) == (2, True), ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("retrain", "nosuch"), "`outfox task create nosuch` makes it"),
+        (("retrain", TASK), "has no closed round to learn from"),
+        (("cancel", TASK), "no model of sentiment is being trained"),
+        (("lineage", TASK), "no version of sentiment answers yet"),
+        (("lineage", TASK, "m000000000000"), "is not registered"),
+        (("jobs", "nosuch"), "there is no task `nosuch`"),
+    ],
+)
+def test_a_mistake_is_one_line(outfox: Outfox, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    assert outfox("task", "create", small_pack(tmp_path / "packs").folder).code == 0
+    ran = outfox("model", *arguments)
+    assert (ran.code, len(problems(ran.err))) == (2, 1), ran.err
+    assert told in ran.err
+
+
+def test_a_pack_without_rows_of_a_label_is_one_line_and_begins_nothing(outfox: Outfox, home: Home) -> None:
+    seed = home.pack / "seed.jsonl"
+    kept = [line for line in seed.read_text().splitlines() if '"neutral"' not in line or '"held_out"' in line]
+    seed.write_text("\n".join(kept))
+    ran = outfox("model", "retrain", TASK, "--mode", "head")
+    assert (ran.code, len(problems(ran.err))) == (2, 1), ran.err
+    assert "neutral" in ran.err
+    assert json.loads(outfox("model", "jobs", TASK, "--json").out) == []

@@ -1,0 +1,122 @@
+"""Several versions play together: from the opening of a round over the verdict to what is stored and counted."""
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select
+from werkzeug.serving import make_server
+
+from ml_backend.registry.shelf import Shelf
+from ml_backend.serving.service import VerdictService
+from ml_backend.serving.tried import Tried
+from ml_backend.serving.web import backend_app
+from ml_backend.signing import VerdictSigner
+from plugin.backend_judge import BackendJudge
+from plugin.round_opening import RoundOpening
+from round_manager.attempts import store_attempts
+from round_manager.contexts import live_contexts
+from round_manager.errors import StaleVerdict
+from round_manager.metrics import round_metrics
+from round_manager.models import Attempt, ModelVersion, Source
+from round_manager.rounds import collected, live_round, pinned_versions
+from round_manager.store import Store
+from round_manager.submissions import Submission, submit
+from round_manager.tasks import create_task, find_task
+from round_manager.workers import ensure_worker
+from templates import Pack
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+from tests.fakes.sink import ListSink
+from tests.integration.learning.school import TASK
+
+SECRET = "s" * 32
+
+
+@contextmanager
+def serving(pack: Pack, models: Path, clock: SettableClock) -> Iterator[BackendJudge]:
+    """A real ML backend on a port, with models that take no time, and the web app's way to ask it."""
+    shelf = Shelf(QuickRegistry(models), load_fixed, [TASK])
+    shelf.start()
+    service = VerdictService({TASK: pack}, shelf, ListSink(), clock)
+    server = make_server("127.0.0.1", 0, backend_app(service, signer=VerdictSigner([SECRET])), threaded=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield BackendJudge(f"http://127.0.0.1:{server.server_port}", [SECRET], now=clock.now)
+    finally:
+        server.shutdown()
+        server.server_close()
+        shelf.stop()
+
+
+def with_rule(pack: Pack, rule: str) -> Pack:
+    fooled = pack.spec.fooled.model_copy(update={"ensemble": rule})
+    return dataclasses.replace(pack, spec=pack.spec.model_copy(update={"fooled": fooled}))
+
+
+@pytest.mark.parametrize(("rule", "fooled"), [("any", True), ("all", False), ("majority", False)])
+def test_every_verdict_records_what_each_version_said_and_the_tasks_rule_decides(
+    store: Store, pack: Pack, tmp_path: Path, rule: str, fooled: bool
+) -> None:
+    models, clock, changed = tmp_path / "models", SettableClock(), with_rule(pack, rule)
+    right, wrong = make_version(models, "positive"), make_version(models, "negative")
+    with store.write() as session:
+        create_task(session, changed, now=NOON)
+    opening = RoundOpening(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
+    assert opening.open(TASK, [wrong, right], who="owner", why="two at once").versions == (wrong, right)
+
+    with store.read() as session:
+        context = live_contexts(session, find_task(session, TASK).id)[0]
+    fields = {**context.fields, "text": "It was anything but bad."}
+    with serving(changed, models, clock) as judge:
+        tried, latency = judge.judge(TASK, 1, fields, "positive", "session-1")
+        handed_in, _ = judge.judge(TASK, 1, fields, "positive", "session-1")
+    assert [(one.version, one.fooled) for one in tried.said] == [(wrong, True), (right, False)]
+    assert tried.fooled is fooled
+
+    with store.write() as session:
+        intake = store_attempts(session, [Tried(tried, fields, 1, latency, "pages", None, None)], now=NOON)
+        assert (intake.stored, intake.refused) == (1, {})
+        opened = live_round(session, find_task(session, TASK).id)
+        assert opened is not None
+        assert pinned_versions(session, opened) == (wrong, right)
+        author = ensure_worker(session, "fake", "W1", now=NOON)
+        written = Submission(fields, "positive", None, {}, context.id, author.id, Source.PAGES, NOON)
+        example = submit(session, opened, written, handed_in, now=NOON)
+    with store.read() as session:
+        attempt = session.scalars(select(Attempt)).one()
+        first = session.scalars(select(ModelVersion).where(ModelVersion.name == wrong)).one()
+        for row in (attempt, example):
+            assert [(one["version"], one["fooled"]) for one in row.verdict["said"]] == [(wrong, True), (right, False)]
+            assert (row.fooled, row.model_version_id) == (fooled, first.id)
+        assert collected(session, opened).fooled == int(fooled)
+        counts = round_metrics(session, opened).counts
+        assert (counts.collected, counts.fooled) == (1, int(fooled))
+
+
+def test_a_verdict_of_one_version_alone_is_not_taken_where_two_are_pinned(
+    store: Store, pack: Pack, tmp_path: Path
+) -> None:
+    models, clock = tmp_path / "models", SettableClock()
+    versions = [make_version(models, label) for label in ("positive", "negative")]
+    with store.write() as session:
+        create_task(session, pack, now=NOON)
+    opening = RoundOpening(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
+    opening.open(TASK, versions, who="owner", why="")
+    with store.read() as session:
+        context = live_contexts(session, find_task(session, TASK).id)[0]
+    fields = {**context.fields, "text": "It was anything but bad."}
+    with serving(pack, models, clock) as judge:
+        verdict, _ = judge.judge(TASK, 1, fields, "positive", "session-1")
+    alone = dataclasses.replace(verdict, id=UUID(int=7), said=verdict.said[:1])
+    with store.write() as session:
+        author = ensure_worker(session, "fake", "W1", now=NOON)
+        opened = live_round(session, find_task(session, TASK).id)
+        assert opened is not None
+        written = Submission(fields, "positive", None, {}, context.id, author.id, Source.PAGES, NOON)
+        with pytest.raises(StaleVerdict, match="not of the versions that the round pins"):
+            submit(session, opened, written, alone, now=NOON)

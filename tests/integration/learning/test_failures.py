@@ -1,0 +1,138 @@
+"""What ends a retraining early: it is told, and what answers and the rounds are what they were."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from ml_backend.errors import BackendError, ModelError, TrainingCancelled
+from ml_backend.registry.beats import Beat, Served
+from ml_backend.registry.errors import RotationNotConfirmed
+from round_manager.errors import RoundError, TrainingError
+from round_manager.models import TrainingJob, TrainingState
+from round_manager.training_jobs import ask_to_cancel, bury
+from tests.fakes.clock import SettableClock
+from tests.fakes.registry import eventually, spoil
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.learning.school import TASK, School, evaluations, last_job, retrain, unchanged
+
+
+class Ticking(SettableClock):
+    """A clock that goes on whenever it is looked at."""
+
+    def now(self) -> datetime:
+        return self.advance(timedelta(milliseconds=1))
+
+
+def failing(error: BaseException) -> Callable[[int], None]:
+    def fail(step: int) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "told"),
+    [
+        (MemoryError("cannot allocate"), TrainingState.FAILED, "cannot allocate"),
+        (BackendError("no row has the label"), TrainingState.FAILED, "no row has the label"),
+        (KeyboardInterrupt(), TrainingState.STOPPED, "told to end"),
+        (TrainingCancelled("x"), TrainingState.CANCELLED, "cancelled"),
+    ],
+)
+def test_a_training_that_ends_early_changes_nothing_and_tells_why(
+    taught: School, error: BaseException, state: TrainingState, told: str
+) -> None:
+    before = taught.pinned()
+    with pytest.raises(type(error)):
+        retrain(taught, FakeWorkshop(taught.models, before_step=failing(error)))
+    job = last_job(taught)
+    assert job.state is state
+    assert told in str(job.reason)
+    unchanged(taught, before)
+    assert evaluations(taught) == []
+    assert retrain(taught).rotated, "and the next one goes through"
+
+
+def test_a_wish_to_cancel_is_heard_while_it_trains(taught: School) -> None:
+    before = taught.pinned()
+
+    def ask(step: int) -> None:
+        if step == 1:
+            with taught.store.write() as session:
+                job = ask_to_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+            eventually(lambda: last_job(taught).beat_at > job.beat_at, "the wish was heard")
+
+    workshop = FakeWorkshop(taught.models, before_step=ask)
+    with pytest.raises(TrainingCancelled):
+        retrain(taught, workshop, clock=Ticking())
+    assert workshop.trained == []
+    assert (last_job(taught).state, last_job(taught).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
+    unchanged(taught, before)
+
+
+def test_a_wish_that_comes_after_the_training_still_keeps_the_version_out(taught: School) -> None:
+    before = taught.pinned()
+
+    def weigh(directory: Path) -> int:
+        with taught.store.write() as session:
+            ask_to_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+        return 1
+
+    with pytest.raises(TrainingCancelled):
+        retrain(taught, weigh=weigh, beat_every=60)
+    unchanged(taught, before)
+
+
+def test_a_process_that_was_taken_for_dead_changes_nothing_any_more(taught: School) -> None:
+    before = taught.pinned()
+
+    def take_for_dead(step: int) -> None:
+        with taught.store.write() as session:
+            bury(session, taught.task(session), "it was not heard of", now=taught.clock.now())
+
+    with pytest.raises(TrainingError, match=r"taken for dead and is over \(it was not heard of\)"):
+        retrain(taught, FakeWorkshop(taught.models, before_step=take_for_dead), beat_every=60)
+    assert last_job(taught).reason == "it was not heard of"
+    unchanged(taught, before)
+
+
+def test_a_live_version_whose_file_is_broken_is_told_and_stays(taught: School) -> None:
+    before = taught.pinned()
+    spoil(taught.models / TASK / before[0])
+    with pytest.raises(ModelError, match=r"model.safetensors was changed"):
+        retrain(taught)
+    assert "model.safetensors was changed" in str(last_job(taught).reason)
+    unchanged(taught, before)
+
+
+def test_a_new_version_that_does_not_load_is_told_and_not_rotated_in(taught: School) -> None:
+    before = taught.pinned()
+    with pytest.raises(ModelError, match="does not load"):
+        retrain(taught, FakeWorkshop(taught.models, fault="broken"))
+    assert last_job(taught).state is TrainingState.FAILED
+    unchanged(taught, before)
+
+
+def test_a_rotation_that_is_not_confirmed_leaves_the_old_version_and_can_be_tried_again(taught: School) -> None:
+    before = taught.pinned()
+    silent = Beat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks={TASK: Served(generation=0)})
+    taught.registry.beat(silent)
+    with pytest.raises(RotationNotConfirmed):
+        retrain(taught, timeout=0.1)
+    unchanged(taught, before)
+    assert last_job(taught).state is TrainingState.FAILED
+    taught.registry.leave("silent")
+    again = FakeWorkshop(taught.models)
+    assert retrain(taught, again).rotated
+    assert again.trained == []
+
+
+def test_a_round_that_teaches_nothing_begins_no_training(sqlite_school: School) -> None:
+    sqlite_school.pin("positive")
+    with pytest.raises(RoundError, match="no closed round"):
+        retrain(sqlite_school)
+    with sqlite_school.store.read() as session:
+        assert session.scalars(select(TrainingJob)).all() == []

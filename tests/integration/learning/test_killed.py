@@ -1,0 +1,97 @@
+"""A retraining that is killed with -9 again and again, each time one step further, comes to the same end."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import event, func, select
+
+from ml_backend.registry.pins import Pins
+from plugin.retraining import Retraining
+from round_manager.models import AuditEntry, Evaluation, RoundStatus, TrainingJob, TrainingState
+from round_manager.store import Store, open_store
+from tests.fakes.registry import QuickRegistry
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.learning.school import OWNER, School, first_round
+from tests.integration.learning.test_training_jobs import url_of
+
+MOST_RUNS = 200
+
+
+class Fuse:
+    """Kills this process, as the kernel does, at the step of that number."""
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def burn(self, *_: Any) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class BurningRegistry(QuickRegistry):
+    """A registry between whose every change the process may be gone."""
+
+    fuse: Fuse
+
+    def set_pins(self, *arguments: Any, **options: Any) -> Pins:
+        self.fuse.burn()
+        pins = super().set_pins(*arguments, **options)
+        self.fuse.burn()
+        return pins
+
+
+def in_a_process_of_its_own(run: Callable[[], None]) -> int:
+    """How the process ended: 0, or the signal that killed it, below zero."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            run()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def retrain(school: School, steps: int) -> None:
+    fuse, registry = Fuse(steps), BurningRegistry(school.models)
+    registry.fuse = fuse
+    with open_store(url_of(school.store)) as store:
+        # Before each transaction, which is after the one before it, and before each commit.
+        for moment in ("begin", "commit"):
+            event.listen(store.engine, moment, fuse.burn)
+        workshop = FakeWorkshop(school.models, before_step=fuse.burn)
+        retraining: Retraining = replace(school.retraining(workshop, beat_every=60), store=store, registry=registry)
+        retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+
+
+def count(store: Store, *query: Any) -> int:
+    with store.read() as session:
+        return session.scalar(select(func.count()).select_from(query[0]).where(*query[1:])) or 0
+
+
+def test_killed_at_each_step_in_turn_it_comes_to_the_end_of_one_that_was_not(school: School) -> None:
+    (before,) = school.pin("positive")
+    school.round_over(first_round())
+    kills = 0
+    for steps in range(1, MOST_RUNS):
+        ended = in_a_process_of_its_own(lambda steps=steps: retrain(school, steps))  # type: ignore[misc]
+        assert len(school.pinned()) == 1
+        assert school.round(1).status is RoundStatus.CLOSED
+        if ended == 0:
+            break
+        assert ended == -signal.SIGKILL
+        kills += 1
+    assert kills > 20
+    (after,) = school.pinned()
+    assert after != before
+    assert count(school.store, Evaluation) == 4, "two versions on two sets of rows, each once"
+    assert count(school.store, AuditEntry, AuditEntry.action == "rotated") == 1
+    assert count(school.store, TrainingJob, TrainingJob.state == TrainingState.ROTATED) == 1
+    assert count(school.store, TrainingJob, TrainingJob.state == TrainingState.RUNNING) == 0
+    versions = [change.versions for change in school.registry.book("sentiment").history]
+    assert set(versions) == {(before,), (after,)}

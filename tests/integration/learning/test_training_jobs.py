@@ -1,0 +1,172 @@
+"""One training of a task at a time, seen by everybody, and none that is dead in the way of the next."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from plugin.cancellation import cancel_training
+from round_manager.errors import TrainingBusy, TrainingError
+from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
+from round_manager.store import Store, open_store
+from round_manager.training_jobs import (
+    DIED,
+    Awaited,
+    HowFar,
+    Trainer,
+    Wish,
+    awaited,
+    beat,
+    begin,
+    bury,
+    finish,
+    list_jobs,
+    running_job,
+    tell_failure,
+    training_turn,
+)
+from tests.fakes.clock import NOON, SettableClock
+from tests.integration.learning.school import OWNER, TASK, Row, School, first_round
+from tests.integration.store.databases import Databases
+
+
+def url_of(store: Store) -> str:
+    return store.engine.url.render_as_string(hide_password=False)
+
+
+def begun(school: School) -> TrainingJob:
+    last = school.round_over(first_round())
+    with school.store.write() as session:
+        return begin(session, school.task(session), last, "head", OWNER, now=NOON)
+
+
+def jobs(school: School) -> list[tuple[TrainingState, str | None]]:
+    with school.store.read() as session:
+        return [(job.state, job.reason) for job in list_jobs(session, school.task(session))]
+
+
+def waiting(school: School) -> Awaited | None:
+    with school.store.read() as session:
+        return awaited(session, school.task(session))
+
+
+def test_a_second_training_is_refused_at_once_and_told_who_trains(school: School) -> None:
+    with training_turn(school.store, TASK):
+        begun(school)
+        with open_store(url_of(school.store)) as other:
+            told = r"being trained already by owner@here since 2027-03-01 12:00 UTC"
+            with pytest.raises(TrainingBusy, match=told), training_turn(other, TASK):
+                pytest.fail("two train at once")
+            with training_turn(other, "nli"):
+                pass
+
+
+def test_the_database_itself_lets_only_one_run(school: School) -> None:
+    job = begun(school)
+    with school.store.write() as session:
+        session.add(
+            TrainingJob(
+                task_id=job.task_id,
+                round_id=job.round_id,
+                mode="head",
+                started_by="other",
+                host="there",
+                pid=8,
+                started_at=NOON,
+                beat_at=NOON,
+            )
+        )
+        with pytest.raises(Exception, match=r"(?i)unique|uq_training_job_running"):
+            session.flush()
+        session.rollback()
+
+
+def test_whoever_gets_the_turn_tells_that_the_one_before_died(school: School) -> None:
+    job = begun(school)
+    with school.store.write() as session:
+        task = school.task(session)
+        begin(session, task, school.round(1), "head", OWNER, now=NOON + timedelta(hours=1))
+    assert jobs(school) == [(TrainingState.RUNNING, None), (TrainingState.FAILED, DIED)]
+    with school.store.write() as session:
+        assert beat(session, job.id, HowFar("still here"), now=NOON) is Wish.GONE
+        with pytest.raises(TrainingError, match="taken for dead"):
+            finish(session, job.id, TrainingState.ROTATED, "all well", now=NOON)
+
+
+def test_how_far_it_is_can_be_seen_and_a_wish_is_heard_with_the_next_beat(school: School) -> None:
+    job = begun(school)
+    later = NOON + timedelta(seconds=5)
+    with school.store.write() as session:
+        assert beat(session, job.id, HowFar("epoch 1", 3, 10, "loss 0.5" * 100), now=later) is Wish.GO_ON
+    with school.store.read() as session:
+        seen = running_job(session, school.task(session))
+        assert seen is not None
+        assert (seen.stage, seen.steps, seen.total, seen.beat_at) == ("epoch 1", 3, 10, later)
+    with training_turn(school.store, TASK), open_store(url_of(school.store)) as other:
+        for who in ("ada@desk", "bob@desk"):
+            asked = cancel_training(other, TASK, who=who, clock=SettableClock())
+        assert (asked.state, asked.cancel_by) == (TrainingState.RUNNING, "ada@desk")
+    with school.store.write() as session:
+        assert beat(session, job.id, HowFar(), now=later) is Wish.CANCEL
+
+
+def test_cancelling_what_died_tells_so_and_cancelling_nothing_is_a_mistake(school: School) -> None:
+    begun(school)
+    assert cancel_training(school.store, TASK, who="ada", clock=SettableClock()).reason == DIED
+    with pytest.raises(TrainingError, match=r"no model of sentiment is being trained; `outfox model jobs sentiment`"):
+        cancel_training(school.store, TASK, who="ada", clock=SettableClock())
+
+
+@pytest.mark.parametrize("state", [TrainingState.CANCELLED, TrainingState.STOPPED, TrainingState.FAILED])
+def test_a_round_is_awaited_until_a_training_settles_it(school: School, state: TrainingState) -> None:
+    assert waiting(school) is None
+    job = begun(school)
+    assert waiting(school) == Awaited(1, 0, None)
+    with school.store.write() as session:
+        finish(session, job.id, state, "no\nmemory", now=NOON)
+    failures = 1 if state is TrainingState.FAILED else 0
+    left = None if state is TrainingState.CANCELLED else Awaited(1, failures, "no memory" if failures else None)
+    assert waiting(school) == left
+    school.round_over([Row("Of the second round.")])
+    assert waiting(school) == Awaited(2, 0, None)
+
+
+def test_a_round_with_nothing_to_learn_is_not_awaited(school: School) -> None:
+    school.round_over([Row("Disputed.", status=ExampleStatus.DISPUTED, split=None), Row("Kept.", split=Split.HELD_OUT)])
+    assert waiting(school) is None
+    school.round_over([Row("Not split yet.")], split=False)
+    assert waiting(school) is None
+
+
+def test_burying_nothing_is_nothing(school: School) -> None:
+    with school.store.write() as session:
+        assert bury(session, school.task(session), DIED, now=NOON) is None
+
+
+def test_a_process_that_failed_before_its_job_began_is_counted_too(school: School) -> None:
+    school.round_over(first_round())
+    for pid in (8, 8, 9):
+        with school.store.write() as session:
+            gone = Trainer("outfox", "here", pid)
+            tell_failure(session, school.task(session), gone, None, "the pack is gone", now=NOON)
+    assert waiting(school) == Awaited(1, 2, "the pack is gone"), "each process once"
+    with school.store.write() as session:
+        begin(session, school.task(session), school.round(1), "head", OWNER, now=NOON)
+        tell_failure(session, school.task(session), OWNER, "head", "killed", now=NOON)
+    assert waiting(school) == Awaited(1, 3, "killed")
+
+
+def test_a_failure_that_nobody_waits_for_is_not_written_down(school: School) -> None:
+    with school.store.write() as session:
+        assert tell_failure(session, school.task(session), OWNER, None, "no round", now=NOON) is None
+    assert jobs(school) == []
+
+
+def test_a_turn_that_was_lost_with_its_connection_ends_quietly(postgresql_databases: Databases) -> None:
+    url = postgresql_databases.migrated()
+    with open_store(url) as one, open_store(url) as other, training_turn(one, TASK):
+        with other.write() as session:
+            lost = "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'"
+            assert session.execute(text(lost)).all() == [(True,)]
+        with training_turn(other, TASK):
+            pass

@@ -1,0 +1,168 @@
+"""What the next model learns from: all that it may, and nothing that it is measured on."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from round_manager.errors import RoundError
+from round_manager.models import ExampleStatus, Round, Split
+from round_manager.splitting import split_round
+from round_manager.submissions import content_sha256
+from round_manager.training_rows import TrainingRows, rows_to_learn, training_rows
+from templates import SeedRow, find_pack
+from templates.spec import TaskSpec
+from tests.fakes.clock import NOON
+from tests.integration.learning.school import Row, School, first_round
+
+FROM_SEED = 12
+WORDS = "apples bridges candles drums engines forests gardens harbours islands jackets kettles lanterns mirrors needles"
+
+
+def texts(rows: Sequence[SeedRow], split: str) -> set[str]:
+    return {row.fields["text"] for row in rows if row.split == split}
+
+
+def counts(data: TrainingRows) -> list[tuple[int | None, int, int]]:
+    return [(source.round, source.rows, source.left_out) for source in data.sources]
+
+
+def test_the_seed_and_every_closed_rounds_train_split_are_learned(school: School) -> None:
+    school.round_over(first_round())
+    school.round_over([Row("A second round's row."), Row("One to measure on.", split=Split.HELD_OUT)])
+    data = school.rows()
+    assert counts(data) == [(None, FROM_SEED, 0), (1, 6, 0), (2, 1, 0)]
+    assert "A second round's row." in texts(data.rows, "train")
+    assert [(part.name, len(part.rows)) for part in data.held_out] == [("seed", 6), ("round 1", 4), ("round 2", 1)]
+    assert data.last.number == 2
+    assert texts(data.rows, "held_out") == texts(data.held_out[0].rows, "held_out"), "rounds choose no epoch"
+
+
+def test_no_row_to_train_on_is_a_copy_of_one_that_any_round_holds_out(school: School) -> None:
+    seed = next(row.fields["text"] for row in school.pack.seed if row.split == "train")
+    kept = next(row.fields["text"] for row in school.pack.seed if row.split == "held_out")
+    school.round_over(
+        [
+            Row("Copied   from the round\nthat comes.", label="positive"),
+            Row("A row of its own."),
+            Row(kept),
+            Row("Held out from the first.", split=Split.HELD_OUT),
+        ]
+    )
+    school.round_over(
+        [
+            Row("Copied from the round that comes.", split=Split.HELD_OUT),
+            Row(f" {seed}", split=Split.HELD_OUT),
+            Row("Held out  from the first."),
+            Row("Another row of its own."),
+        ]
+    )
+    data = school.rows()
+    assert counts(data) == [(None, FROM_SEED - 1, 1), (1, 1, 2), (2, 1, 1)]
+    spec = school.pack.spec
+    held_out = {content_sha256(spec, row.fields) for part in data.held_out for row in part.rows}
+    learned = [content_sha256(spec, row.fields) for row in data.rows if row.split == "train"]
+    assert held_out.isdisjoint(learned)
+    assert len(set(learned)) == len(learned)
+
+
+def test_of_copies_in_several_rounds_the_first_is_learned(school: School) -> None:
+    school.round_over([Row("The same text.", "negative")])
+    school.round_over([Row("The  same text.", "positive"), Row("Something new.")])
+    data = school.rows()
+    assert counts(data) == [(None, FROM_SEED, 0), (1, 1, 0), (2, 1, 1)]
+    assert [row.label for row in data.rows if "same text" in row.fields["text"]] == ["negative"]
+
+
+def test_only_verified_examples_with_a_split_are_used(school: School) -> None:
+    school.round_over(
+        [
+            Row("Verified."),
+            Row("Disputed.", status=ExampleStatus.DISPUTED),
+            Row("Unchecked.", status=ExampleStatus.UNCHECKED),
+            Row("Verified, and a copy that was put aside.", split=None),
+        ]
+    )
+    assert counts(school.rows())[1:] == [(1, 1, 0)]
+
+
+def test_the_hashes_do_not_hang_on_the_order_in_which_people_wrote(school: School) -> None:
+    rows = [Row(f"Text {number}.") for number in range(5)]
+    school.round_over(rows)
+    school.round_over([Row(f"Other {row.text}") for row in reversed(rows)])
+    other = [Row(f"Other {row.text}") for row in rows]
+    wanted = school.rows().sources[2].sha256
+    school.round_over([Row(f"Third {row.text}") for row in other])
+    assert school.rows(up_to=2).sources[2].sha256 == wanted
+    assert school.rows().sources[2].sha256 == wanted
+    assert len({source.sha256 for source in school.rows().sources}) == 4
+
+
+def test_a_row_whose_label_the_task_has_no_more_is_left_out(school: School) -> None:
+    school.round_over([Row("Up.", "positive"), Row("Down."), Row("Up and away.", "positive", Split.HELD_OUT)])
+    labels = tuple(label for label in school.pack.spec.labels if label.name != "positive")
+    spec = school.pack.spec.model_copy(update={"labels": labels})
+    with school.store.read() as session:
+        data = training_rows(session, school.task(session), spec, school.pack.seed)
+    assert counts(data)[1:] == [(1, 1, 1)]
+    assert [part.name for part in data.held_out] == ["seed"], "nothing that fits is held out of the round"
+
+
+def test_what_splitting_makes_of_a_round_is_what_is_learned_from_it(school: School) -> None:
+    last = school.round_over([Row(f"{word} and nothing else.") for word in WORDS.split()], split=False)
+    with school.store.write() as session:
+        closed = session.get_one(Round, last.id)
+        assert rows_to_learn(session, closed) is None
+        report = split_round(session, closed, now=NOON)
+        assert rows_to_learn(session, closed) == report.train
+    data = school.rows()
+    assert (data.sources[1].rows, len(data.held_out[1].rows)) == (report.train, report.held_out)
+    assert report.train > 0
+    assert report.held_out > 0
+
+
+def test_without_a_closed_round_there_is_nothing_to_learn_from(school: School) -> None:
+    with pytest.raises(RoundError, match=r"has no closed round to learn from; `outfox round close sentiment`"):
+        school.rows()
+
+
+def test_a_round_that_is_not_split_yet_is_waited_for(school: School) -> None:
+    school.round_over(first_round(), split=False)
+    with pytest.raises(RoundError, match=r"round 1 of sentiment is closed but not split yet"):
+        school.rows()
+
+
+def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(school: School) -> None:
+    school.round_over(first_round())
+    school.round_over([Row("Disputed.", status=ExampleStatus.DISPUTED, split=None)])
+    with pytest.raises(RoundError, match=r"round 2 of sentiment has no verified example to train on"):
+        school.rows()
+
+
+def test_a_round_of_copies_teaches_nothing(school: School) -> None:
+    school.round_over(first_round())
+    school.round_over([Row(row.text) for row in first_round()])
+    with pytest.raises(RoundError, match=r"all 10 rows of round 2 of sentiment are copies"):
+        school.rows()
+
+
+def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:
+    from round_manager.training_rows import _row
+
+    fields = {"question": "Who rows?", "passage": "Anna rows. Anna sings."}
+    return _row("1", Split.TRAIN, fields, None, answer, spec)
+
+
+@pytest.mark.parametrize(
+    ("answer", "start"),
+    [
+        ({"text": "Anna", "start": 11, "end": 15}, 11),
+        ({"text": "Anna", "start": 3}, 0),
+        ({"text": "sings"}, 16),
+        ({"text": "Bert", "start": 0}, None),
+        ({"text": " "}, None),
+        ({}, None),
+    ],
+)
+def test_an_answer_is_learned_where_the_passage_has_it(answer: dict[str, object], start: int | None) -> None:
+    row = qa_row(find_pack("qa").spec, answer)
+    assert (row.answer_start if row else None) == start
