@@ -1,0 +1,106 @@
+"""`outfox round freeze` and `outfox round verify`: a closed round becomes an archive, and an archive is proved."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plugin.cli.output import json_option, show
+from plugin.cli.progress import ProgressBar
+from plugin.cli.rotation import WHY
+from plugin.operator import operator_name
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.archive_proof import Proof
+
+NUMBER = click.option("--round", "number", type=click.IntRange(1), help="Which round. Default: the last closed one.")
+NOT_PROVED = 1
+
+
+@click.command()
+@click.argument("task")
+@NUMBER
+@click.option("--to", "place", metavar="PLACE", help="A folder or s3://bucket/prefix. Default: the setting `archives`.")
+@WHY
+@json_option
+@click.pass_obj
+def freeze(settings: Settings, task: str, number: int | None, place: str | None, why: str) -> None:
+    """Write a closed round's archive (Parquet, JSON lines, manifest) and fix its splits; safe to run again.
+
+    For example: outfox round freeze sentiment --round 1 --to s3://our-data/rounds
+    """
+    from round_manager.archives import open_archives
+    from round_manager.clock import SystemClock
+    from round_manager.freezing import freeze as freeze_round
+    from round_manager.freezing import newest_closed
+    from round_manager.rounds import find_round
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, ProgressBar() as progress:
+        with store.read() as session:
+            owner = find_task(session, task)
+            chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
+        archives = open_archives(place or settings.archives_place)
+        who = operator_name()
+        done = freeze_round(store, chosen.id, archives, SystemClock(), who=who, why=why, progress=progress)
+    splits = done.splits
+    data = {"task": task, "round": done.round, "archive": done.where, "sha256": done.sha256, "rows": done.rows}
+    lines = [
+        f"round {done.round} of {task} is {'frozen already, and the same' if done.already else 'frozen'}: {done.where}",
+        f"{done.rows['examples']:,} examples, {done.rows['votes']:,} votes, {done.rows['attempts']:,} attempts",
+        f"{splits.train:,} to train on and {splits.held_out:,} held out, of {splits.verified:,} verified",
+        f"{splits.exact_duplicates:,} exact duplicates, {splits.near_duplicates:,} near ones",
+        *([splits.note] if splits.note else []),
+    ]
+    show({**data, "splits": splits.told(), "already": done.already}, "\n".join(lines))
+
+
+@click.command()
+@click.argument("what", metavar="PLACE|TASK")
+@NUMBER
+@json_option
+@click.pass_obj
+def verify(settings: Settings, what: str, number: int | None) -> int:
+    """Prove an archive: hashes, both forms of every table, counts, and its splits, computed again.
+
+    PLACE is an archive's folder or s3://bucket/prefix; TASK is proved against the database too. For example:
+    outfox round verify archives/sentiment/round-1
+
+    Exit code 1: the archive is not what it should be.
+    """
+    from round_manager.archive_proof import verify as prove
+    from round_manager.archives import opened_archive
+
+    if "/" in what or Path(what).is_dir():
+        with opened_archive(what) as folder:
+            proof = prove(folder)
+        where = what
+    else:
+        where, proof = _prove_task(settings, what, number)
+    manifest = proof.manifest
+    data = {"task": manifest.task, "round": manifest.round, "archive": where, "sha256": manifest.sha256}
+    proved = f"round {manifest.round} of {manifest.task} is proved ({', '.join(proof.checked)}): {where}"
+    text = "\n".join(proof.problems) if proof.problems else proved
+    show({**data, "checked": list(proof.checked), "problems": list(proof.problems)}, text)
+    return NOT_PROVED if proof.problems else 0
+
+
+def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str, "Proof"]:
+    from round_manager.archive_proof import verify as prove
+    from round_manager.archives import opened_archive
+    from round_manager.errors import ArchiveError
+    from round_manager.freezing import newest_closed
+    from round_manager.rounds import find_round
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+
+    with open_store(settings.database) as store, store.read() as session:
+        owner = find_task(session, task)
+        chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
+        if chosen.archive_uri is None:
+            cure = f"run `outfox round freeze {task}`"
+            raise ArchiveError(f"round {chosen.number} of {task} is not frozen yet; {cure}")
+        with opened_archive(chosen.archive_uri) as folder:
+            return chosen.archive_uri, prove(folder, database=(session, chosen))

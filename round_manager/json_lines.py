@@ -1,0 +1,128 @@
+"""JSON lines from Arrow, a column at a time: a million rows are written without a loop over them."""
+
+from datetime import date, timedelta
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NULL = "null"
+# The backslash first: the others bring new ones.
+ESCAPES = [("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20))]
+FIRST_PRINTED = 0x20
+FIRST_DAY = date(1970, 1, 1)
+DAY, SECOND, MILLISECOND = 86_400, 1_000_000, 1_000
+Part: TypeAlias = pa.Array | str
+
+
+def json_lines(batch: pa.RecordBatch) -> bytes:
+    """Each row as one JSON object with the columns' names as keys, in their order, and a line's end after each."""
+    if batch.num_rows == 0:
+        return b""
+    return _all_of(_objects(batch.schema.names, batch.columns, batch.num_rows, end="}\n"))
+
+
+def _objects(names: list[str], columns: list[pa.Array], rows: int, *, end: str) -> pa.Array:
+    parts: list[Part] = []
+    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+        # Names are lower-case words and need no escape.
+        parts += [f'{"," if place else "{"}"{name}":', *_value(column)]
+    return _joined(rows, *parts, end)
+
+
+def _value(array: pa.Array) -> list[Part]:
+    """What is written for each row, as parts to be joined; the quotes of a column without nulls cost nothing."""
+    if array.null_count == len(array):
+        return [NULL]
+    if pa.types.is_dictionary(array.type):
+        return [pc.take(_whole(array.dictionary), array.indices).fill_null(NULL)]
+    if not _is_text(array.type):
+        return [_bare(array).fill_null(NULL)]
+    if array.null_count == 0:
+        return ['"', _bare(array), '"']
+    return [_whole(array)]
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    if not _is_text(array.type):
+        return _bare(array).fill_null(NULL)
+    return _joined(len(array), '"', _bare(array), '"').fill_null(NULL)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_timestamp(kind))
+
+
+def _bare(array: pa.Array) -> pa.Array:
+    """Each value as JSON, a text without its quotes; what is null stays null."""
+    kind = array.type
+    if pa.types.is_string(kind):
+        return _escaped(array)
+    if pa.types.is_timestamp(kind):
+        return _times(array)
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        return _unless_null(array, _objects(names, array.flatten(), len(array), end="}"))
+    if pa.types.is_list(kind):
+        items = array.flatten()
+        sizes = pc.list_value_length(array).fill_null(0).to_numpy()
+        starts = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+        lists = pa.ListArray.from_arrays(starts, _joined(len(items), *_value(items)))
+        return _unless_null(array, _joined(len(array), "[", pc.binary_join(lists, ","), "]"))
+    return array.cast(pa.string())
+
+
+def _unless_null(array: pa.Array, values: pa.Array) -> pa.Array:
+    return values if array.null_count == 0 else pc.if_else(array.is_valid(), values, None)
+
+
+def _joined(rows: int, *parts: Part) -> pa.Array:
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) == len(parts):
+        return pa.repeat("".join(texts), rows)
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _escaped(array: pa.Array) -> pa.Array:
+    data = array.buffers()[2]
+    if data is None:
+        return array
+    # Most columns have none of these, and to look at their bytes is quicker than to look for each sign.
+    signs = np.frombuffer(data, np.uint8)
+    odd = [bool((signs == ord(sign)).any()) for sign, _ in ESCAPES[:2]]
+    controls = set((signs[signs < FIRST_PRINTED]).tolist())
+    for (sign, escape), met in zip(ESCAPES, [*odd, *(code in controls for code in range(FIRST_PRINTED))], strict=True):
+        if met:
+            array = pc.replace_substring(array, sign, escape)
+    return array
+
+
+def _times(array: pa.Array) -> pa.Array:
+    """As 2027-03-01T12:00:00.123456Z; Arrow's own way takes ten times as long."""
+    micros = array.cast(pa.int64()).fill_null(0).to_numpy()
+    seconds, below = np.divmod(micros, SECOND)
+    days, of_day = np.divmod(seconds, DAY)
+    milliseconds, rest = np.divmod(below, MILLISECOND)
+    met, places = np.unique(days, return_inverse=True)
+    dates = pa.array([f"{FIRST_DAY + timedelta(days=int(day))}T" for day in met])
+    clock, thousand = _tables()
+    parts = [table.take(pa.array(at)) for table, at in (
+        (dates, places), (clock, of_day), (thousand, milliseconds), (thousand, rest))]  # fmt: skip
+    return _unless_null(array, _joined(len(array), *parts, "Z"))
+
+
+@cache
+def _tables() -> tuple[pa.Array, pa.Array]:
+    clock = [
+        f"{hour:02}:{minute:02}:{second:02}." for hour in range(24) for minute in range(60) for second in range(60)
+    ]
+    return pa.array(clock), pa.array([f"{number:03}" for number in range(1_000)])
+
+
+def _all_of(rows: pa.Array) -> bytes:
+    """All rows one after the other, which is how Arrow holds them."""
+    _, offsets, data = rows.buffers()
+    places = memoryview(offsets).cast("i")
+    return bytes(memoryview(data)[places[rows.offset] : places[rows.offset + len(rows)]])

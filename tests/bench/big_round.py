@@ -1,0 +1,118 @@
+"""A closed round as large as one likes, written straight into a SQLite file: what the benchmarks of rounds read."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from round_manager.columns import EPOCH, json_text
+from round_manager.ids import public_id
+from round_manager.models import Round, RoundStatus
+from round_manager.store import open_store
+from round_manager.submissions import content_sha256
+from templates import TaskSpec
+from tests.fakes.clock import NOON
+from tests.integration.services.stage import Stage, set_stage
+
+WORKERS = 2_000
+CHUNK = 20_000
+FIRST_WORKER = 1_000
+COLUMNS = (
+    "id, public_id, task_id, round_id, context_id, author_id, source, item, fields, content_sha256, label,"
+    " submitted_at, active_ms, tries, verdict_id, verdict, model_version_id, confidence, fooled, status, votes_wanted,"
+    " gold_label, decided_at"
+)
+
+
+def fill_round(file: Path, examples: int, votes: int) -> None:
+    """The file holds the sentiment task with one closed round of so many examples, each with so many votes."""
+    url = f"sqlite:///{file}"
+    with open_store(url, upgrade=True) as store:
+        stage = set_stage(store, "sentiment")
+    connection = sqlite3.connect(file)
+    # Nobody needs this file after a power cut.
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA cache_size = -400000")
+    since = (NOON - EPOCH) // timedelta(microseconds=1)
+    people = [(FIRST_WORKER + n, "mturk", f"A{n:07}", since) for n in range(WORKERS)]
+    connection.executemany(
+        "INSERT INTO worker (id, marketplace, external_id, first_seen_at) VALUES (?, ?, ?, ?)", people
+    )
+    chance = random.Random(7)
+    holes = ", ".join("?" * len(COLUMNS.split(",")))
+    for first in range(1, examples + 1, CHUNK):
+        rows = list(_examples(stage, chance, since, range(first, min(first + CHUNK, examples + 1))))
+        connection.executemany(f"INSERT INTO example ({COLUMNS}) VALUES ({holes})", rows)
+        connection.executemany(
+            "INSERT INTO vote (example_id, author_id, worker_id, source, item, label, voted_at, active_ms)"
+            " VALUES (?, ?, ?, 'pages', 0, ?, ?, ?)",
+            _votes(stage.spec, chance, since, rows, votes),
+        )
+    connection.commit()
+    connection.close()
+    with open_store(url) as store:
+        for status, at in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
+            with store.write() as session:
+                row = session.get_one(Round, stage.round.id)
+                row.status = status
+                setattr(row, at, NOON + timedelta(days=40))
+
+
+def _examples(stage: Stage, chance: random.Random, since: int, ids: range) -> Iterator[tuple[Any, ...]]:
+    labels, (version,) = stage.spec.label_names, stage.versions
+    words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
+    with_context = dict(stage.context.fields)
+    for number in ids:
+        at = NOON + timedelta(milliseconds=number)
+        fields = {**with_context, "text": " ".join(chance.choices(words, k=chance.randint(8, 20)))}
+        label, prediction = chance.choice(labels), chance.choice(labels)
+        fooled = label != prediction
+        shares = {name: 0.625 if name == prediction else 0.375 / (len(labels) - 1) for name in labels}
+        said = {
+            "version": version,
+            "prediction": prediction,
+            "confidence": 0.625,
+            "probabilities": shares,
+            "fooled": fooled,
+        }
+        verdict = {"inputs_hash": "0" * 64, "target": label, "said": [said], "judged_at": at.isoformat()}
+        verified = chance.random() < 0.7
+        yield (
+            number,
+            public_id(at).hex,
+            stage.task.id,
+            stage.round.id,
+            stage.context.id,
+            FIRST_WORKER + min(int(chance.expovariate(1 / 300)), WORKERS - 1),
+            "pages",
+            0,
+            json_text(fields),
+            content_sha256(stage.spec, fields),
+            label,
+            since + number * 1_000,
+            chance.randint(20_000, 200_000),
+            chance.randint(1, 5),
+            public_id(at).hex,
+            json_text(verdict),
+            1,
+            0.625,
+            fooled,
+            "verified" if verified else "disputed",
+            3,
+            label if verified else None,
+            since + number * 1_000 + 5_000_000,
+        )
+
+
+def _votes(
+    spec: TaskSpec, chance: random.Random, since: int, rows: list[tuple[Any, ...]], votes: int
+) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        number, author = row[0], row[5]
+        for place in range(votes):
+            # Never the author, never twice.
+            worker = FIRST_WORKER + (author - FIRST_WORKER + 1 + place * 401 + number % 397) % WORKERS
+            label = row[10] if chance.random() < 0.8 else chance.choice(spec.label_names)
+            yield number, author, worker, label, since + number * 1_000 + place, chance.randint(3_000, 30_000)

@@ -1,0 +1,153 @@
+"""`make bench-rounds`: large rounds frozen, loaded and looked at.
+
+A closed round of 1,000,000 examples with three votes each is split and then frozen, by a process of its own whose
+memory is measured, and compared with a round a tenth as large; freezing is timed from the first row that is read to
+the archive in its place, and splitting (with the search for duplicates) by itself. The archive's examples are loaded by
+`outfox.load` and by bare pandas, taking turns. What people look at is asked of this round and of one with 10,000
+examples. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import pandas as pd
+
+import outfox
+from plugin.cli import COMMANDS, run
+from plugin.cli.output import console, table
+from plugin.cli.progress import ProgressBar
+from round_manager.archives import open_archives
+from round_manager.clock import SystemClock
+from round_manager.freezing import freeze
+from round_manager.splitting import split_with_pauses
+from round_manager.store import open_store
+from tests.bench.big_round import fill_round
+
+TASK = "sentiment"
+EXAMPLES, VOTES, SMALL = 1_000_000, 3, 10_000
+COLUMNS = ["id", "text", "label", "gold_label", "status", "split", "fooled", "confidence", "author", "submitted_at"]
+TURNS = 5
+MOST_LOAD, LEAST_FREEZE, MOST_STATUS = 1.3, 50_000, 2.0
+# Asked with --json, so that nothing but the question takes time; `status` as soon as there is one.
+LOOKS = (("status",), ("task", "list"), ("round", "list", TASK), ("round", "show", TASK))
+
+
+def made(home: Path, examples: int) -> Path:
+    """A home whose database has a closed round of so many examples."""
+    home.mkdir()
+    fill_round(home / "outfox.db", examples, VOTES)
+    return home
+
+
+def freeze_here(home: Path) -> None:
+    """Splits and freezes the round of a home in this process, and prints what it took."""
+    with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
+        begun = time.perf_counter()
+        split_with_pauses(store, 1, SystemClock())
+        split = time.perf_counter()
+        frozen = freeze(store, 1, open_archives(str(home / "archives")), SystemClock(), who="bench", why="bench")
+        ended = time.perf_counter()
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    told = {"rows": frozen.rows["examples"], "split": split - begun, "freeze": ended - split, "rss_mb": rss}
+    print(json.dumps(told))
+
+
+def frozen_by_another(home: Path) -> dict[str, float]:
+    """The same in a process of its own."""
+    command = [sys.executable, __file__, "--freeze", str(home)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """How long it takes."""
+    begun = time.perf_counter()
+    do()
+    return time.perf_counter() - begun
+
+
+def load_ratio(home: Path) -> tuple[float, float, float]:
+    """The seconds of `outfox.load` and of pandas alone, and the median of their ratios."""
+    file = home / "archives" / TASK / "round-1" / "examples.parquet"
+    ours, bare = [], []
+    for _ in range(TURNS + 1):
+        bare.append(seconds(lambda: pd.read_parquet(file, columns=COLUMNS)))
+        ours.append(seconds(lambda: outfox.load(TASK, path=home / "archives", columns=COLUMNS)))
+    # The first turn brings the file into the system's memory.
+    ratios = [one / other for one, other in zip(ours[1:], bare[1:], strict=True)]
+    return statistics.median(ours[1:]), statistics.median(bare[1:]), statistics.median(ratios)
+
+
+def looked_at(home: Path, look: tuple[str, ...]) -> float:
+    """The median seconds of one look at what there is."""
+
+    def ask() -> None:
+        with redirect_stdout(StringIO()):
+            code = run(["--home", str(home), *look, "--json"])
+        if code:
+            raise SystemExit(f"outfox {' '.join(look)} ended with {code}")
+
+    ask()
+    return statistics.median(seconds(ask) for _ in range(TURNS))
+
+
+def main() -> int:
+    """Exit code 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=EXAMPLES)
+    parser.add_argument("--freeze", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.freeze:
+        freeze_here(chosen.freeze)
+        return 0
+    with tempfile.TemporaryDirectory() as folder, ProgressBar() as progress:
+        sizes = {"small": SMALL, "tenth": chosen.examples // 10, "large": chosen.examples}
+        progress.start(len(sizes), f"rounds of {', '.join(f'{size:,}' for size in sizes.values())} examples")
+        homes = {}
+        for name, size in sizes.items():
+            homes[name] = made(Path(folder) / name, size)
+            progress.advance()
+        progress.finish()
+        large, tenth = frozen_by_another(homes["large"]), frozen_by_another(homes["tenth"])
+        ours, bare, ratio = load_ratio(homes["large"])
+        looks = [look for look in LOOKS if look[0] in COMMANDS]
+        times = {look: (looked_at(homes["small"], look), looked_at(homes["large"], look)) for look in looks}
+    rows = [
+        (f"{one['rows']:,.0f}", round(one["split"], 1), round(one["freeze"], 1), round(one["rss_mb"]))
+        for one in (tenth, large)
+    ]
+    console().print(table(("examples", "split s", "freeze s", "MB"), rows))
+    console().print(f"outfox.load {ours:.2f} s, pandas.read_parquet {bare:.2f} s, {len(COLUMNS)} columns")
+    asked = [(f"outfox {' '.join(look)}", f"{few:.4f}", f"{many:.4f}", f"{many / few:.2f}")
+             for look, (few, many) in times.items()]  # fmt: skip
+    console().print(table(("look", f"{SMALL:,}: s", f"{chosen.examples:,}: s", "ratio"), asked))
+    figures = {
+        "load_vs_parquet": round(ratio, 3),
+        "freeze_rows_per_s": round(large["rows"] / large["freeze"]),
+        "freeze_rss_mb": round(large["rss_mb"]),
+        "status_1m_vs_10k": round(max(many / few for few, many in times.values()), 2),
+    }
+    print(json.dumps(figures))
+    kept = (
+        ratio <= MOST_LOAD,
+        figures["freeze_rows_per_s"] >= LEAST_FREEZE,
+        figures["status_1m_vs_10k"] <= MOST_STATUS,
+    )
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""A store of each kind, and archives of rounds that were played on it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from round_manager.archives import open_archives
+from round_manager.store import Store, open_store
+from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.rounds_data.played import Played, play
+from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
+    databases,
+    postgresql_databases,
+    sqlite_databases,
+    store,
+)
+from tests.integration.store.databases import SqliteDatabases
+
+Freeze = Callable[..., Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one process of a parallel run, so that PostgreSQL is started once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("rounds_data"))
+
+
+@pytest.fixture
+def played(store: Store) -> Played:  # noqa: F811 - the fixture
+    """A closed round of the sentiment task."""
+    return play(store)
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Frozen rounds of three tasks, for tests that only read: two of sentiment, one of nli and of qa."""
+    root = tmp_path_factory.mktemp("archives")
+    made = SqliteDatabases(tmp_path_factory.mktemp("databases"))
+    for name in ("sentiment", "nli", "qa"):
+        with open_store(made.migrated()) as own:
+            round = play(own, name)
+            round.freeze(open_archives(str(root)))
+            if name == "sentiment":
+                round.play_next().freeze(open_archives(str(root)))
+    return root
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """S3, on loopback."""
+    server = S3Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty place in a bucket."""
+    s3_server.empty()
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/archives"

@@ -1,0 +1,78 @@
+"""`outfox round freeze` and `outfox round verify`, as people type them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from round_manager.store import open_store
+from tests.conftest import Outfox
+from tests.integration.rounds_data.played import play
+from tests.integration.services.stage import set_stage
+
+
+@pytest.fixture(scope="session")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a closed round, to be copied."""
+    file = tmp_path_factory.mktemp("closed") / "outfox.db"
+    with open_store(f"sqlite:///{file}", upgrade=True) as store:
+        play(store)
+    return file
+
+
+@pytest.fixture
+def home(closed: Path, tmp_path: Path, outfox: Outfox) -> Path:
+    """A home with that round."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    shutil.copy(closed, folder / "outfox.db")
+    return folder
+
+
+def test_a_round_is_frozen_into_the_home_and_proved(home: Path, outfox: Outfox) -> None:
+    frozen = outfox("round", "freeze", "sentiment", "--why", "the paper")
+    assert frozen.code == 0
+    where = home / "archives" / "sentiment" / "round-1"
+    assert f"round 1 of sentiment is frozen: {where}" in frozen.out
+    assert "40 examples, 60 votes, 40 attempts" in frozen.out
+    assert "frozen already, and the same" in outfox("round", "freeze", "sentiment").out
+    for what in ("sentiment", where):
+        proved = outfox("round", "verify", what)
+        assert (proved.code, "round 1 of sentiment is proved" in proved.out) == (0, True)
+    assert "the database" in outfox("round", "verify", "sentiment").out
+
+
+def test_programs_read_json(home: Path, outfox: Outfox, tmp_path: Path) -> None:
+    told = json.loads(outfox("round", "freeze", "sentiment", "--to", tmp_path / "data", "--json").out)
+    assert (told["rows"]["examples"], told["splits"]["verified"], told["already"]) == (40, 25, False)
+    proof = json.loads(outfox("round", "verify", told["archive"], "--json").out)
+    assert (proof["sha256"], proof["problems"]) == (told["sha256"], [])
+
+
+def test_a_spoiled_archive_ends_with_code_1_and_says_what_to_do(home: Path, outfox: Outfox) -> None:
+    outfox("round", "freeze", "sentiment")
+    (home / "archives" / "sentiment" / "round-1" / "votes.jsonl").write_text("spoiled")
+    proof = outfox("round", "verify", "sentiment")
+    assert proof.code == 1
+    assert "votes.jsonl was changed (its SHA-256 differs); restore the archive" in proof.out
+
+
+def test_mistakes_are_one_line_and_code_2(home: Path, outfox: Outfox, tmp_path: Path) -> None:
+    for arguments, told in (
+        (("freeze", "nobody"), "nobody"),
+        (("freeze", "sentiment", "--round", "9"), "sentiment has no round 9"),
+        (("verify", "sentiment"), "round 1 of sentiment is not frozen yet; run `outfox round freeze sentiment`"),
+        (("verify", tmp_path), "there is no archive at"),
+    ):
+        ran = outfox("round", *arguments)
+        assert (ran.code, told in ran.err, ran.err.count("\n")) == (2, True, 1)
+
+
+def test_a_task_without_a_closed_round_is_told_so(tmp_path: Path, outfox: Outfox) -> None:
+    (tmp_path / "home").mkdir()
+    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}", upgrade=True) as store:
+        set_stage(store, "sentiment")
+    ran = outfox("round", "freeze", "sentiment")
+    assert (ran.code, "sentiment has no closed round yet" in ran.err) == (2, True)
+    assert "round 1 of sentiment is open; close it" in outfox("round", "freeze", "sentiment", "--round", "1").err
