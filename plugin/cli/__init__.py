@@ -1,7 +1,8 @@
 """The `outfox` command.
 
-Exit codes: 0 done; 1 something needed is missing (`doctor`) or does not add up (`crowd statement`); 2 a mistake that
-the message tells how to mend; 3 something outside did not answer, so that trying again may help; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 1 something needed is missing (`doctor`), does not add up (`crowd statement`) or failed and was told
+(`manage --once`); 2 a mistake that the message tells how to mend; 3 something outside did not answer, so that trying
+again may help; 130 stopped by Ctrl-C.
 """
 
 import json
@@ -36,16 +37,19 @@ OUR_ERRORS = (
 COMMANDS = {
     "completion": "plugin.cli.completion:completion",
     "config": "plugin.cli.config:config",
+    "context": "plugin.cli.context:context",
     "crowd": "plugin.cli.crowd:crowd",
     "db": "plugin.cli.db:db",
     "demo": "plugin.cli.demo:demo",
     "doctor": "plugin.cli.doctor:doctor",
     "labelstudio": "plugin.cli.labelstudio:labelstudio",
+    "manage": "plugin.cli.manage:manage",
     "marketplace": "plugin.cli.marketplace:marketplace",
     "ml-backend": "plugin.cli.ml_backend:ml_backend",
     "model": "plugin.cli.model:model",
     "round": "plugin.cli.round:rounds",
     "serve": "plugin.cli.serve:serve",
+    "status": "plugin.cli.status:status",
     "task": "plugin.cli.task:task",
     "templates": "plugin.cli.templates:templates",
 }

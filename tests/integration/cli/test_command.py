@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from plugin import __version__
+from plugin.page_health import OURS
 from tests.conftest import Outfox
+from tests.fakes.own_page import OwnPage
+
+NEAR = "http://127.0.0.1:7500"
 
 
 def test_help_names_every_command_without_loading_the_models(tmp_path: Path) -> None:
@@ -82,6 +86,34 @@ def test_the_doctor_fails_where_something_needed_is_missing(outfox: Outfox, monk
     ran = outfox("doctor")
     assert ran.code == 1
     assert "OUTFOX_SECRET" in ran.out
+
+
+def test_the_doctor_tells_whether_workers_see_the_pages(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> dict[str, dict[str, str]]:
+        return {one["what"]: one for one in json.loads(outfox("doctor", "--json").out)}
+
+    site, ours = "https://market.example", {OURS: "1", "Content-Security-Policy": f"frame-ancestors {NEAR}"}
+    monkeypatch.setenv("OUTFOX_WEB_URL", "http://127.0.0.1:9")
+    away = found()
+    assert (away["workers' pages"]["state"], away["frame"]["state"]) == ("warning", "ok")
+    assert "start `outfox serve`" in away["workers' pages"]["advice"]
+    with OwnPage(409, **ours) as page:
+        monkeypatch.setenv("OUTFOX_WEB_URL", page.url)
+        there = found()
+        assert (there["workers' pages"]["state"], there["frame"]["state"]) == ("ok", "ok")
+        assert there["frame"]["detail"] == f"only {NEAR} may show the pages"
+        monkeypatch.setenv("OUTFOX_CROWD_SITE_URL", site)
+        frame = found()["frame"]
+        assert (frame["state"], frame["advice"]) == ("warning", "start `outfox serve` again, with these settings")
+        page.headers = {**ours, "Content-Security-Policy": f"script-src 'self'; frame-ancestors {site}"}
+        frame = found()["frame"]
+        assert (frame["state"], "every worker's own machine" in frame["advice"]) == ("warning", True)
+        monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", page.url)
+        page.headers = {}
+        assert found()["workers' pages"]["detail"] == f"{page.url}, a page of your own"
+    monkeypatch.setenv("OUTFOX_CROWD_SITE_URL", "nowhere")
+    assert outfox("doctor").code == 1
+    assert found()["workers' pages"]["state"] == "missing"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,0 +1,173 @@
+"""`outfox manage`: everything that rounds need done, again and again."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import RenderableType
+
+from plugin.cli.output import json_option, show, table
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from mturk.notifications import EventQueue
+    from plugin.manager.bench import Bench
+    from plugin.manager.loop import Manager, Outcome
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+SOMETHING_FAILED = 1
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="One pass, for cron; it waits for a training that it began.")
+@click.option(
+    "--task", metavar="TASK", help="Only this task's rounds; what is owed on the marketplace is paid for all."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 86_400),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The pause between two passes; an event of the marketplace ends it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what a pass would do now; nothing changes anywhere.")
+@click.option("--skip", multiple=True, metavar="STEP", help="A step to leave out; --dry-run lists the steps.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Open no round after this one.")
+@click.option("--mode", type=click.Choice(["full", "head"]), help="How models are trained. Default: as the task says.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3_600),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long serving processes may take to confirm a new round's version.",
+)
+@json_option
+@click.pass_context
+def manage(
+    context: click.Context,
+    once: bool,
+    task: str | None,
+    every: float,
+    dry_run: bool,
+    skip: tuple[str, ...],
+    rounds: int | None,
+    mode: str | None,
+    timeout: float,
+) -> None:
+    """Run the rounds: collect work, decide, approve, pay, post HITs, end rounds, freeze, train, open the next.
+
+    Each step is small and can be done again: killed at any moment, the next manager goes on, and two at once do no
+    harm. An error in one step or task stops no other. SIGTERM ends it after the step that it is at; a training that it
+    began is ended too, and begun again by the next manager. Your round 1 is yours to open: `outfox round open TASK`.
+
+    With --once, exit code 1: some step failed, and was told.
+
+    Example, every five minutes by cron: outfox manage --once
+    """
+    from plugin.manager.loop import Manager, chosen
+    from plugin.manager.steps import NAMES, STEPS
+    from plugin.manager.wiring import Wishes, open_bench
+
+    settings: Settings = context.obj
+    unknown = [name for name in skip if name not in NAMES]
+    if unknown:
+        raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(NAMES)}")
+    stop = threading.Event()
+    wishes = Wishes(_options(context), mode, rounds, timeout)
+    with open_bench(settings, wishes) as bench:
+        _check_task(bench, task)
+        manager = Manager(bench, chosen(STEPS, skip), task=task, stop=stop)
+        if dry_run:
+            _show([*manager.would()], dry_run=True)
+            return
+        with _ended_by(stop):
+            if once:
+                _once(manager, bench, stop)
+            else:
+                _run(manager, settings, every, stop)
+
+
+@contextmanager
+def _ended_by(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C ask for an end, and do not force it."""
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in STOPS}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _options(context: click.Context) -> list[str]:
+    """What this command was given before its name; a training's own command gets the same."""
+    given = context.find_root().params
+    return [text for name in ("home", "config") if given.get(name) for text in (f"--{name}", str(given[name]))]
+
+
+def _check_task(bench: "Bench", task: str | None) -> None:
+    from round_manager.tasks import find_task
+
+    if task is not None:
+        with bench.store.read() as session:
+            find_task(session, task)
+
+
+def _once(manager: "Manager", bench: "Bench", stop: threading.Event) -> None:
+    outcomes = manager.once()
+    while bench.trainings.running and not stop.is_set():
+        stop.wait(SECONDS_BETWEEN_LOOKS)
+        if bench.trainings.over:
+            outcomes += manager.once()
+    _show(outcomes, dry_run=False)
+    if any(outcome.error for outcome in outcomes):
+        raise click.exceptions.Exit(SOMETHING_FAILED)
+
+
+def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
+    from plugin.manager.pauses import Pauses
+
+    has_crowd = settings.crowd_key_id and settings.crowd_key_secret
+    click.echo(f"managing every {every:g} seconds (Ctrl-C ends it)")
+    click.echo(f"marketplace: {settings.crowd_url if has_crowd else 'none, crowd_key_id or crowd_key_secret is empty'}")
+    studio = settings.label_studio_url if settings.label_studio_token else "none, label_studio_token is empty"
+    click.echo(f"Label Studio: {studio}")
+    manager.run(Pauses(stop, every, _queue(settings)).wait)
+    click.echo("ended")
+
+
+def _queue(settings: Settings) -> "EventQueue | None":
+    if not settings.crowd_queue_url:
+        return None
+    from mturk.notifications import open_queue
+
+    return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
+
+
+def _show(outcomes: list["Outcome"], *, dry_run: bool) -> None:
+    data = [
+        {
+            "step": one.step,
+            "task": one.task or None,
+            "would" if dry_run else "did": one.came.done or None,
+            "waits": one.came.waits or None,
+            "error": one.error or None,
+            "retry": one.retry,
+        }
+        for one in outcomes
+    ]
+    show(data, _text(data, "would" if dry_run else "did"))
+
+
+def _text(data: list[dict[str, Any]], verb: str) -> RenderableType:
+    rows = []
+    for one in data:
+        told = one["error"] or one[verb] or (f"waits: {one['waits']}" if one["waits"] else "")
+        if told or verb == "would":
+            rows.append((one["step"], one["task"] or "", f"failed: {told}" if one["error"] else told or "nothing"))
+    return table(("step", "task", "would do" if verb == "would" else "did"), rows) if rows else "nothing was to be done"

@@ -1,0 +1,55 @@
+"""The bench: everything that the manager's steps work with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from plugin.crowd import CrowdServices
+from plugin.manager.trainings import Trainings
+from plugin.round_opening import Opened
+from round_manager.archives import Archives
+from round_manager.clock import Clock
+from round_manager.store import Store
+
+
+class Studio(Protocol):
+    """The Label Studio that some tasks are connected to; reading and pushing twice do no harm."""
+
+    def tasks(self) -> Sequence[str]:
+        """The tasks that are connected to it."""
+        ...
+
+    def read(self, task: str) -> str:
+        """Reads what people did there, and shows there what the crowd did; what came of it, in words."""
+        ...
+
+    def push(self, task: str) -> str:
+        """Sends what there is to write for and to check; what was sent, in words."""
+        ...
+
+
+class Opening(Protocol):
+    """Opens a task's next round against the versions that are pinned."""
+
+    def open(self, name: str, versions: Sequence[str], *, who: str, why: str) -> Opened:
+        """The round, open; once more changes nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A store and all that rounds are run with; without a crowd or a studio, their steps have nothing to do.
+
+    `check_pages` raises where workers would see nothing; `last_round` is the last one that is opened by itself.
+    """
+
+    store: Store
+    clock: Clock
+    who: str
+    crowd: CrowdServices | None
+    studio: Studio | None
+    archives: Callable[[], Archives]
+    opening: Callable[[], Opening]
+    trainings: Trainings
+    check_pages: Callable[[], None]
+    last_round: int | None = None

@@ -1,0 +1,131 @@
+"""The steps that take in what people did: on the marketplace, on their pages, and in Label Studio."""
+
+from plugin.crowd import CrowdServices
+from plugin.manager.bench import Bench
+from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from round_manager.errors import BudgetError
+from round_manager.qualifying import qualify_passed
+from round_manager.queues import undecided_work
+from round_manager.quizzes import passed_and_waiting
+from round_manager.reviewing import approve, find_assignment
+from round_manager.rounds import live_round
+from round_manager.tasks import find_task
+from round_manager.waiting import count
+from round_manager.work_sessions import SWEPT_AT_ONCE, sweep
+
+WORKS_AT_ONCE = 200
+WHY_APPROVED = "work is approved unless a person says otherwise"
+
+
+class Collect(CrowdStep):
+    """Reads what workers handed in; who did it is confirmed with that."""
+
+    name = "collect"
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        found = crowd.collecting.run()
+        parts = [count(found.works, "new piece of work", "new pieces of work")] if found.works else []
+        parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
+        if found.unknown:
+            cure = "`outfox crowd status` lists them"
+            raise StepFailed(f"{count(found.unknown, 'HIT')} unknown to the marketplace; {cure}", retry=False)
+        return Came(", ".join(parts))
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        return "read what workers handed in"
+
+
+class Sweep:
+    """Ends pages and leases whose time is over."""
+
+    name = "sweep"
+    each_task = False
+
+    def run(self, bench: Bench, task: str) -> Came:
+        swept, more = 0, SWEPT_AT_ONCE
+        while more >= SWEPT_AT_ONCE:
+            with bench.store.write() as session:
+                more = sweep(session, now=bench.clock.now())
+            swept += more
+        return Came(f"{count(swept, 'page or lease', 'pages and leases')} ended, their time was over" if swept else "")
+
+    def would(self, bench: Bench, task: str) -> str:
+        return "end pages and leases whose time is over"
+
+
+class Qualify(CrowdStep):
+    """Lets those work who passed a quiz."""
+
+    name = "qualify"
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        granted = qualify_passed(bench.store, crowd.crowd.name, lambda: crowd.recruiting)
+        return Came(f"{count(granted, 'worker')} qualified" if granted else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        with bench.store.read() as session:
+            passed = len(passed_and_waiting(session, crowd.crowd.name))
+        return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
+
+
+class Approve(CrowdStep):
+    """Approves what was handed in, so that its reward is owed; what no budget covers is told."""
+
+    name = "approve"
+    each_task = True
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        market, approved, told = crowd.crowd.name, 0, ""
+        waiting = self._waiting(bench, market, task)
+        for first in range(0, len(waiting), WORKS_AT_ONCE):
+            try:
+                with bench.store.write() as session:
+                    works = [find_assignment(session, market, one) for one in waiting[first : first + WORKS_AT_ONCE]]
+                    approved += approve(session, works, who=bench.who, why=WHY_APPROVED, now=bench.clock.now())
+            except BudgetError as error:
+                told = str(error)
+        if approved < len(waiting):
+            left = count(len(waiting) - approved, "piece of work", "pieces of work")
+            cure = f"`outfox round budget {task} DOLLARS` raises it"
+            raise StepFailed(told or f"the budget does not cover {left} that nobody planned for; {cure}", retry=False)
+        return Came(f"{count(approved, 'piece')} of work approved" if approved else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        waiting = self._waiting(bench, crowd.crowd.name, task)
+        return f"approve {count(len(waiting), 'piece')} of work" if waiting else ""
+
+    def _waiting(self, bench: Bench, market: str, task: str) -> list[str]:
+        with bench.store.read() as session:
+            return undecided_work(session, market, find_task(session, task).id)
+
+
+class Read:
+    """Reads what people did in Label Studio, where the task is connected, and shows there what the crowd did."""
+
+    name = "read"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        return Came(bench.studio.read(task)) if bench.studio and task in bench.studio.tasks() else NOTHING
+
+    def would(self, bench: Bench, task: str) -> str:
+        return "read Label Studio" if bench.studio and task in bench.studio.tasks() else ""
+
+
+class Push:
+    """Sends Label Studio what there is to write for and to check, where the task is connected and a round is live."""
+
+    name = "push"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        return Came(bench.studio.push(task)) if bench.studio and self._is_wanted(bench, task) else NOTHING
+
+    def would(self, bench: Bench, task: str) -> str:
+        return "send Label Studio what there is to write for and to check" if self._is_wanted(bench, task) else ""
+
+    def _is_wanted(self, bench: Bench, task: str) -> bool:
+        if bench.studio is None or task not in bench.studio.tasks():
+            return False
+        with bench.store.read() as session:
+            return live_round(session, find_task(session, task).id) is not None

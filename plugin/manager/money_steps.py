@@ -1,0 +1,85 @@
+"""The steps that move money: what is in doubt is looked up, what is owed is sent, and pay is made fair."""
+
+from mturk.dollars import dollars
+from plugin.crowd import CrowdServices
+from plugin.manager.bench import Bench
+from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from round_manager.crowd_debts import owed_by_kind
+from round_manager.fair_pay import is_at_its_end, lacking_cents, owe_fair_pay
+from round_manager.models import Round
+from round_manager.queues import held_for_a_person
+from round_manager.rounds import live_round
+from round_manager.tasks import find_task
+from round_manager.waiting import count
+
+
+class Reconcile(CrowdStep):
+    """Looks up what was sent and never heard of, before anything else is sent; what is held, a person must decide."""
+
+    name = "reconcile"
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        found = crowd.reconciler.run()
+        if found.problem:
+            raise StepFailed(found.problem, retry=True)
+        told = ((found.found, "found there"), (found.sent_again, "sent again"), (found.refused, "refused"))
+        done = ", ".join(f"{number} {what}" for number, what in told if number)
+        with bench.store.read() as session:
+            held = held_for_a_person(session)
+        waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person; `outfox crowd status` tells"
+        return Came(done, waits if held else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        doubtful = crowd.reconciler.in_doubt()
+        return f"ask the marketplace about {count(doubtful, 'HIT or payment', 'HITs and payments')}" if doubtful else ""
+
+
+class Pay(CrowdStep):
+    """Sends everything that is owed, of all tasks."""
+
+    name = "pay"
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        paid = crowd.payday.run()
+        if paid.problem:
+            raise StepFailed(paid.problem, retry=True)
+        if paid.refused or paid.held:
+            text = f"the marketplace refused {count(paid.refused, 'payment')}, and {paid.held} are held"
+            raise StepFailed(f"{text}; `outfox crowd status` tells why", retry=False)
+        if not paid.rewards and not paid.bonuses:
+            return NOTHING
+        text = f"{count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
+        return Came(f"{text} paid, {dollars(paid.cents)} in all")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        with bench.store.read() as session:
+            owed = owed_by_kind(session, crowd.crowd.name)
+        payments = count(sum(one.count for one in owed), "payment")
+        return f"make {payments}, {dollars(sum(one.cents for one in owed))} in all" if owed else ""
+
+
+class TopUp(CrowdStep):
+    """Owes, just before a round closes, what brings low pay to the task's minimum for an hour."""
+
+    name = "top-up"
+    each_task = True
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        round, lacking = self._lacking(bench, task)
+        if round is None or not lacking:
+            return NOTHING
+        with bench.store.write() as session:
+            held = session.get_one(Round, round.id)
+            cents = owe_fair_pay(session, held, crowd.crowd, now=bench.clock.now())
+        return Came(f"{dollars(cents)} owed to bring pay to the minimum for an hour" if cents else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        _, cents = self._lacking(bench, task)
+        return f"owe {dollars(cents)} to bring pay to the minimum for an hour" if cents else ""
+
+    def _lacking(self, bench: Bench, task: str) -> tuple[Round | None, int]:
+        with bench.store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+            if live is None or not is_at_its_end(session, live, now=bench.clock.now()):
+                return None, 0
+            return live, lacking_cents(session, live)

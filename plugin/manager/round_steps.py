@@ -1,0 +1,167 @@
+"""The steps that move rounds: votes decide, rounds end, archives are made, models are trained, the next round opens."""
+
+from plugin.manager.bench import Bench
+from plugin.manager.step import NOTHING, Came, StepFailed
+from plugin.manager.trainings import MOST_FAILURES
+from round_manager.deciding import Decided, decide_round
+from round_manager.errors import BudgetError, RoundError
+from round_manager.fair_pay import lacking_cents
+from round_manager.freezing import freeze
+from round_manager.lifecycle import Due, begin_validating, close_round, due
+from round_manager.models import Round, RoundStatus
+from round_manager.rounds import list_rounds, live_round
+from round_manager.tasks import find_task
+from round_manager.training_jobs import awaited, running_job
+from round_manager.waiting import count, undecided
+
+WHY_FROZEN = "the round is closed"
+
+
+class Decide:
+    """Decides examples by the votes that came, so that what was earned is owed."""
+
+    name = "decide"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        decided = Decided()
+        for one in unfrozen_rounds(bench, task):
+            decided += decide_round(bench.store, one, now=bench.clock.now())
+        if decided.uncovered:
+            bonuses = count(decided.uncovered, "bonus", "bonuses")
+            cure = f"`outfox round budget {task} DOLLARS` raises it"
+            raise StepFailed(f"the budget does not cover {bonuses} that were earned; {cure}", retry=False)
+        told = (
+            (decided.verified, "verified"),
+            (decided.disputed, "disputed"),
+            (decided.want_more, "in want of more votes"),
+            (decided.bonuses, "bonuses owed"),
+        )
+        return Came(", ".join(f"{number:,} {what}" for number, what in told if number))
+
+    def would(self, bench: Bench, task: str) -> str:
+        rounds = unfrozen_rounds(bench, task)
+        with bench.store.read() as session:
+            return "decide by the votes that came" if any(undecided(session, one) for one in rounds) else ""
+
+
+class Move:
+    """Takes the step that is due in a round; none closes on anybody who is still to be paid fairly."""
+
+    name = "move"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        live, step = self._due(bench, task)
+        if live is None or step is None:
+            return NOTHING
+        if step.to is RoundStatus.CLOSED and bench.crowd is not None and self._lacks_pay(bench, live):
+            return Came(waits=f"round {live.number} closes once its workers are paid the minimum for an hour")
+        change = begin_validating if step.to is RoundStatus.VALIDATING else close_round
+        with bench.store.write() as session:
+            change(session, session.get_one(Round, live.id), who=bench.who, why=step.why, now=bench.clock.now())
+        return Came(f"round {live.number} is {step.to.value}: {step.why}")
+
+    def would(self, bench: Bench, task: str) -> str:
+        live, step = self._due(bench, task)
+        return f"round {live.number} becomes {step.to.value}: {step.why}" if live and step else ""
+
+    def _lacks_pay(self, bench: Bench, round: Round) -> bool:
+        with bench.store.read() as session:
+            return lacking_cents(session, round) > 0
+
+    def _due(self, bench: Bench, task: str) -> tuple[Round | None, Due | None]:
+        with bench.store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+            return live, due(session, live, now=bench.clock.now()) if live else None
+
+
+class Freeze:
+    """Splits every closed round and makes its archive."""
+
+    name = "freeze"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        done = []
+        for one in self._closed(bench, task):
+            frozen = freeze(bench.store, one.id, bench.archives(), bench.clock, who=bench.who, why=WHY_FROZEN)
+            done.append(f"round {frozen.round} is frozen in {frozen.where}")
+        return Came("; ".join(done))
+
+    def would(self, bench: Bench, task: str) -> str:
+        numbers = [str(one.number) for one in self._closed(bench, task)]
+        return f"freeze round {', '.join(numbers)}" if numbers else ""
+
+    def _closed(self, bench: Bench, task: str) -> list[Round]:
+        return [one for one in unfrozen_rounds(bench, task) if one.status is RoundStatus.CLOSED]
+
+
+class Train:
+    """Has the next model trained in a process of its own, measured and, unless it loses too much, rotated in."""
+
+    name = "train"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        ended = bench.trainings.ended(task)
+        if ended is not None:
+            if ended.failed:
+                raise StepFailed(ended.text, retry=True)
+            return Came(ended.text)
+        wanted = bench.trainings.wanted(task)
+        if wanted is None:
+            return Came(goes_on=task in bench.trainings.running)
+        if wanted.failures >= MOST_FAILURES:
+            cure = f"`outfox model retrain {task}` tries again"
+            return Came(waits=f"the training failed {wanted.failures} times, at last: {wanted.reason}; {cure}")
+        bench.trainings.begin(task)
+        return Came(f"a training on the rounds up to {wanted.round} began", goes_on=True)
+
+    def would(self, bench: Bench, task: str) -> str:
+        wanted = bench.trainings.wanted(task)
+        return f"train the next model on the rounds up to {wanted.round}" if wanted else ""
+
+
+class Open:
+    """Opens the next round when the last one is closed, frozen and learned from; the first is its owner's to open.
+
+    What it lacks, money or contexts, is what it waits for.
+    """
+
+    name = "open"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        last = self._last_over(bench, task)
+        if last is None:
+            return NOTHING
+        if bench.last_round is not None and last.number >= bench.last_round:
+            return Came(waits=f"no round after {bench.last_round} is opened by itself, as the manager was told")
+        try:
+            opened = bench.opening().open(task, (), who=bench.who, why=f"round {last.number} is over")
+        except (BudgetError, RoundError) as error:
+            return Came(waits=f"the next round waits to be opened: {error}")
+        return Came(f"round {opened.number} is open against {', '.join(opened.versions)}")
+
+    def would(self, bench: Bench, task: str) -> str:
+        last = self._last_over(bench, task)
+        allowed = last is not None and (bench.last_round is None or last.number < bench.last_round)
+        return f"open round {last.number + 1}" if last and allowed else ""
+
+    def _last_over(self, bench: Bench, task: str) -> Round | None:
+        """The last round, where everything that follows from it has been done and no other is live."""
+        with bench.store.read() as session:
+            found = find_task(session, task)
+            begun = [one for one in list_rounds(session, found) if one.status is not RoundStatus.DRAFT]
+            if not begun or begun[-1].frozen_at is None:
+                return None
+            is_learned = awaited(session, found) is None and running_job(session, found) is None
+            return begun[-1] if is_learned else None
+
+
+def unfrozen_rounds(bench: Bench, task: str) -> list[Round]:
+    """The task's rounds that were opened and have no archive yet."""
+    with bench.store.read() as session:
+        rounds = list_rounds(session, find_task(session, task))
+    return [one for one in rounds if one.status is not RoundStatus.DRAFT and one.frozen_at is None]

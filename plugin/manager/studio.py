@@ -1,0 +1,63 @@
+"""The Label Studio that the settings name, as the manager reads it and fills it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ml_backend.judging import RegistryJudge
+from ml_backend.predictor import load_predictor
+from ml_backend.registry.registry import open_registry
+from plugin.settings import Settings
+from round_manager.clock import Clock
+from round_manager.label_studio import find_link
+from round_manager.models import ProjectKind
+from round_manager.store import Store
+from round_manager.tasks import list_tasks
+
+if TYPE_CHECKING:
+    from plugin.labelstudio.studio import Studio
+
+
+class ConnectedStudio:
+    """Reads and fills the projects of tasks that are connected to it; models are loaded when first needed."""
+
+    def __init__(self, settings: Settings, store: Store, clock: Clock) -> None:
+        place, cache = settings.registry_place, settings.cache_path / "models"
+        self._url = settings.label_studio_url.rstrip("/")
+        self._token = settings.label_studio_token
+        self._store = store
+        self._clock = clock
+        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+
+    def tasks(self) -> Sequence[str]:
+        with self._store.read() as session:
+            links = [(task.name, find_link(session, task.id, ProjectKind.CREATE)) for task in list_tasks(session)]
+        return [name for name, link in links if link is not None and link.url == self._url]
+
+    def read(self, task: str) -> str:
+        from plugin.labelstudio.crowd_work import show_crowd_work
+        from plugin.labelstudio.syncing import sync_task
+
+        try:
+            found = sync_task(self._store, self._studio, task, self._judge, self._clock)
+        finally:
+            # A model that cannot be loaded keeps nobody from seeing what the crowd did.
+            show_crowd_work(self._store, self._studio, task, self._clock)
+        told = ((found.examples, "examples"), (found.votes, "votes"), (found.problems, "that became nothing"))
+        parts = [f"{number} {what}" for number, what in told if number]
+        return f"{', '.join(parts)} from Label Studio" if parts else ""
+
+    def push(self, task: str) -> str:
+        from plugin.labelstudio.pushing import push
+
+        sent = push(self._store, self._studio, task, self._clock)
+        if not (sent.contexts or sent.validations):
+            return ""
+        return f"{sent.contexts} to write for and {sent.validations} to check sent to Label Studio"
+
+    @cached_property
+    def _studio(self) -> "Studio":
+        # The SDK takes a second to import.
+        from plugin.labelstudio.remote import RemoteStudio
+
+        return RemoteStudio(self._url, self._token)

@@ -1,0 +1,109 @@
+"""The steps that put work up on the marketplace, and take down what is not needed any more."""
+
+from mturk.errors import UnknownToCrowd
+from plugin.crowd import CrowdServices
+from plugin.manager.bench import Bench
+from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from round_manager.calls import Calls
+from round_manager.models import Round
+from round_manager.queues import unsent_hits
+from round_manager.rounds import live_round
+from round_manager.specs import spec_of
+from round_manager.supply import Supply, supply_round, wanted_supply
+from round_manager.tasks import find_task
+from round_manager.unneeded import unneeded_hits
+from round_manager.waiting import count
+
+# So often at most, HITs are planned in one go; the rest comes with the next pass.
+TIMES_TO_PLAN = 20
+
+
+class Expire(CrowdStep):
+    """Takes down HITs that a round needs no more; whoever has one finishes it and is paid."""
+
+    name = "expire"
+    each_task = True
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        ids = self._unneeded(bench, crowd, task)
+        if not ids:
+            return NOTHING
+        with Calls() as calls:
+            answers = calls.make(ids, crowd.crowd.expire)
+        # What is gone there is noted as such by this reading, and what nobody has in hand is finished by it.
+        crowd.collecting.hinted(ids)
+        for answer in answers:
+            if answer is not None and not isinstance(answer, UnknownToCrowd):
+                raise answer
+        return Came(f"{count(len(ids), 'HIT')} taken down")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        ids = self._unneeded(bench, crowd, task)
+        return f"take down {count(len(ids), 'HIT')}" if ids else ""
+
+    def _unneeded(self, bench: Bench, crowd: CrowdServices, task: str) -> list[str]:
+        with bench.store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+            return unneeded_hits(session, live, crowd.crowd.name, now=bench.clock.now()) if live else []
+
+
+class Plan(CrowdStep):
+    """Plans the HITs that the round needs, with their money; nothing is sent yet."""
+
+    name = "supply"
+    each_task = True
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        live, needed = self._needed(bench, crowd, task)
+        if live is None or not needed:
+            return NOTHING
+        if spec_of(live).quiz is not None:
+            with bench.store.read() as session:
+                found = find_task(session, task)
+            crowd.recruiting.qualification(found)
+        planned = Supply()
+        for _ in range(TIMES_TO_PLAN):
+            with bench.store.write() as session:
+                more, _ = supply_round(session, live, crowd.crowd, now=bench.clock.now())
+            planned += more
+            if not more:
+                break
+        return Came(f"planned: {planned}" if planned else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        _, needed = self._needed(bench, crowd, task)
+        return f"plan HITs: {needed}" if needed else ""
+
+    def _needed(self, bench: Bench, crowd: CrowdServices, task: str) -> tuple[Round | None, Supply]:
+        with bench.store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+            if live is None:
+                return None, Supply()
+            return live, wanted_supply(session, live, crowd.crowd.name, now=bench.clock.now())
+
+
+class Post(CrowdStep):
+    """Sends what is planned, of all tasks, if workers will see the pages."""
+
+    name = "post"
+
+    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+        if not self._unsent(bench, crowd):
+            return NOTHING
+        bench.check_pages()
+        sent = crowd.posting.run()
+        if sent.problem:
+            raise StepFailed(sent.problem, retry=True)
+        if sent.refused:
+            text = f"the marketplace refused {count(sent.refused, 'HIT')}, and took {sent.posted}"
+            # Others are planned in their place: not in every pass, should those be refused too.
+            raise StepFailed(f"{text}; `outfox crowd status` tells why", retry=True)
+        return Came(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "")
+
+    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+        unsent = self._unsent(bench, crowd)
+        return f"post {count(unsent, 'HIT')}" if unsent else ""
+
+    def _unsent(self, bench: Bench, crowd: CrowdServices) -> int:
+        with bench.store.read() as session:
+            return unsent_hits(session, crowd.crowd.name)

@@ -1,0 +1,109 @@
+"""The trainings that a manager looks after: child processes, started where a round waits to be learned from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from round_manager.clock import Clock
+from round_manager.models import TrainingJob, TrainingState
+from round_manager.store import Store
+from round_manager.tasks import find_task
+from round_manager.training_jobs import Awaited, awaited, list_jobs, running_job
+
+MOST_FAILURES = 5
+# A training whose process lives is heard of every few seconds.
+SILENT = timedelta(minutes=1)
+
+
+class Training(Protocol):
+    """One training in a process of its own."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+        ...
+
+    def start(self) -> None:
+        """Begins it."""
+        ...
+
+    def stop(self) -> None:
+        """Asks it to end, and sees to it that it does."""
+        ...
+
+    def tell_end(self, store: Store, clock: Clock) -> int | None:
+        """Its exit code, None while it runs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A training of ours that is over; `failed` where no version was made, or none could be measured or rotated in."""
+
+    text: str
+    failed: bool
+
+
+class Trainings:
+    """Starts trainings that are wanted, one for each task, and tells how they ended; `make` makes one, not started."""
+
+    def __init__(self, store: Store, clock: Clock, make: Callable[[str], Training]) -> None:
+        self._store = store
+        self._clock = clock
+        self._make = make
+        self._children: dict[str, Training] = {}
+
+    @property
+    def running(self) -> list[str]:
+        """The tasks whose trainings were started from here and whose end was not told yet."""
+        return list(self._children)
+
+    @property
+    def over(self) -> bool:
+        """Whether one of them has ended."""
+        return any(child.tell_end(self._store, self._clock) is not None for child in self._children.values())
+
+    def wanted(self, task: str) -> Awaited | None:
+        """The round that waits to be learned from, unless somebody is at it now."""
+        with self._store.read() as session:
+            found = find_task(session, task)
+            job = running_job(session, found)
+            wanted = awaited(session, found)
+        # One that is not heard of may be dead; whoever begins the next one finds out.
+        is_alive = job is not None and self._clock.now() - job.beat_at < SILENT
+        return None if is_alive or task in self._children else wanted
+
+    def begin(self, task: str) -> None:
+        """Starts one."""
+        child = self._make(task)
+        child.start()
+        self._children[task] = child
+
+    def ended(self, task: str) -> Ended | None:
+        """How the task's training from here ended, told once; None while it runs, or where there is none."""
+        child = self._children.get(task)
+        code = child.tell_end(self._store, self._clock) if child else None
+        if child is None or code is None:
+            return None
+        del self._children[task]
+        job = self._job(task, child.pid)
+        if job is None or job.state in (TrainingState.FAILED, TrainingState.STOPPED, TrainingState.RUNNING):
+            reason = f": {job.reason}" if job and job.reason else ""
+            return Ended(f"the training ended with exit code {code}{reason}", failed=True)
+        if job.state is TrainingState.ROTATED:
+            return Ended(f"the new model answers: {job.reason}", failed=False)
+        told = "the new model is kept out" if job.state is TrainingState.REFUSED else "the training was cancelled"
+        return Ended(f"{told}: {job.reason}", failed=False)
+
+    def stop(self) -> None:
+        """Ends those that run; what they have trained and measured is found again by the next ones."""
+        for child in self._children.values():
+            child.stop()
+            child.tell_end(self._store, self._clock)
+        self._children.clear()
+
+    def _job(self, task: str, pid: int | None) -> TrainingJob | None:
+        with self._store.read() as session:
+            newest = list_jobs(session, find_task(session, task), 1)
+        return next((job for job in newest if job.pid == pid), None)

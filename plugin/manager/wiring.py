@@ -1,0 +1,79 @@
+"""The manager, wired: the bench that the settings describe."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ml_backend.predictor import load_predictor
+from ml_backend.registry.registry import open_registry
+from plugin.crowd import CrowdServices, crowd_of, crowd_services
+from plugin.manager.bench import Bench
+from plugin.manager.studio import ConnectedStudio
+from plugin.manager.trainings import Trainings
+from plugin.operator import operator_name
+from plugin.page_health import look_at_pages
+from plugin.round_opening import RoundOpening
+from plugin.settings import Settings
+from plugin.training_process import TrainingProcess
+from round_manager.archives import open_archives
+from round_manager.clock import Clock, SystemClock
+from round_manager.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a command adds to the settings: options for the trainings' own commands, and how far rounds go on.
+
+    `options` go before a command, such as `--config FILE`; `timeout` is how long serving processes may take to confirm
+    a version.
+    """
+
+    options: Sequence[str] = ()
+    mode: str | None = None
+    last_round: int | None = None
+    timeout: float = 60.0
+
+
+@contextmanager
+def open_bench(settings: Settings, wishes: Wishes) -> Iterator[Bench]:
+    """The bench; the trainings that were started on it end with the block."""
+    clock = SystemClock()
+    with open_store(settings.database) as store:
+        trainings = Trainings(store, clock, lambda task: _training(settings, wishes, task))
+        try:
+            yield Bench(
+                store=store,
+                clock=clock,
+                who=operator_name(),
+                crowd=_crowd(settings, store, clock),
+                studio=ConnectedStudio(settings, store, clock) if settings.label_studio_token else None,
+                archives=lambda: open_archives(settings.archives_place),
+                opening=lambda: _opening(settings, wishes, store, clock),
+                trainings=trainings,
+                check_pages=lambda: _check_pages(settings),
+                last_round=wishes.last_round,
+            )
+        finally:
+            trainings.stop()
+
+
+def _crowd(settings: Settings, store: Store, clock: Clock) -> CrowdServices | None:
+    if not settings.crowd_key_id or not settings.crowd_key_secret:
+        return None
+    return crowd_services(settings, store, crowd_of(settings), clock)
+
+
+def _training(settings: Settings, wishes: Wishes, task: str) -> TrainingProcess:
+    log_file = settings.make_home() / f"training-{task}.log"
+    return TrainingProcess(task, os.environ, log_file, mode=wishes.mode, options=wishes.options)
+
+
+def _opening(settings: Settings, wishes: Wishes, store: Store, clock: Clock) -> RoundOpening:
+    place = settings.registry_place
+    registry = open_registry(place, settings.cache_path / "models")
+    return RoundOpening(store, registry, place, load_predictor, clock, wishes.timeout)
+
+
+def _check_pages(settings: Settings) -> None:
+    look_at_pages(settings)

@@ -1,0 +1,168 @@
+"""`outfox manage` and `outfox status` as people type them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plugin.training_process import PROGRAM
+from round_manager.manager_record import note_failure, note_well
+from round_manager.store import open_store
+from tests.conftest import Outfox
+from tests.fakes.registry import eventually
+from tests.integration.manager.company import Company, found_company
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def owned(outfox: Outfox, tmp_path: Path) -> Iterator[Company]:
+    """A company in the home that the commands work on."""
+    assert outfox("db", "upgrade").code == 0
+    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}") as store:
+        company = found_company(store, tmp_path)
+        company.hire()
+        yield company
+
+
+def test_where_there_is_no_task_status_tells_how_to_make_one(outfox: Outfox) -> None:
+    assert outfox("db", "upgrade").code == 0
+    ran = outfox("status")
+    assert (ran.code, "`outfox task create PACK` makes one" in ran.out) == (0, True)
+    assert json.loads(outfox("status", "--json").out)["tasks"] == []
+    assert outfox("manage", "--once").code == 0
+
+
+def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(2)
+    owned.settle()
+    owned.check(1)
+    told = json.loads(outfox("status", "sentiment", "--json").out)
+    (task,) = told["tasks"]
+    assert (task["round"], task["status"], task["collected"], task["fooled"]) == (1, "open", 2, 2)
+    assert task["vmer"] == {"share": 0.0, "low": 0.0, "high": task["vmer"]["high"], "count": 0, "of": 2}
+    assert task["task_money"]["sent_cents"] > 0
+    assert task["versions"] == [owned.floor.version]
+    queues = task["queues"]
+    assert (queues["examples_waiting_for_votes"], queues["hits_to_create"], queues["hits_to_validate"]) == (2, 1, 2)
+    assert queues["pages_to_confirm"] == 1
+    assert told["manager"]["by"] == "manager@test"
+    text = outfox("status").out
+    for part in (
+        "sentiment",
+        "open",
+        "it is open for 3 more validated fooling examples of 3",
+        "the manager's last pass",
+    ):
+        assert part in text
+
+
+def test_status_shows_what_fails_and_what_is_waited_for(outfox: Outfox, owned: Company) -> None:
+    now, who = owned.clock.now(), "manager@test"
+    with owned.store.write() as session:
+        note_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
+        note_well(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
+    told = json.loads(outfox("status", "--json").out)["manager"]
+    assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "nobody is there", 1)]
+    assert [(one["step"], one["task"]) for one in told["waiting"]] == [("open", "sentiment")]
+    text = outfox("status").out
+    assert "pay failed once since" in text
+    assert "open waits: the next round waits for money" in text
+
+
+@pytest.mark.parametrize(("frozen", "told"), [(False, "waits for its archive"), (True, "round 2 waits to be opened")])
+def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, frozen: bool, told: str) -> None:
+    owned.floor.close_round()
+    if frozen:
+        assert outfox("round", "freeze", "sentiment").code == 0
+    assert told in outfox("status").out
+
+
+def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: Company) -> None:
+    ran = outfox("status", "nothing")
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["--task", "nothing"], "nothing"), (["--skip", "fly"], "the steps are collect"), (["--every", "0"], "--every")],
+)
+def test_a_mistake_is_told_before_anything_is_done(
+    outfox: Outfox, owned: Company, arguments: list[str], told: str
+) -> None:
+    ran = outfox("manage", "--once", *arguments)
+    assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+def test_once_does_a_pass_and_tells_what_was_done(outfox: Outfox, owned: Company) -> None:
+    owned.floor.close_round()
+    ran = outfox("manage", "--once", "--dry-run", "--json")
+    assert ran.code == 0
+    would = {one["step"]: one["would"] for one in json.loads(ran.out)}
+    # Without keys for a marketplace, what needs none is done all the same.
+    assert (would["freeze"], would["collect"]) == ("freeze round 1", None)
+    ran = outfox("manage", "--once", "--json", "--skip", "open")
+    assert ran.code == 0, ran.err
+    did = {one["step"]: one["did"] for one in json.loads(ran.out)}
+    assert did["freeze"].startswith("round 1 is frozen in")
+    assert "open" not in did
+    assert outfox("manage", "--once", "--skip", "open").out == "nothing was to be done\n"
+
+
+def test_once_tells_by_its_exit_code_that_a_step_failed(
+    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned.floor.close_round()
+    monkeypatch.setenv("OUTFOX_ARCHIVES", "/dev/null/archives")
+    ran = outfox("manage", "--once", "--json")
+    assert ran.code == 1
+    failed = {one["step"]: one["error"] for one in json.loads(ran.out) if one["error"]}
+    assert list(failed) == ["freeze"]
+    assert "freeze sentiment failed once" in outfox("status").out
+
+
+def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+    environment = {**os.environ, "OUTFOX_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, "manage", "--every", "0.1"]
+
+    def last_pass() -> object:
+        return json.loads(outfox("status", "--json").out)["manager"]["last_pass"]
+
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            eventually(last_pass, "a pass has ended", 60)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out.decode().splitlines()[-1]) == (0, "ended"), err
+
+
+def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> None:
+    from plugin.manager.trainings import Trainings
+
+    class Endless:
+        pid = 7
+        stopped = False
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None:
+            self.stopped = True
+
+        def tell_end(self, *_: object) -> int | None:
+            return 130 if self.stopped else None
+
+    child = Endless()
+    trainings = Trainings(owned.store, owned.clock, lambda task: child)
+    trainings.begin("sentiment")
+    assert (trainings.running, trainings.over, trainings.ended("sentiment")) == (["sentiment"], False, None)
+    trainings.stop()
+    assert (child.stopped, trainings.running) == (True, [])
