@@ -1,7 +1,8 @@
-// Drafts: what is typed goes to the server soon after, and while that is away again and again until it is there.
+// Drafts: what is typed goes to the server soon after, and while that is away again and again until it is there. Until
+// then the tab has it too, where it may: a page that is loaded again can be faster than what the last one sent.
 
 import {untilDone} from "./work-line.js";
-import {at, say} from "./work-shell.js";
+import {at, say, untilClosed} from "./work-shell.js";
 
 const SOON_MS = 800;
 const AWAY = "Not saved yet: we cannot be reached. We try again.";
@@ -15,16 +16,25 @@ export class Drafts {
     this.sending = false;
   }
 
-  keep(item, result) {
+  // `task` is what the text was written for: after a skip it is somebody else's.
+  keep(item, result, task) {
     this.waiting.set(item, result);
+    untilClosed.set(this.key(item), JSON.stringify({task, result}));
     this.tell("waiting", "");
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.send(), SOON_MS);
   }
 
+  // What was typed before the page was loaded again and the server may not have heard of; null where there is nothing.
+  left(item, task) {
+    const kept = JSON.parse(untilClosed.get(this.key(item)) ?? "null");
+    return kept && JSON.stringify(kept.task) === JSON.stringify(task) ? kept.result : null;
+  }
+
   // The server has the item's text by another way.
   drop(item, text = "Draft saved") {
     this.waiting.delete(item);
+    untilClosed.forget(this.key(item));
     if (!this.waiting.size) this.tell("saved", text);
   }
 
@@ -65,6 +75,10 @@ export class Drafts {
       return;
     }
     if (this.waiting.get(item) === sent) this.drop(item);
+  }
+
+  key(item) {
+    return `outfox.draft.${this.line.token}.${item}`;
   }
 
   place(item) {

@@ -37,6 +37,7 @@ export class Items {
     const items = this.page.state.items;
     const first = items.findIndex((one) => !one.done);
     this.at = Math.max(0, first);
+    this.pickUp();
     await this.desk.open(this.item.task);
     this.desk.onChange = () => this.changed();
     this.desk.onAsk = () => this.ask();
@@ -153,7 +154,17 @@ export class Items {
     if (!isBusy()) clearTrouble();
     this.kept = written;
     this.item.draft = {result};
-    this.drafts.keep(this.item.item, result);
+    this.drafts.keep(this.item.item, result, this.item.task);
+  }
+
+  // What this tab still has from before it was loaded again goes on the desk, and to the server.
+  pickUp() {
+    for (const item of this.page.state.items) {
+      const result = item.done || this.page.setup.preview ? null : this.drafts.left(item.item, item.task);
+      if (!result) continue;
+      item.draft = {result};
+      this.drafts.keep(item.item, result, item.task);
+    }
   }
 
   // The server has what is on the desk.

@@ -87,6 +87,13 @@ const memory = (storage) => ({
       // Then it is not remembered.
     }
   },
+  forget(key) {
+    try {
+      window[storage].removeItem(key);
+    } catch {
+      // There was nothing.
+    }
+  },
 });
 
 export const remembered = memory("localStorage");

@@ -6,9 +6,8 @@ from datetime import timedelta
 from sqlalchemy import select, update
 
 from round_manager.crowd_quote import open_round_of
-from round_manager.ledger import owe_bonus
-from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, LedgerEntry, Vote, WorkSession
-from round_manager.payday import REASONS
+from round_manager.deciding import decide_round
+from round_manager.models import Example, ExampleStatus, LedgerEntry, Vote, WorkSession
 from round_manager.reviewing import approve, find_assignment, undecided
 from round_manager.statement import Line, drift, statement
 from round_manager.tasks import find_task
@@ -50,20 +49,15 @@ def next_to_be_checked(stage: WorkStage, example: Example) -> None:
 
 
 def pay(stage: WorkStage, name: str) -> int:
-    """Approves all of the task's work, owes the bonus of what three people agree on, and pays; the cents paid."""
+    """Approves all of the task's work, decides what was voted on, and pays what is owed; the cents paid."""
     stage.collect()
     now = stage.clock.now()
     with stage.store.write() as session:
         task, market = find_task(session, name), stage.services.crowd.name
         waiting = [find_assignment(session, market, one.assignment_id) for one in undecided(session, market, task.id)]
         approve(session, waiting, who=OWNER, why="it is good", now=now)
-        for example in session.scalars(select(Example).where(Example.task_id == task.id, Example.fooled)).all():
-            cast = session.scalars(select(Vote).where(Vote.example_id == example.id)).all()
-            agree = [one for one in cast if (one.label, one.answer) == (example.label, example.answer)]
-            if len(agree) == 3:
-                work = session.get_one(WorkSession, example.session_id)
-                assignment = session.get_one(Assignment, work.assignment_id)
-                owe_bonus(session, assignment, example, REASONS[EntryKind.BONUS], now=now)
+        open_round = open_round_of(session, task)
+    decide_round(stage.store, open_round, now=now)
     paid = stage.services.payday.run()
     assert (paid.problem, paid.refused, paid.held, paid.in_doubt, paid.waiting) == ("", 0, 0, 0, 0)
     return paid.cents

@@ -87,6 +87,18 @@ def test_a_reload_brings_back_text_that_was_never_sent_and_the_verdict_on_the_on
     assert len(office.floor.rows(Attempt)) == 1
 
 
+def test_a_reload_right_after_the_last_key_keeps_what_no_server_has_heard_of(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('no line')); }")
+    tab.box("text").fill("Typed a moment ago.")
+    tab.page.reload()
+    tab.ready()
+    expect(tab.box("text")).to_have_value("Typed a moment ago.")
+    tab.has_saved()
+    (item,) = office.floor.rows(WorkItem)
+    assert "Typed a moment ago." in str(item.draft)
+
+
 def test_an_earlier_text_can_be_taken_up_and_handed_in_when_all_tries_are_used(
     open_office: OpenOffice, tab: BarePage
 ) -> None:

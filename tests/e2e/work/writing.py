@@ -101,7 +101,8 @@ class Reader:
             words = piece.split()
             for length in range(min(4, len(words)), 0, -1):
                 some = " ".join(words[:length])
-                if len(re.findall(rf"(?<!{WORD}){re.escape(some)}(?!{WORD})", passage)) == 1:
+                # Once as words, and nowhere within longer ones.
+                if passage.count(some) == 1 and re.search(rf"(?<!{WORD}){re.escape(some)}(?!{WORD})", passage):
                     yield some
 
     def _verdict(self, given: Assigned, text: str, answer: Answer, target: str | None) -> Verdict:

@@ -120,7 +120,7 @@ class Office:
 
     def _app(self) -> Any:
         pages = work_pages(self.settings, self._door, self.floor.clock)
-        return web_app(self._door, intake_of(self.settings, self._door), [SECRET], pages=pages)
+        return web_app(self._door, intake_of(self.settings, self._door), [SECRET], pages=(pages,))
 
 
 @dataclass
