@@ -35,8 +35,8 @@ class MarketplacePlace:
 
 
 def find_place(settings: Settings, database: str | None, public_url: str | None) -> MarketplacePlace:
-    """The marketplace that the options name; a database without :// is a file."""
-    url = database or _at_home(settings)
+    """The marketplace that the options or else the settings name; a database without :// is a file."""
+    url = database or settings.marketplace_database or _at_home(settings)
     if "://" not in url:
         url = f"sqlite:///{Path(url).expanduser().resolve()}"
     return MarketplacePlace(settings, url, public_address(public_url) if public_url else "")

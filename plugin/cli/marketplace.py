@@ -41,7 +41,9 @@ class Dollars(click.ParamType[int]):
 )
 @click.option("--workers", "processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option(
-    "--database", metavar="URL", help="Its database, a file or a SQLAlchemy URL. Default: marketplace.db in home."
+    "--database",
+    metavar="URL",
+    help="Its database, a file or a SQLAlchemy URL. Default: the setting `marketplace_database`.",
 )
 @click.option(
     "--public-url",

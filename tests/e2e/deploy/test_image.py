@@ -1,0 +1,103 @@
+"""What the Dockerfile promises, as far as one can see without building it; its steps are run where they can be."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from tests.e2e.deploy.compose import ROOT
+
+DOCKERFILE = ROOT / "Dockerfile"
+PACKAGES = ("plugin", "round_manager", "ml_backend", "mturk", "templates")
+NOT_SHIPPED = {"__pycache__"}
+
+
+def _steps() -> list[tuple[str, str]]:
+    """Instruction and text of every step, lines put together."""
+    text = re.sub(r"(?m)^#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"))
+    lines = [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+    return [(line.split(None, 1)[0], re.sub(r"\s+", " ", line.split(None, 1)[1])) for line in lines]
+
+
+def _of(kind: str) -> list[str]:
+    return [text for one, text in _steps() if one == kind]
+
+
+def test_the_base_is_pinned_slim_and_the_same_in_both_stages() -> None:
+    assert [text.split()[0] for text in _of("FROM")] == ["python:3.11-slim-bookworm"] * 2
+
+
+def test_it_runs_as_nobody_in_particular_and_in_the_exec_form() -> None:
+    kinds = [kind for kind, _ in _steps()]
+    assert _of("USER") == ["10001:10001"]
+    assert set(kinds[kinds.index("USER") :]) == {"USER", "WORKDIR", "CMD"}
+    assert json.loads(_of("CMD")[0]) == ["outfox", "--help"]
+    assert "ADD" not in kinds
+
+
+def test_what_it_starts_without_a_command_tells_the_commands() -> None:
+    program, *arguments = json.loads(_of("CMD")[0])
+    command = [str(Path(sys.executable).parent / program), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
+    assert all(name in ran.stdout for name in ("serve", "ml-backend", "manage", "marketplace", "db"))
+
+
+def test_dependencies_are_a_layer_that_the_program_does_not_touch() -> None:
+    steps = _steps()
+    install = next(
+        number for number, (kind, text) in enumerate(steps) if kind == "RUN" and "-r requirements.txt" in text
+    )
+    copied = [text for kind, text in steps[:install] if kind == "COPY"]
+    assert copied == ["constraints.txt setup.cfg deploy/requirements.py ./"]
+    assert "-c constraints.txt" in steps[install][1]
+    assert "download.pytorch.org/whl/cpu" in steps[install][1]
+
+
+def test_its_requirements_are_those_of_setup_cfg_without_those_for_tests() -> None:
+    (told,) = re.findall(r"python requirements\.py (.+?) >", " ".join(_of("RUN")))
+    command = [sys.executable, "deploy/requirements.py", *told.split()]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
+    assert {"torch", "flask", "label-studio", "psycopg[binary]"} <= set(found)
+    assert not {"pytest", "ray"} & set(found)
+    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()}
+    assert {name.partition("[")[0] for name in found} <= pinned
+
+
+def test_what_is_copied_into_the_image_holds_everything_that_is_installed_and_no_secret() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*", "what nobody named is left out"
+    let_in = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    assert {*PACKAGES, "setup.cfg", "pyproject.toml", "constraints.txt", "deploy", "README.md", "LICENSE"} <= let_in
+    assert all((ROOT / name).exists() for name in let_in)
+    assert not let_in & {".env", ".git", ".outfox", "tests"}
+
+
+def test_the_installed_program_has_every_module_and_every_file_that_it_reads(tmp_path: Path) -> None:
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    source = _copied(tmp_path / "source")
+    subprocess.run([sys.executable, *build, "--wheel-dir", str(tmp_path), str(source)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        held = set(packed.namelist())
+    wanted = {
+        str(file.relative_to(ROOT))
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and not NOT_SHIPPED & set(file.parts)
+    }
+    assert sorted(wanted - held) == []
+    assert "outfox.py" in held
+
+
+def _copied(folder: Path) -> Path:
+    """What the image is built from; building leaves files beside the source."""
+    folder.mkdir()
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "outfox.py"):
+        shutil.copy(ROOT / name, folder)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
+    return folder
