@@ -88,7 +88,10 @@ class Collecting:
             func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
             func.count().filter(Assignment.status.in_(DECIDED)).label("decided"),
         )
-        counts = work.where(Assignment.marketplace == self._crowd.name).group_by(Assignment.hit_id).subquery()
+        # Of unfinished HITs only: this is read again and again, and most work is of HITs that are finished.
+        unfinished = (Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None))
+        mine = work.join(Hit, Hit.id == Assignment.hit_id).where(*unfinished)
+        counts = mine.group_by(Assignment.hit_id).subquery()
         hits = (
             select(
                 Hit.id,
@@ -100,7 +103,7 @@ class Collecting:
                 Hit.last_error,
             )
             .outerjoin(counts, counts.c.hit_id == Hit.id)
-            .where(Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None), Hit.external_id.is_not(None))
+            .where(*unfinished, Hit.external_id.is_not(None))
         )
         with self._store.read() as session:
             rows = session.execute(hits.order_by(Hit.id)).all()

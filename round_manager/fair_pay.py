@@ -11,6 +11,7 @@ from mturk.crowd import Crowd
 from round_manager.crowd_debts import new_top_ups
 from round_manager.lifecycle import due
 from round_manager.models import Round, RoundStatus, Task
+from round_manager.specs import spec_of
 from round_manager.wages import group_wages, owe_top_ups
 
 
@@ -26,6 +27,8 @@ def owe_fair_pay(session: Session, round: Round, crowd: Crowd, *, now: datetime)
 
 def lacking_cents(session: Session, round: Round) -> int:
     """What the round's workers lack to the minimum and are not owed yet, without fees."""
+    if not spec_of(round).pay.minimum_hourly_cents:
+        return 0
     wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
     return sum(sum(cents) for cents in new_top_ups(session, wages).values())
 

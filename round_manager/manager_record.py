@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from round_manager.errors import DuplicateError
 from round_manager.models import ManagerStep
 
 # The row that tells of whole passes.
@@ -68,10 +69,14 @@ def pause_after(failures: int) -> timedelta:
 
 
 def _row(session: Session, name: str, task: str, who: str, now: datetime) -> ManagerStep:
-    mine = select(ManagerStep).where(ManagerStep.name == name, ManagerStep.task == task)
-    row = session.scalar(mine.with_for_update())
+    mine = select(ManagerStep).where(ManagerStep.name == name, ManagerStep.task == task).with_for_update()
+    row = session.scalar(mine)
     if row is None:
         row = ManagerStep(name=name, task=task, ran_at=now, ran_by=who)
-        session.add(row)
+        try:
+            with session.begin_nested():
+                session.add(row)
+        except DuplicateError:  # Another manager was faster.
+            row = session.scalars(mine).one()
     row.ran_at, row.ran_by = now, who
     return row

@@ -1,6 +1,6 @@
 """Queues: what waits for somebody, counted by what is unfinished and never by all that there ever was."""
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -35,8 +35,8 @@ def undecided_work(session: Session, marketplace: str, task_id: int) -> list[str
     wanted = (
         select(Assignment.external_id)
         .join(Hit, Hit.id == Assignment.hit_id)
-        .where(Assignment.status == AssignmentStatus.SUBMITTED, Assignment.marketplace == marketplace)
-        .where(Hit.task_id == task_id, ~being_paid)
+        .where(Assignment.status == AssignmentStatus.SUBMITTED, *_unfinished(task_id))
+        .where(Hit.marketplace == marketplace, ~being_paid)
         .order_by(Assignment.id)
     )
     return list(session.scalars(wanted))
@@ -75,9 +75,9 @@ def unfinished_hits(session: Session, round: Round) -> dict[HitKind, int]:
 
 def work_to_decide(session: Session, task_id: int) -> int:
     """Work that was handed in and is not approved yet."""
-    handed_in = select(func.count()).select_from(Assignment).join(Hit, Hit.id == Assignment.hit_id)
-    wanted = handed_in.where(Assignment.status == AssignmentStatus.SUBMITTED, Hit.task_id == task_id)
-    return session.scalar(wanted) or 0
+    # Counted HIT by HIT, so that nobody begins with all the work that there ever was.
+    of_hit = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status == AssignmentStatus.SUBMITTED)
+    return session.scalar(select(func.sum(of_hit.scalar_subquery())).where(*_unfinished(task_id))) or 0
 
 
 def pages_to_confirm(session: Session, task_id: int) -> int:
@@ -102,3 +102,9 @@ def unsent_to_label_studio(session: Session, task_id: int) -> int:
         .where(LabelStudioTask.external_id.is_(None), LabelStudioLink.task_id == task_id)
     )
     return session.scalar(wanted) or 0
+
+
+def _unfinished(task_id: int) -> tuple[ColumnElement[bool], ...]:
+    """A task's HITs that something can still come of: a HIT with work to decide is one of them."""
+    # The sum keeps databases from other indexes: the one on unfinished HITs is the short one.
+    return Hit.finished_at.is_(None), Hit.task_id + 0 == task_id

@@ -52,6 +52,8 @@ def _may_want_votes(session: Session, round: Round, marketplace: str) -> bool:
         Hit.status != HitStatus.REFUSED,
     )
     handed_in = select(Assignment.id).join(Hit, Hit.id == Assignment.hit_id)
-    undecided = handed_in.where(Assignment.status == AssignmentStatus.SUBMITTED, Hit.round_id == round.id)
+    undecided = handed_in.where(
+        Assignment.status == AssignmentStatus.SUBMITTED, Hit.finished_at.is_(None), Hit.round_id + 0 == round.id
+    )
     uncounted = exists().where(UncountedVote.round_id == round.id)
     return any(session.scalar(select(one)) for one in (unfinished.exists(), undecided.exists(), uncounted))

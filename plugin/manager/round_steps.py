@@ -8,8 +8,10 @@ from round_manager.errors import BudgetError, RoundError
 from round_manager.fair_pay import lacking_cents
 from round_manager.freezing import freeze
 from round_manager.lifecycle import Due, begin_validating, close_round, due
+from round_manager.means import check_means
 from round_manager.models import Round, RoundStatus
-from round_manager.rounds import list_rounds, live_round
+from round_manager.rehearsal import rehearsal
+from round_manager.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks import find_task
 from round_manager.training_jobs import awaited, running_job
 from round_manager.waiting import count, undecided
@@ -146,8 +148,15 @@ class Open:
 
     def would(self, bench: Bench, task: str) -> str:
         last = self._last_over(bench, task)
-        allowed = last is not None and (bench.last_round is None or last.number < bench.last_round)
-        return f"open round {last.number + 1}" if last and allowed else ""
+        if last is None or (bench.last_round is not None and last.number >= bench.last_round):
+            return ""
+        try:
+            with rehearsal(bench.store) as session:
+                found = find_task(session, task)
+                check_means(session, found, draft_round(session, found, now=bench.clock.now()))
+        except (BudgetError, RoundError) as error:
+            return f"wait: {error}"
+        return f"open round {last.number + 1}"
 
     def _last_over(self, bench: Bench, task: str) -> Round | None:
         """The last round, where everything that follows from it has been done and no other is live."""

@@ -1,9 +1,7 @@
 """A task with everybody around it: a marketplace with workers, models, archives, and managers that can be killed."""
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count, cycle
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
@@ -49,8 +46,8 @@ from round_manager.store import Store
 from round_manager.tasks import find_task
 from round_manager.training_jobs import Trainer, begin, finish
 from round_manager.validating_work import Judgement, judge_item
-from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+from tests.integration.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
 from tests.integration.work.floor import Floor, lay_floor
 
 TASK = "sentiment"
@@ -63,53 +60,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "pay": {"minimum_hourly_cents": 0},
     "work": {"create_minutes": 60, "validate_minutes": 60},
 }
-
-
-class Killed(BaseException):
-    """The process is gone at this point."""
-
-
-class Fate:
-    """Kills now and then, always at the same moments for one seed."""
-
-    def __init__(self, share: float, seed: int = 7) -> None:
-        self._share = share
-        self._chance = random.Random(seed)
-        self.deaths = 0
-
-    def strike(self) -> None:
-        """A moment at which a process may end."""
-        if self._chance.random() < self._share:
-            self.deaths += 1
-            raise Killed
-
-
-class MortalStore(Store):
-    """A store whose process may be killed just before and just after a transaction is committed."""
-
-    def __init__(self, store: Store, fate: Fate) -> None:
-        super().__init__(store.engine)
-        self._fate = fate
-
-    @contextmanager
-    def write(self) -> Iterator[Session]:
-        with super().write() as session:
-            yield session
-            session.flush()
-            self._fate.strike()
-        self._fate.strike()
-
-
-class MortalCrowd(FakeCrowd):
-    """A marketplace on which any call may be the last thing that its caller does."""
-
-    fate = Fate(0)
-
-    @contextmanager
-    def _call(self, method: str) -> Iterator[None]:
-        with super()._call(method):
-            yield
-        self.fate.strike()
 
 
 @dataclass
@@ -223,8 +173,7 @@ class Company:
 
     def standing(self, kind: HitKind) -> list[Hit]:
         """HITs that workers can take."""
-        found: list[Hit] = self.floor.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
-        return found
+        return self.floor.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
 
     def write(self, most: int = 100, *, fooling: bool = True) -> int:
         """Workers take the HITs to create, write and hand in; how many did."""
@@ -278,8 +227,8 @@ class Company:
 
     def is_over(self, rounds: int) -> bool:
         """Whether so many rounds were opened, and all of them are closed and frozen."""
-        found = [one for one in self.rounds() if one.opened_at is not None]
-        return len(found) == rounds and all(one.frozen_at is not None for one in found)
+        frozen = [one.frozen_at is not None for one in self.rounds() if one.opened_at is not None]
+        return len(frozen) == rounds and all(frozen)
 
     def books(self) -> dict[str, Any]:
         """Everything that must be the same however often managers die, and however many of them there are."""
@@ -338,8 +287,7 @@ class Company:
             for item in session.scalars(select(WorkItem).where(WorkItem.session_id == page.id)).all():
                 right = session.get_one(Example, item.example_id).label
                 wrong = next(name for name in self.floor.spec.label_names if name != right)
-                said = Judgement(label=right if agree else wrong)
-                judge_item(session, page, item.item, said, now=self.floor.now)
+                judge_item(session, page, item.item, Judgement(label=right if agree else wrong), now=self.floor.now)
 
 
 def found_company(store: Store, folder: Path, **terms: dict[str, Any]) -> Company:

@@ -84,6 +84,15 @@ def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, f
     assert told in outfox("status").out
 
 
+def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+    outbox = tmp_path / "home" / "tries"
+    outbox.mkdir()
+    for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):
+        (outbox / name).write_text("{}\n" * lines, encoding="ascii")
+    assert json.loads(outfox("status", "--json").out)["tries_in_outbox"] == 3
+    assert "3 tries wait in this machine's outbox" in outfox("status").out
+
+
 def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: Company) -> None:
     ran = outfox("status", "nothing")
     assert ran.code == 2

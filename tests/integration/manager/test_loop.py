@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from round_manager.models import EntryState, LedgerEntry
 from round_manager.rounds import pinned_versions
-from tests.integration.manager.company import Company, Fate
+from tests.integration.manager.company import Company
 from tests.integration.manager.conftest import Found
+from tests.integration.manager.mortal import Fate
 
 # What one round costs and brings: three HITs to create, two pages of votes, three bonuses.
 ONE_ROUND = {

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from plugin.manager.round_steps import Open
 from plugin.manager.trainings import MOST_FAILURES
 from round_manager.budget import set_round_budget
 from round_manager.lifecycle import begin_validating, pause, resume
@@ -22,7 +23,7 @@ from round_manager.models import (
     TrainingState,
 )
 from round_manager.quizzes import take_quiz
-from tests.integration.manager.company import Company
+from tests.integration.manager.company import TASK, Company
 from tests.integration.manager.conftest import Found
 
 HOUR = timedelta(hours=1)
@@ -159,8 +160,11 @@ def test_the_next_round_waits_for_a_budget_that_covers_it(small: Found) -> None:
     company = small(rounds={"target_fooling": 1}, budget={"round_cents": 1_000, "task_cents": 1_100})
     company.play(lambda: company.is_over(1))
     assert "task sentiment has" in waits(company)["open"]
+    assert Open().would(company.bench(), TASK).startswith("wait: round 2 of sentiment may cost")
     with company.store.write() as session:
         session.get_one(Task, company.floor.task.id).budget_cents = 5_000
+    assert Open().would(company.bench(), TASK) == "open round 2"
+    assert len(company.rounds()) == 1
     company.settle()
     assert company.statuses() == ["closed", "open"]
     assert waits(company) == {}

@@ -1,0 +1,86 @@
+"""What the manager hears from outside: Label Studio where tasks are connected, and the marketplace's events."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mturk.errors import CrowdUnavailable
+from mturk.notifications import EventQueue, Hints
+from plugin.manager.pauses import Pauses
+from tests.integration.manager.conftest import Found
+
+
+@dataclass
+class FakeStudio:
+    """A Label Studio that some tasks are connected to; it remembers what was asked of it."""
+
+    connected: Sequence[str]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def tasks(self) -> Sequence[str]:
+        return self.connected
+
+    def read(self, task: str) -> str:
+        self.asked.append(("read", task))
+        return "2 votes from Label Studio"
+
+    def push(self, task: str) -> str:
+        self.asked.append(("push", task))
+        return ""
+
+
+class FakeQueue(EventQueue):
+    """A queue with so many events in it, which fails first where a test says so."""
+
+    def __init__(self, *told: Hints | CrowdUnavailable) -> None:
+        self._told = list(told)
+        self.handled: list[Hints] = []
+
+    def take(self, wait_seconds: int = 0) -> Hints:
+        found = self._told.pop(0) if self._told else Hints()
+        if isinstance(found, CrowdUnavailable):
+            raise found
+        return found
+
+    def done(self, hints: Hints) -> None:
+        self.handled.append(hints)
+
+
+def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
+    company = small()
+    connected, stranger = FakeStudio(["sentiment"]), FakeStudio(["another"])
+    done = [one.came.done for one in company.manage(studio=connected)]
+    assert connected.asked == [("read", "sentiment"), ("push", "sentiment")]
+    assert "2 votes from Label Studio" in done
+    company.manage(studio=stranger)
+    assert stranger.asked == []
+
+
+def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) -> None:
+    company = small()
+    company.floor.close_round()
+    company.last_round = 1
+    studio = FakeStudio(["sentiment"])
+    company.manage(studio=studio)
+    assert studio.asked == [("read", "sentiment")]
+
+
+def test_an_event_ends_the_pause_and_is_done_with() -> None:
+    hints = Hints(frozenset({"HIT1"}), ("receipt",))
+    queue, began = FakeQueue(Hints(), hints), time.monotonic()
+    Pauses(threading.Event(), 3_600, queue).wait()
+    assert time.monotonic() - began < 60
+    assert hints in queue.handled
+
+
+def test_without_events_a_pause_takes_its_time_and_ends_with_the_manager() -> None:
+    began = time.monotonic()
+    Pauses(threading.Event(), 0.05).wait()
+    assert time.monotonic() - began >= 0.05
+    stop = threading.Event()
+    stop.set()
+    Pauses(stop, 3_600).wait()
+    # A queue that does not answer costs no more than the pause.
+    Pauses(threading.Event(), 1.05, FakeQueue(CrowdUnavailable("no queue"))).wait()
+    assert time.monotonic() - began < 60
