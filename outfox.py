@@ -7,24 +7,40 @@
     votes = outfox.votes("sentiment", path="archives")       # joins by votes["example"] == df["id"]
     outfox.export(df, form="datasets", to="sentiment-data")  # datasets.load_dataset("sentiment-data")
 
-`path` is a folder of archives, as `outfox round freeze` fills it, or one archive of it. A row of `load` is an example:
-the fields of its task, the target (`label`, or `answer` with its place), the verdict that the author saw (`model`,
-`prediction`, `confidence`, `fooled`, and every model's in `verdicts`), `status`, the label that people agreed on
-(`gold_label`), `split` (train or held_out, for verified examples only), the raw `votes`, who and when. People appear
-under pseudonyms, the same for authors and validators of one task. docs/rounds-data.md tells every column.
+    df = outfox.load("sentiment", url="https://outfox.example.org", token="outfox-data-…")
+
+`path` is a folder of archives, as `outfox round freeze` fills it, or one archive of it. `url` is where `outfox serve`
+answers, with a token of the task's owner (`outfox data token`) unless the task is public; it gives the very same, and
+what was loaded once is kept in ~/.cache/outfox (or below XDG_CACHE_HOME), so that it is not sent again.
+
+A row of `load` is an example: the fields of its task, the target (`label`, or `answer` with its place), the verdict
+that the author saw (`model`, `prediction`, `confidence`, `fooled`, and every model's in `verdicts`), `status`, the
+label that people agreed on (`gold_label`), `split` (train or held_out, for verified examples only), the raw `votes`,
+who and when. People appear under pseudonyms, the same for authors and validators of one task. docs/rounds-data.md tells
+every column.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import re
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
 from pyarrow import parquet
+
+if TYPE_CHECKING:
+    import requests
 
 __all__ = ["OutfoxError", "attempts", "contexts", "export", "iter_load", "load", "metrics", "models", "votes"]
 
@@ -34,6 +50,13 @@ ATTRS = "outfox"
 # What the marketplace never confirmed, and what must not be used, was not collected.
 NOT_COLLECTED = ("unconfirmed", "withdrawn")
 Z95 = 1.959963984540054
+# Seconds between tries; the last one's failure is told.
+WAITS = (0.5, 1.0, 2.0, 4.0)
+LATER = (429, 500, 502, 503, 504)
+PARTIAL = 206
+TIMEOUTS = (10.0, 60.0)
+PIECE = 1 << 20
+HASH = re.compile("[0-9a-f]{64}")
 Rounds = int | Iterable[int] | None
 Columns = Sequence[str] | None
 
@@ -46,7 +69,9 @@ def load(
     task: str,
     rounds: Rounds = None,
     *,
-    path: str | Path,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
     columns: Columns = None,
     verify: bool = False,
 ) -> pd.DataFrame:
@@ -55,20 +80,22 @@ def load(
     Few columns are read much faster than all: `columns=["text", "gold_label", "split"]`. With `verify`, the files must
     have the hashes that their manifests tell.
     """
-    return _table("examples", task, rounds, path, columns, verify=verify)
+    return _table("examples", _archives(_place(path, url, token), task, rounds), columns, verify=verify)
 
 
 def iter_load(
     task: str,
     rounds: Rounds = None,
     *,
-    path: str | Path,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
     columns: Columns = None,
     chunk: int = 100_000,
     verify: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """The same examples as `load` gives, some at a time, for rounds that do not fit into memory."""
-    for archive in _archives(path, task, rounds):
+    for archive in _archives(_place(path, url, token), task, rounds):
         source = archive.file("examples", verify=verify)
         with parquet.ParquetFile(source) as file:
             _check_columns(columns, file.schema_arrow.names, task)
@@ -79,35 +106,71 @@ def iter_load(
 
 
 def votes(
-    task: str, rounds: Rounds = None, *, path: str | Path, columns: Columns = None, verify: bool = False
+    task: str,
+    rounds: Rounds = None,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    columns: Columns = None,
+    verify: bool = False,
 ) -> pd.DataFrame:
     """Every vote, one row each; `example` is the example's `id`, `worker` the validator."""
-    return _table("votes", task, rounds, path, columns, verify=verify)
+    return _table("votes", _archives(_place(path, url, token), task, rounds), columns, verify=verify)
 
 
 def attempts(
-    task: str, rounds: Rounds = None, *, path: str | Path, columns: Columns = None, verify: bool = False
+    task: str,
+    rounds: Rounds = None,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    columns: Columns = None,
+    verify: bool = False,
 ) -> pd.DataFrame:
     """Every question that people put to the models, also those that became no example."""
-    return _table("attempts", task, rounds, path, columns, verify=verify)
+    return _table("attempts", _archives(_place(path, url, token), task, rounds), columns, verify=verify)
 
 
 def contexts(
-    task: str, rounds: Rounds = None, *, path: str | Path, columns: Columns = None, verify: bool = False
+    task: str,
+    rounds: Rounds = None,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    columns: Columns = None,
+    verify: bool = False,
 ) -> pd.DataFrame:
     """What people wrote for; `id` is the examples' `context`."""
-    return _table("contexts", task, rounds, path, columns, verify=verify)
+    return _table("contexts", _archives(_place(path, url, token), task, rounds), columns, verify=verify)
 
 
-def models(task: str, rounds: Rounds = None, *, path: str | Path, verify: bool = False) -> pd.DataFrame:
+def models(
+    task: str,
+    rounds: Rounds = None,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    verify: bool = False,
+) -> pd.DataFrame:
     """The model versions that each round was played against, with their hashes and what they learned from."""
-    frame = _table("models", task, rounds, path, None, verify=verify)
+    frame = _table("models", _archives(_place(path, url, token), task, rounds), None, verify=verify)
     for name in ("files", "data", "settings", "metrics"):
         frame[name] = [json.loads(text) for text in frame[name]]
     return frame
 
 
-def metrics(task: str, rounds: Rounds = None, *, path: str | Path) -> pd.DataFrame:
+def metrics(
+    task: str,
+    rounds: Rounds = None,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+) -> pd.DataFrame:
     """One row for each round: how often the models were fooled, with 95 % intervals (Wilson).
 
     `mer` is fooled / collected, `vmer` is verified and fooled / collected; what was withdrawn or never confirmed is not
@@ -115,7 +178,7 @@ def metrics(task: str, rounds: Rounds = None, *, path: str | Path) -> pd.DataFra
     """
     wanted = ["round", "status", "fooled", "split", "author", "tries", "active_ms"]
     rows = []
-    for number, found in load(task, rounds, path=path, columns=wanted).groupby("round"):
+    for number, found in load(task, rounds, path=path, url=url, token=token, columns=wanted).groupby("round"):
         collected = found[~found["status"].isin(NOT_COLLECTED)]
         fooled = collected[collected["fooled"]]
         verified = fooled[fooled["status"] == "verified"]
@@ -138,8 +201,10 @@ def export(
     *,
     rounds: Rounds = None,
     path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
 ) -> list[Path]:
-    """Files in another form, for all rows that have a split: what `load` gave, or a task's name with `path`.
+    """Files in another form, for all rows that have a split: what `load` gave, or a task's name with `path` or `url`.
 
     `anli`, `squad` and `dynasent` are the forms of those data sets, in a file for each split; `datasets` is a folder
     that Hugging Face's `datasets.load_dataset` reads, with all columns.
@@ -147,9 +212,7 @@ def export(
     if form not in FORMS:
         raise OutfoxError(f"there is no form {form!r}; choose one of {', '.join(sorted(FORMS))}")
     if isinstance(data, str):
-        if path is None:
-            raise OutfoxError("give `path` with a task's name, or give what `outfox.load` returned")
-        data = load(data, rounds, path=path)
+        data = load(data, rounds, path=path, url=url, token=token)
     about = data.attrs.get(ATTRS)
     if about is None:
         raise OutfoxError("this DataFrame does not know its task; take one that `outfox.load` returned")
@@ -158,49 +221,189 @@ def export(
     return FORMS[form](data[data["split"].notna()], about, folder)
 
 
-class _Archive(Protocol):
+@dataclass(frozen=True)
+class _Archive(ABC):
     """A frozen round, wherever it is."""
 
-    @property
-    def number(self) -> int:
-        """Which round it is."""
-        ...
+    manifest: dict[str, Any]
 
     @property
     def about(self) -> dict[str, Any]:
         """What an export has to know about its task."""
-        ...
+        return _about(self.manifest)
 
-    def file(self, table: str, *, verify: bool) -> Any:
-        """The Parquet file of a table, as pandas and pyarrow open it."""
-        ...
+    @abstractmethod
+    def file(self, table: str, *, verify: bool) -> Path:
+        """The Parquet file of a table, on this machine."""
 
 
 @dataclass(frozen=True)
-class _FolderArchive:
-    """A frozen round in a folder."""
-
+class _FolderArchive(_Archive):
     folder: Path
-    manifest: dict[str, Any]
-
-    @property
-    def number(self) -> int:
-        return int(self.manifest["round"])
-
-    @property
-    def about(self) -> dict[str, Any]:
-        return _about(self.manifest)
 
     def file(self, table: str, *, verify: bool) -> Path:
         name = f"{table}.parquet"
         found = self.folder / name
         if not found.is_file():
             raise OutfoxError(f"{found} is missing; copy the archive again")
-        if verify:
-            with found.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != self.manifest["files"][name]["sha256"]:
-                    raise OutfoxError(f"{found} was changed (its SHA-256 differs); copy the archive again")
+        if verify and _sha256(found) != self.manifest["files"][name]["sha256"]:
+            raise OutfoxError(f"{found} was changed (its SHA-256 differs); copy the archive again")
         return found
+
+
+@dataclass(frozen=True)
+class _ServedArchive(_Archive):
+    server: "_Server"
+    base: str
+
+    def file(self, table: str, *, verify: bool) -> Path:
+        name = f"{table}.parquet"
+        return self.server.fetched(f"{self.base}/{name}", self.manifest["files"][name]["sha256"], verify=verify)
+
+
+class _Folder:
+    """Archives in a folder, or one archive."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._root = Path(path).expanduser()
+
+    def __str__(self) -> str:
+        return str(self._root)
+
+    def archives(self, task: str) -> dict[int, Callable[[], _Archive]]:
+        """The task's rounds that are there, by number, to be opened."""
+        alone = (self._root / MANIFEST).is_file()
+        folders = [self._root] if alone else [one.parent for one in (self._root / task).glob(f"round-*/{MANIFEST}")]
+        found = [(folder, _manifest(folder / MANIFEST)) for folder in folders]
+        return {
+            int(manifest["round"]): partial(_FolderArchive, manifest, folder)
+            for folder, manifest in found
+            if manifest["task"] == task
+        }
+
+
+class _Server:
+    """Archives of an `outfox serve`; what was fetched is kept on this machine under its hash."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        import requests
+
+        self._url = url.rstrip("/")
+        self._session = requests.Session()
+        if token:
+            # Not as a header of the session: a .netrc would replace it.
+            self._session.auth = _Bearer(token)
+        self._cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "outfox"
+
+    def __str__(self) -> str:
+        return self._url
+
+    def archives(self, task: str) -> dict[int, Callable[[], _Archive]]:
+        """The task's rounds that are there, by number, to be opened."""
+        base = f"{self._url}/data/{quote(task, safe='')}"
+        try:
+            rounds = {int(one["round"]): one for one in json.loads(self._tried(base, _content))["rounds"]}
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutfoxError(f"{base} is not what `outfox serve` answers; check `url`") from error
+        return {number: partial(self._open, f"{base}/rounds/{number}", one) for number, one in rounds.items()}
+
+    def _open(self, base: str, listed: dict[str, Any]) -> _ServedArchive:
+        if "problem" in listed:
+            raise OutfoxError(f"{base}: {listed['problem']}")
+        # The manifest is small, and says what all other files must be.
+        file = self.fetched(f"{base}/{MANIFEST}", listed["manifest_sha256"], verify=True)
+        return _ServedArchive(_manifest(file), self, base)
+
+    def fetched(self, address: str, sha256: str, *, verify: bool) -> Path:
+        """The file of that hash on this machine, sent now if it is not there."""
+        if not HASH.fullmatch(sha256):  # It becomes the name of a file.
+            raise OutfoxError(f"{address} is listed with a hash that is none; tell whoever runs the server")
+        target = self._cache / f"{sha256}{Path(address).suffix}"
+        draft = self._cache / f".{uuid.uuid4().hex}"
+        try:
+            if target.is_file() and not (verify and _sha256(target) != sha256):
+                return target
+            self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._download(address, sha256, draft)
+            if _sha256(draft) != sha256:
+                raise OutfoxError(f"{address} did not arrive as it is there (its SHA-256 differs); load it again")
+            return draft.replace(target)
+        except OSError as error:
+            cure = "free the disk, or set XDG_CACHE_HOME"
+            raise OutfoxError(f"cannot keep {target}: {error.strerror or error}; {cure}") from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _download(self, address: str, sha256: str, draft: Path) -> None:
+        with draft.open("xb") as file:
+
+            def take(answer: "requests.Response") -> None:
+                if answer.status_code != PARTIAL:
+                    file.truncate(0)
+                    file.seek(0)
+                for piece in answer.iter_content(PIECE):
+                    file.write(piece)
+
+            def rest() -> dict[str, str]:
+                # After a break only what is missing is sent, if it is still the same file.
+                return {"Range": f"bytes={file.tell()}-", "If-Range": f'"{sha256}"'} if file.tell() else {}
+
+            self._tried(address, take, rest)
+
+    def _tried(self, address: str, take: Callable[["requests.Response"], Any], headers: Any = dict) -> Any:
+        """What `take` makes of the answer; where trying again may help, it is done a few times."""
+        import requests
+
+        for wait in (*WAITS, None):
+            try:
+                asked = {"Accept-Encoding": "identity", **headers()}
+                with self._session.get(address, headers=asked, stream=True, timeout=TIMEOUTS) as answer:
+                    if wait is None or answer.status_code not in LATER:
+                        _check_answer(address, answer)
+                        return take(answer)
+            except requests.RequestException as error:
+                # An address that is none is a ValueError too.
+                if wait is None or isinstance(error, ValueError):
+                    why = type(error).__name__
+                    raise OutfoxError(f"{self._url} does not answer ({why}); check `url` and try again") from error
+            time.sleep(wait or 0)
+        raise AssertionError("the last try returns or raises")
+
+
+@dataclass(frozen=True)
+class _Bearer:
+    """A token as requests sends it; to no other host than the one that was asked."""
+
+    token: str
+
+    def __call__(self, request: Any) -> Any:
+        request.headers["Authorization"] = f"Bearer {self.token}"
+        return request
+
+
+def _content(answer: "requests.Response") -> bytes:
+    return answer.content
+
+
+def _check_answer(address: str, answer: "requests.Response") -> None:
+    if answer.ok:
+        return
+    try:
+        why = str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        why = "is this where `outfox serve` answers?"
+    raise OutfoxError(f"{address} answers {answer.status_code}: {why}")
+
+
+def _place(path: str | Path | None, url: str | None, token: str | None) -> _Folder | _Server:
+    if (path is None) == (url is None):
+        raise OutfoxError("give `path`, a folder of archives, or `url`, where `outfox serve` answers")
+    return _Folder(path) if path is not None else _Server(str(url), token)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _about(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -216,48 +419,36 @@ def _about(manifest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _archives(path: str | Path, task: str, rounds: Rounds) -> list[_Archive]:
+def _archives(place: _Folder | _Server, task: str, rounds: Rounds) -> list[_Archive]:
     """The archives of the task's rounds, by number."""
-    root = Path(path).expanduser()
-    alone = (root / MANIFEST).is_file()
-    folders = [root] if alone else [file.parent for file in (root / task).glob(f"round-*/{MANIFEST}")]
-    found = {one.number: one for one in map(_open, folders) if one.manifest["task"] == task}
+    found = place.archives(task)
     if not found:
-        raise OutfoxError(f"there is no archive of {task} at {root}; `outfox round freeze {task}` makes one")
+        raise OutfoxError(f"there is no archive of {task} at {place}; `outfox round freeze {task}` makes one")
     numbers = sorted(found) if rounds is None else [rounds] if isinstance(rounds, int) else list(rounds)
     missing = [number for number in numbers if number not in found]
     if missing:
         there = ", ".join(map(str, sorted(found)))
-        raise OutfoxError(f"round {missing[0]} of {task} is not at {root}; there are rounds {there}")
-    return [found[number] for number in numbers]
+        raise OutfoxError(f"round {missing[0]} of {task} is not at {place}; there are rounds {there}")
+    return [found[number]() for number in numbers]
 
 
-def _open(folder: Path) -> _FolderArchive:
+def _manifest(file: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest: dict[str, Any] = json.loads(file.read_bytes())
         known = manifest["format"] == FORMAT
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise OutfoxError(f"{folder / MANIFEST} cannot be read; copy the archive again") from error
+        raise OutfoxError(f"{file} cannot be read; copy the archive again") from error
     if not known:
-        raise OutfoxError(f"{folder} is of another format than this outfox reads; install the one that wrote it")
-    return _FolderArchive(folder, manifest)
+        raise OutfoxError(f"{file.parent} is of another format than this outfox reads; install the one that wrote it")
+    return manifest
 
 
-def _table(
-    table: str,
-    task: str,
-    rounds: Rounds,
-    path: str | Path,
-    columns: Columns,
-    *,
-    verify: bool,
-) -> pd.DataFrame:
-    archives = _archives(path, task, rounds)
+def _table(table: str, archives: Sequence[_Archive], columns: Columns, *, verify: bool) -> pd.DataFrame:
     frames = []
     for archive in archives:
         source = archive.file(table, verify=verify)
         if columns is not None:
-            _check_columns(columns, parquet.read_schema(source).names, task)
+            _check_columns(columns, parquet.read_schema(source).names, archive.about["task"])
         frames.append(pd.read_parquet(source, columns=list(columns) if columns is not None else None))
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     frame.attrs[ATTRS] = archives[-1].about

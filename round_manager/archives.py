@@ -70,7 +70,7 @@ class BucketArchives:
         # boto3 takes a second to import.
         from ml_backend.registry.bucket import Bucket
 
-        with _answered():
+        with answered():
             self._bucket = Bucket.open(url)
 
     def where(self, task: str, number: int) -> str:
@@ -82,7 +82,7 @@ class BucketArchives:
         where, key = self.where(task, number), f"{task}/{name_of(number)}"
         with _told(where), TemporaryDirectory(prefix="outfox-archive-") as folder:
             manifest = fill(Path(folder))
-            with _answered():
+            with answered():
                 there = self._manifest(key)
                 if there is not None:
                     _check_same(there, manifest, where)
@@ -101,7 +101,7 @@ class BucketArchives:
         """The archive at a key, downloaded; what is missing in the bucket is missing here."""
         prefix = f"{key}/" if key else ""
         with _told(self._bucket.where(key)), TemporaryDirectory(prefix="outfox-archive-") as folder:
-            with _answered():
+            with answered():
                 manifest = self._manifest(key)
                 if manifest is not None:
                     (Path(folder) / FILE).write_bytes(manifest.written())
@@ -188,7 +188,7 @@ def _told(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
+def answered() -> Iterator[None]:
     """Translates the bucket's errors."""
     try:
         yield

@@ -1,7 +1,7 @@
 """The audit log: who did what to which row, when and why."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy.orm import Session
 
@@ -9,6 +9,7 @@ from round_manager.models import (
     Assignment,
     AuditEntry,
     Block,
+    DataToken,
     Example,
     Hit,
     LedgerEntry,
@@ -16,20 +17,33 @@ from round_manager.models import (
     Qualification,
     QualificationGrant,
     Round,
+    Task,
 )
 
+Noted: TypeAlias = (
+    Hit | Assignment | LedgerEntry | Block | QualificationGrant | Round | ModelVersion | Example | Task | DataToken
+)
 NO_REASON = "no reason was given"
 
 
 def note(
     session: Session,
     action: str,
-    row: Hit | Assignment | LedgerEntry | Block | QualificationGrant | Round | ModelVersion | Example,
+    row: Hit
+    | Assignment
+    | LedgerEntry
+    | Block
+    | QualificationGrant
+    | Round
+    | ModelVersion
+    | Example
+    | Task
+    | DataToken,
     *,
     who: str,
     why: str,
     now: datetime,
-    of: Hit | LedgerEntry | Qualification | Round | None = None,
+    of: Hit | LedgerEntry | Qualification | Round | Task | DataToken | None = None,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
@@ -39,7 +53,7 @@ def note(
         actor=who,
         action=action,
         reason=why.strip() or NO_REASON,
-        task_id=of.task_id if of else None,
+        task_id=of.id if isinstance(of, Task) else of.task_id if of else None,
         round_id=of.id if isinstance(of, Round) else getattr(of, "round_id", None),
         subject=row.__tablename__,
         subject_id=row.id,

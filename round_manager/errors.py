@@ -17,6 +17,8 @@ RoundManagerError
 │       └── NothingToDo            there is nothing for this worker now
 ├── ArchiveError                   an archive cannot be written, or is not what it should be
 │   └── ArchiveUnreachable         the place for archives does not answer now
+├── DataAccessError                a token for a task's data that is not there
+│   └── DataRefused                somebody who may not read a task's data; the sentence is for them
 ├── LedgerError                    money that cannot move so
 │   └── BudgetError                more than the round's or the task's budget has left
 └── StoreError                     the database cannot do what was asked
@@ -104,6 +106,14 @@ class ArchiveUnreachable(ArchiveError):
     """A place for archives that does not answer now."""
 
     retry = True
+
+
+class DataAccessError(RoundManagerError):
+    """A token for a task's data that is not there, or does not open what it should."""
+
+
+class DataRefused(DataAccessError):
+    """Somebody who may not read a task's data; the sentence is for them to read."""
 
 
 class LedgerError(RoundManagerError):

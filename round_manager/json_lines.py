@@ -24,6 +24,11 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
     return _all_of(_objects(batch.schema.names, batch.columns, batch.num_rows, end="}\n"))
 
 
+def json_texts(array: pa.Array) -> pa.Array:
+    """Each list, object or time as JSON, a time without quotes; what is null stays null."""
+    return _bare(array) if array.null_count < len(array) else pa.nulls(len(array), pa.string())
+
+
 def _objects(names: list[str], columns: list[pa.Array], rows: int, *, end: str) -> pa.Array:
     parts: list[Part] = []
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,6 +19,7 @@ from ml_backend.registry.errors import RegistryError, RegistryUnreachable
 QUESTIONS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2})
 TRANSFERS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 4})
 PIECE = 1 << 20
+SMALL_PIECE = 1 << 16
 NOT_THERE = ("NoSuchKey", "404", "NotFound")
 MOVED = (409, 412)
 UNCHANGED = 304
@@ -110,6 +111,18 @@ class Bucket:
                 file.write(piece)
                 left -= len(piece)
 
+    def pieces(self, key: str, start: int, stop: int, sha256: str) -> Iterator[bytes]:
+        """The object's bytes from `start` up to `stop`; it must be the one that was stored with this hash."""
+        if start >= stop:
+            return iter(())
+        with _told(self.where(key)):
+            found = self._maybe(self._transfers.get_object, key, Range=f"bytes={start}-{stop - 1}")
+        if found is None:
+            raise RegistryError(f"{self.where(key)} is missing; restore it")
+        if found["Metadata"].get("sha256") != sha256:
+            raise RegistryError(f"{self.where(key)} was changed; restore it")
+        return self._read(key, found["Body"])
+
     def below(self, prefix: str) -> list[Object]:
         """The objects below a prefix, all pages."""
         found = []
@@ -140,9 +153,14 @@ class Bucket:
     def _put(self, key: str, body: Any, more: Mapping[str, Any], client: Any = None) -> None:
         (client or self._client).put_object(Bucket=self._name, Key=f"{self._prefix}{key}", Body=body, **more)
 
-    def _maybe(self, ask: Any, key: str) -> Any:
+    def _read(self, key: str, body: Any) -> Iterator[bytes]:
+        with _told(self.where(key)), closing(body):
+            while piece := body.read(SMALL_PIECE):
+                yield piece
+
+    def _maybe(self, ask: Any, key: str, **more: str) -> Any:
         try:
-            return ask(Bucket=self._name, Key=f"{self._prefix}{key}")
+            return ask(Bucket=self._name, Key=f"{self._prefix}{key}", **more)
         except ClientError as error:
             if error.response["Error"]["Code"] in NOT_THERE:
                 return None

@@ -226,7 +226,7 @@ class _Logger(Logger):  # type: ignore[misc]
 
     def exception(self, msg: Any, *args: Any, **kwargs: Any) -> None:
         """A client that fell silent is no failure of ours, and must not fill the log."""
-        if isinstance(sys.exc_info()[1], BlockingIOError):
+        if isinstance(sys.exc_info()[1], BlockingIOError | TimeoutError):
             self.debug(msg, *args)
         else:
             super().exception(msg, *args, **kwargs)

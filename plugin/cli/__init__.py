@@ -39,6 +39,7 @@ COMMANDS = {
     "config": "plugin.cli.config:config",
     "context": "plugin.cli.context:context",
     "crowd": "plugin.cli.crowd:crowd",
+    "data": "plugin.cli.data:data",
     "db": "plugin.cli.db:db",
     "demo": "plugin.cli.demo:demo",
     "doctor": "plugin.cli.doctor:doctor",

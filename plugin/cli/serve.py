@@ -26,7 +26,7 @@ THREADS = 16
 )
 @click.pass_obj
 def serve(settings: Settings, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
-    """Serve the web app until Ctrl-C: workers' pages, attempts from ML backends, Label Studio's hints, health, metrics.
+    """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, Label Studio's hints, health, metrics.
 
     HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
     crowd_site_url can show them in a frame. docs/worker-pages.md tells how.

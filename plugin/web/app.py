@@ -1,4 +1,4 @@
-"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's hints, and the workers' pages."""
+"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's hints, and the pages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def web_app(
     *,
     metrics: WebMetrics | None = None,
     hint: Callable[[str], None] = ignore_hint,
-    pages: Blueprint | None = None,
+    pages: Sequence[Blueprint] = (),
     most_bytes: int = MOST_BYTES,
 ) -> Flask:
     """The web app as a WSGI application; `hint` is told the task in which something happened in Label Studio."""
@@ -46,8 +46,8 @@ def web_app(
     _operators_routes(app, door, figures)
     app.add_url_rule(PATH, "attempts", attempts_route(intake, secrets, figures), methods=["POST"])
     _label_studio_route(app, secrets, hint)
-    if pages is not None:
-        app.register_blueprint(pages)
+    for one in pages:
+        app.register_blueprint(one)
     _errors(app)
     return app
 

@@ -1,4 +1,4 @@
-"""One process of `outfox serve`, put together: store, intake, web app, workers' pages, reading of Label Studio."""
+"""One process of `outfox serve`, put together: store, intake, web app, pages, data, reading of Label Studio."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from plugin.attempts import intake_of
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from plugin.web.app import ignore_hint, web_app
+from plugin.web.data_routes import data_pages
 from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
 from plugin.web.work.upkeep import Upkeep, recruiter
@@ -26,7 +27,7 @@ class ServeProcess:
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
-            pages=work_pages(settings, self._door, clock),
+            pages=(work_pages(settings, self._door, clock), data_pages(settings, self._door, clock)),
         )
         recruit = recruiter(settings, self._door, clock)
         self._upkeep = Upkeep(self._door, settings.crowd_name, recruit, shared, clock)

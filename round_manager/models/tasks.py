@@ -62,6 +62,8 @@ class Task(Numbered, Table):
     sent_cents: Mapped[int] = mapped_column(Cents, default=0)
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Since when anybody may read its frozen rounds.
+    published_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
 class Round(Numbered, Table):

@@ -97,6 +97,10 @@ SPOILED: list[Spoiled] = [
     Spoiled("ck_manager_step_failing", {"failing_since": "NULL"}),
     Spoiled("ck_manager_step_next_try", {"error": "NULL", "failing_since": "NULL"}),
     Spoiled("uq_manager_step_name_task", {}),
+    Spoiled("ck_data_token_key", {"key": "' '", "sha256": f"'{'0' * 64}'"}),
+    *(Spoiled("ck_data_token_sha256", {"key": "'k2'", "sha256": value}) for value in HASHES),
+    Spoiled("uq_data_token_key", {"sha256": f"'{'0' * 64}'"}),
+    Spoiled("uq_data_token_sha256", {"key": "'k2'"}),
     # People
     *_columns("worker", "marketplace external_id", "''"),
     Spoiled("uq_worker_marketplace_external_id", {}),

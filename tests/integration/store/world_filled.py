@@ -6,6 +6,7 @@ from round_manager.ids import public_id
 from round_manager.models import (
     AuditEntry,
     Block,
+    DataToken,
     EntryKind,
     Evaluation,
     GoldItem,
@@ -106,6 +107,7 @@ def fill_world(world: World) -> World:
         )
         trouble: dict[str, Any] = {"error": "no answer", "failing_since": NOON, "failures": 1, "next_try_at": NOON}
         add(ManagerStep(name="pay", ran_at=NOON, ran_by="owner@here", **trouble))
+        add(DataToken(task_id=world.task, key="k1", sha256=digest("token"), created_at=NOON, expires_at=NOON))
         about: dict[str, Any] = {"subject": "round", "subject_id": world.round, "round_id": world.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
         add(AuditEntry(at=NOON, task_id=world.task, **about, **who))

@@ -1,0 +1,145 @@
+"""Frozen rounds over HTTP, at addresses that stay: pandas, browsers and `import outfox` read the same bytes.
+
+/data/TASK                       what there is
+/data/TASK/rounds/N/FILE         a file of a frozen round, by its hash, whole or in part
+"""
+
+import hashlib
+import json
+import logging
+
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
+
+from plugin.settings import Settings
+from plugin.store_door import StoreDoor
+from plugin.web.byte_ranges import asked_span
+from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
+from plugin.web.edge import REQUEST_ID
+from round_manager.clock import Clock
+from round_manager.csv_shelf import CsvShelf
+from round_manager.errors import ArchiveError, DataRefused
+
+SCHEME = "Bearer "
+SECONDS_UNTIL_RETRY = 2
+UNREADABLE = "this file cannot be read now; tell the task's owner"
+_log = logging.getLogger(__name__)
+
+
+def data_pages(settings: Settings, door: StoreDoor, clock: Clock) -> Blueprint:
+    """Everything below `/data`."""
+    return data_blueprint(DataDesk(door, CsvShelf(settings.cache_path / "csv"), clock))
+
+
+def data_blueprint(desk: DataDesk) -> Blueprint:
+    """The routes of one desk."""
+    blueprint = Blueprint("data", __name__)
+
+    def listing(task: str) -> Response:
+        opened = desk.opened_task(task, _token())
+        leave = desk.take_place()
+        try:
+            body = json.dumps(desk.listing(opened), indent=1, ensure_ascii=False).encode()
+        finally:
+            leave()
+        response = Response(body, mimetype="application/json")
+        response.set_etag(hashlib.sha256(body).hexdigest())
+        response.make_conditional(request)
+        return response
+
+    def file(task: str, number: int, name: str) -> Response:
+        opened = desk.opened_task(task, _token())
+        leave = desk.take_place()
+        try:
+            response = _sent(desk.file(opened, number, name))
+        except BaseException:
+            leave()
+            raise
+        # A client that takes less than a piece in ten seconds is left, as the socket's patience says (web/edge.py).
+        response.call_on_close(leave)
+        response.headers["Content-Disposition"] = f'attachment; filename="{task}-round-{number}-{name}"'
+        return response
+
+    blueprint.add_url_rule("/data/<task>", "listing", listing)
+    blueprint.add_url_rule("/data/<task>/rounds/<int:number>/<name>", "file", file)
+    _errors(blueprint)
+
+    @blueprint.after_request
+    def guarded(response: Response) -> Response:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"  # The address may have a token in it.
+        # Asked for again each time, so that what is revoked is revoked; the ETag makes that cheap.
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+        return response
+
+    return blueprint
+
+
+def _token() -> str:
+    given = request.headers.get("Authorization", "")
+    if given.startswith(SCHEME):
+        return given.removeprefix(SCHEME).strip()
+    return request.args.get("token", "")
+
+
+def _sent(file: DataFile) -> Response:
+    """The file, a part of it, or that it is the one that the client has; never compressed, which would end ranges."""
+    etag, size = f'"{file.entry.sha256}"', file.entry.size
+    headers = {"ETag": etag, "Accept-Ranges": "bytes"}
+    if file.public:
+        headers["Cache-Control"] = "public, no-cache"
+    if request.if_none_match.contains_weak(file.entry.sha256):
+        return Response(status=304, headers=headers)
+    # Only a GET can ask for a part.
+    span = asked_span(request.headers, size, etag) if request.method == "GET" else None
+    start, stop = (span.start, span.stop) if span else (0, size)
+    headers["Content-Length"] = str(stop - start)
+    if span:
+        headers["Content-Range"] = span.told(size)
+    body = file.pieces(start, stop) if request.method == "GET" else ()
+    return Response(body, 206 if span else 200, headers, content_type=file.content_type)
+
+
+def _errors(blueprint: Blueprint) -> None:
+    @blueprint.errorhandler(DataRefused)
+    def refused(error: DataRefused) -> Response:
+        response = _told(401, str(error))
+        response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
+        return response
+
+    @blueprint.errorhandler(NoSuchData)
+    def missing(error: NoSuchData) -> Response:
+        return _told(404, str(error))
+
+    @blueprint.errorhandler(DataBusy)
+    def busy(error: DataBusy) -> Response:
+        return _later(str(error))
+
+    @blueprint.errorhandler(ArchiveError)
+    def unreadable(error: ArchiveError) -> Response:
+        # Where archives are is for whoever runs this to know.
+        data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
+        _log.warning("an archive cannot be read", extra={"data": data})
+        return _later(UNREADABLE)
+
+    @blueprint.errorhandler(RequestedRangeNotSatisfiable)
+    def beyond(error: RequestedRangeNotSatisfiable) -> Response:
+        response = _told(416, "the file has no such bytes")
+        response.headers["Content-Range"] = f"bytes */{error.length}"
+        return response
+
+    @blueprint.errorhandler(HTTPException)
+    def odd(error: HTTPException) -> Response:
+        return _told(error.code or 400, error.name)
+
+
+def _later(text: str) -> Response:
+    response = _told(503, text)
+    response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
+    return response
+
+
+def _told(status: int, text: str) -> Response:
+    response = jsonify({"error": text, "request_id": request.environ[REQUEST_ID]})
+    response.status_code = status
+    return response

@@ -1,0 +1,33 @@
+"""Who may read a task's frozen rounds over HTTP."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from round_manager.columns import Words
+from round_manager.models.checks import filled, sha256
+from round_manager.models.table import Numbered, Table, index
+
+
+class DataToken(Numbered, Table):
+    """A researcher's token for one task; the token itself is shown once and kept nowhere."""
+
+    __tablename__ = "data_token"
+    __table_args__ = (
+        UniqueConstraint("key"),
+        UniqueConstraint("sha256"),
+        index("ix_data_token_task", "task_id", "id"),
+        *filled("key"),
+        *sha256("sha256"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    # What its owner calls it by: the part of the token that is no secret.
+    key: Mapped[str] = mapped_column(Words(20))
+    sha256: Mapped[str]
+    # For whom it was made.
+    note: Mapped[str] = mapped_column(Words(200), default="")
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None] = mapped_column(default=None)

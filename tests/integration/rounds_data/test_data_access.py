@@ -1,0 +1,101 @@
+"""Who may read a task's frozen rounds, on each database."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from round_manager.data_access import list_tokens, make_token, publish, readable_task, revoke_token, unpublish
+from round_manager.errors import DataAccessError, DataRefused
+from round_manager.models import AuditEntry, DataToken, Task
+from round_manager.store import Store
+from round_manager.tasks import create_task
+from templates import BUILT_IN, load_pack
+from tests.fakes.clock import NOON
+
+DAY = timedelta(days=1)
+WHO = {"who": "ada@here", "why": "a thesis"}
+
+
+@pytest.fixture
+def tasks(store: Store) -> Store:
+    with store.write() as session:
+        for name in ("sentiment", "nli"):
+            create_task(session, load_pack(BUILT_IN / name), now=NOON)
+    return store
+
+
+def token_of(store: Store, name: str, days: int = 7) -> str:
+    with store.write() as session:
+        task = session.scalars(select(Task).where(Task.name == name)).one()
+        return make_token(session, task, days=days, now=NOON, **WHO)[1]
+
+
+def actions(session: Session, subject: str) -> list[str]:
+    wanted = select(AuditEntry.action).where(AuditEntry.subject == subject)
+    return list(session.scalars(wanted.order_by(AuditEntry.id)))
+
+
+def opens(store: Store, token: str, name: str = "sentiment", after: timedelta = DAY) -> bool:
+    with store.read() as session:
+        try:
+            return readable_task(session, name, token, now=NOON + after).name == name
+        except DataRefused:
+            return False
+
+
+def test_a_token_opens_its_own_task_until_it_expires(tasks: Store) -> None:
+    token = token_of(tasks, "sentiment", days=7)
+    assert opens(tasks, token)
+    assert opens(tasks, token, after=7 * DAY - timedelta(seconds=1))
+    assert not opens(tasks, token, after=7 * DAY)
+    assert not opens(tasks, token, "nli")
+
+
+def test_strangers_cannot_tell_a_private_task_from_none(tasks: Store) -> None:
+    token_of(tasks, "sentiment")
+    for token in ("", "outfox-data-guess", "\x00", "é" * 500):
+        told = set()
+        for name in ("sentiment", "nothing", "a\x00b"):
+            with tasks.read() as session, pytest.raises(DataRefused) as caught:
+                readable_task(session, name, token, now=NOON)
+            told.add(str(caught.value))
+        assert len(told) == 1
+
+
+def test_only_the_hash_of_a_token_is_kept(tasks: Store) -> None:
+    secret = token_of(tasks, "sentiment").split("-", 3)[3]
+    with tasks.read() as session:
+        (row,) = session.scalars(select(DataToken))
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.subject == "data_token")).all()
+        kept = [vars(row), *(vars(entry) for entry in entries)]
+    assert len(entries) == 1
+    assert secret not in str(kept)
+
+
+def test_a_revoked_token_opens_nothing_and_is_revoked_once(tasks: Store) -> None:
+    token, other = token_of(tasks, "sentiment"), token_of(tasks, "sentiment")
+    with tasks.read() as session:
+        key = list_tokens(session)[0].key
+    for later in (1, 2):
+        with tasks.write() as session:
+            revoke_token(session, key, now=NOON + later * DAY, **WHO)
+    assert (opens(tasks, token), opens(tasks, other)) == (False, True)
+    with tasks.read() as session:
+        assert [one.state(NOON) for one in list_tokens(session)] == ["revoked", "valid"]
+        assert [one.state(NOON + 7 * DAY) for one in list_tokens(session)] == ["revoked", "expired"]
+        done = actions(session, "data_token")
+    assert done == ["made", "made", "revoked"]
+    with tasks.write() as session, pytest.raises(DataAccessError, match="there is no token nobody"):
+        revoke_token(session, "nobody", now=NOON, **WHO)
+
+
+def test_a_public_task_is_open_to_anybody_until_it_is_not(tasks: Store) -> None:
+    for change, anybody in ((publish, True), (publish, True), (unpublish, False), (unpublish, False)):
+        with tasks.write() as session:
+            change(session, session.scalars(select(Task).where(Task.name == "sentiment")).one(), now=NOON, **WHO)
+        assert (opens(tasks, ""), opens(tasks, "wrong"), opens(tasks, "", "nli")) == (anybody, anybody, False)
+    with tasks.read() as session:
+        done = actions(session, "task")
+    assert done == ["published", "unpublished"]

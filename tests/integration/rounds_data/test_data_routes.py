@@ -1,0 +1,107 @@
+"""The routes of `/data` where something else is in the way: many readers, archives in S3 or gone."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from plugin.store_door import StoreDoor
+from plugin.web.data_desk import DataDesk
+from plugin.web.data_routes import data_blueprint
+from plugin.web.edge import note_requests
+from plugin.web.metrics import WebMetrics
+from round_manager.archives import open_archives
+from round_manager.csv_shelf import CsvShelf
+from round_manager.data_access import publish
+from round_manager.store import open_store
+from round_manager.tasks import find_task
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.rounds_data.played import play
+from tests.integration.store.databases import Databases
+
+FILE = "/data/sentiment/rounds/1/examples.parquet"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A public task with a closed round, on a store of its own."""
+
+    url: str
+    folder: Path
+
+    def frozen_at(self, place: str) -> "Site":
+        with open_store(self.url, upgrade=True) as store:
+            play(store).freeze(open_archives(place))
+            with store.write() as session:
+                publish(session, find_task(session, "sentiment"), who="ada", why="", now=NOON)
+        return self
+
+    def client(self) -> FlaskClient:
+        app = Flask("data")
+        note_requests(app, WebMetrics())
+        desk = DataDesk(StoreDoor(self.url), CsvShelf(self.folder / "csv"), SettableClock(), at_once=1)
+        app.register_blueprint(data_blueprint(desk))
+        return app.test_client()
+
+
+@pytest.fixture
+def site(sqlite_databases: Databases, tmp_path: Path) -> Site:
+    return Site(sqlite_databases.migrated(), tmp_path)
+
+
+def listed(client: FlaskClient) -> dict[str, Any]:
+    """What the listing says of the only round."""
+    (round,) = json.loads(client.get("/data/sentiment").text)["rounds"]
+    return dict(round)
+
+
+def test_an_archive_in_a_bucket_is_served_as_one_in_a_folder(site: Site, bucket: str, s3_server: S3Server) -> None:
+    client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/examples.parquet"
+    stored = s3_server.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    with client.get(FILE) as whole:
+        assert (whole.status_code, whole.data, whole.content_length) == (200, stored, len(stored))
+    with client.get(FILE, headers={"Range": "bytes=10-99"}) as part:
+        assert (part.status_code, part.data) == (206, stored[10:100])
+    with client.get(FILE, headers={"If-None-Match": f'"{whole.get_etag()[0]}"'}) as known:
+        assert known.status_code == 304
+    with client.get(FILE.replace("parquet", "csv")) as table:
+        assert (table.status_code, table.data.count(b'"pages"')) == (200, 40)
+    assert len(listed(client)["files"]) == 15
+    # What is not any more what was frozen is not sent.
+    s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=b"something else")
+    with client.get(FILE) as changed:
+        assert (changed.status_code, b"tell the task's owner" in changed.data) == (503, True)
+
+
+def test_readers_beyond_the_limit_come_back_later_and_no_place_is_lost(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    first = client.get(FILE)
+    assert first.headers["Cache-Control"] == "public, no-cache"
+    second = client.get(FILE)
+    assert (second.status_code, second.headers["Retry-After"]) == (503, "2")
+    assert "too many files" in second.text
+    first.close()
+    for path, status in ((FILE, 200), (f"{FILE}x", 404), ("/data/sentiment", 200), ("/data/nli", 401)) * 2:
+        answer = client.get(path)
+        assert answer.status_code == status
+        answer.close()
+
+
+def test_an_archive_that_is_gone_is_told_without_its_place(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    folder = site.folder / "archives" / "sentiment" / "round-1"
+    (folder / "examples.parquet").write_bytes(b"short")
+    with client.get(FILE) as spoiled:
+        assert spoiled.status_code == 503
+    shutil.rmtree(folder)
+    fresh = site.client()
+    with fresh.get(FILE) as gone:
+        assert (gone.status_code, str(site.folder).encode() in gone.data) == (503, False)
+    about = listed(fresh)
+    assert (about["files"], "tell the task's owner" in about["problem"]) == ({}, True)

@@ -1,0 +1,262 @@
+"""Frozen rounds from a running `outfox serve`, as researchers have them: the same as from an archive on disk."""
+
+import hashlib
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import outfox
+from plugin.settings import Settings
+from plugin.web.data_desk import MOST_AT_ONCE
+from round_manager.archives import open_archives
+from round_manager.clock import SystemClock
+from round_manager.data_access import make_token, publish
+from round_manager.store import open_store
+from round_manager.tasks import create_task, find_task
+from templates import BUILT_IN, load_pack
+from tests.fakes.cutting_proxy import cutting_proxy
+from tests.fakes.registry import eventually
+from tests.integration.rounds_data.played import play, text_of
+from tests.integration.web.serving import Serving, serving
+
+FILE = "/data/sentiment/rounds/1/examples.parquet"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server with two frozen rounds, a token for them, and where they are on disk."""
+
+    web: Serving
+    token: str
+    path: Path
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """A request with the token; its status, headers and body."""
+        connection = HTTPConnection("127.0.0.1", self.web.port, timeout=30)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, headers={"Authorization": f"Bearer {self.token}", **named})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def file(self, name: str) -> bytes:
+        return (self.path / "sentiment" / "round-1" / name).read_bytes()
+
+    def sent(self) -> int:
+        """How many files were asked for."""
+        return sum(one.get("event") == "data.file" for one in self.web.events())
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    settings = Settings(home=str(tmp_path_factory.mktemp("served")), secret="s" * 40)
+    archives = Path(settings.archives_place)
+    with open_store(settings.database, upgrade=True) as store:
+        # What people typed may look like a formula, or be more than any buffer holds.
+        odd = {7: "=SUM(A7)", 5: "long " * 3_000_000}
+        round = play(store, text=lambda number: odd.get(number) or text_of(number))
+        round.freeze(open_archives(str(archives)))
+        round.play_next().freeze(open_archives(str(archives)))
+        now = SystemClock().now()
+        with store.write() as session:
+            owner = find_task(session, "sentiment")
+            token = make_token(session, owner, days=1, who="ada", why="a test", now=now)[1]
+            publish(session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), who="ada", why="", now=now)
+    with serving(settings) as web:
+        yield Served(web, token, archives)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and no long waits."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(outfox, "WAITS", (0.01, 0.01))
+    return tmp_path / "outfox"
+
+
+@pytest.mark.parametrize("table", ["load", "votes", "attempts", "contexts", "models", "metrics"])
+@pytest.mark.parametrize("rounds", [None, 1, [2]])
+def test_a_server_and_a_folder_give_the_same_frame(served: Served, table: str, rounds: Any) -> None:
+    read = getattr(outfox, table)
+    there = read("sentiment", rounds, url=served.web.url, token=served.token)
+    here = read("sentiment", rounds, path=served.path)
+    pd.testing.assert_frame_equal(there, here)
+    assert (there.attrs, len(there) > 0) == (here.attrs, True)
+
+
+def test_some_at_a_time_and_exports_are_the_same_too(served: Served, tmp_path: Path) -> None:
+    at: dict[str, Any] = {"url": f"{served.web.url}/", "token": served.token}
+    chunks = list(outfox.iter_load("sentiment", chunk=7, columns=["id", "text"], **at))
+    whole = outfox.load("sentiment", path=served.path, columns=["id", "text"])
+    pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), whole)
+    for name, place in (("there", at), ("here", {"path": served.path})):
+        outfox.export("sentiment", "dynasent", tmp_path / name, **place)
+    assert (tmp_path / "there" / "train.jsonl").read_bytes() == (tmp_path / "here" / "train.jsonl").read_bytes()
+
+
+def test_what_was_loaded_once_is_not_sent_again(served: Served, cache: Path) -> None:
+    outfox.load("sentiment", 1, url=served.web.url, token=served.token)
+    before = served.sent()
+    outfox.load("sentiment", 1, url=served.web.url, token=served.token, verify=True)
+    assert (served.sent(), before > 0) == (before, True)
+    names = {hashlib.sha256(served.file(name)).hexdigest() for name in ("manifest.json", "examples.parquet")}
+    assert {file.stem for file in cache.iterdir()} == names
+
+
+def test_a_spoiled_copy_is_noticed_and_fetched_again(served: Served, cache: Path) -> None:
+    outfox.votes("sentiment", 1, url=served.web.url, token=served.token)
+    (copy,) = cache.glob("*.parquet")
+    copy.write_bytes(b"spoiled")
+    votes = outfox.votes("sentiment", 1, url=served.web.url, token=served.token, verify=True)
+    pd.testing.assert_frame_equal(votes, outfox.votes("sentiment", 1, path=served.path))
+
+
+def test_a_broken_transfer_goes_on_where_it_ended(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outfox, "PIECE", 100)
+    with cutting_proxy(served.web.url) as proxy:
+        # The manifest passes; the file is refused once, then cut off.
+        proxy.plan = [10_000_000, -503, 1_000]
+        frame = outfox.load("sentiment", 1, url=proxy.url, token=served.token)
+    pd.testing.assert_frame_equal(frame, outfox.load("sentiment", 1, path=served.path))
+    assert [part for name, part in proxy.asked if name == "examples.parquet"] == ["", "", "bytes=1000-"]
+
+
+def test_what_arrives_wrong_is_not_kept(served: Served, cache: Path) -> None:
+    with cutting_proxy(served.web.url) as proxy:
+        proxy.plan = [10_000_000, 1_000, 1_000, 1_000]
+        with pytest.raises(outfox.OutfoxError, match="does not answer"):
+            outfox.load("sentiment", 1, url=proxy.url, token=served.token)
+    assert [file.suffix for file in cache.iterdir()] == [".json"]
+
+
+def test_mistakes_are_told_in_one_line(served: Served) -> None:
+    at: dict[str, Any] = {"url": served.web.url, "token": served.token}
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: outfox.load("sentiment"), "give `path`"),
+        (lambda: outfox.load("sentiment", path=".", url=served.web.url), "give `path`"),
+        (lambda: outfox.load("sentiment", url=served.web.url), "answers 401: send a token of the task's owner"),
+        (lambda: outfox.load("sentiment", url=served.web.url, token="x"), "answers 401: this token does not open"),
+        (lambda: outfox.load("qa", **at), "answers 401: this token does not open"),
+        (lambda: outfox.load("nli", url=served.web.url), "there is no archive of nli"),
+        (lambda: outfox.load("sentiment", 9, **at), "round 9 of sentiment is not at .*; there are rounds 1, 2"),
+        (lambda: outfox.load("sentiment", columns=["odd"], **at), "sentiment has no column 'odd'"),
+        (lambda: outfox.load("sentiment", url=f"{served.web.url}/metrics"), "answers 404"),
+        (lambda: outfox.load("sentiment", url="http://127.0.0.1:9"), "does not answer"),
+        (lambda: outfox.load("sentiment", url="nonsense"), "check `url`"),
+    ]
+    for call, told in cases:
+        with pytest.raises(outfox.OutfoxError, match=told) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_pandas_reads_every_form_by_itself(served: Served) -> None:
+    address = f"{served.web.url}/data/sentiment/rounds/1/examples"
+    expected = outfox.load("sentiment", 1, path=served.path)
+    headers = {"Authorization": f"Bearer {served.token}"}
+    for frame in (
+        pd.read_parquet(f"{address}.parquet?token={served.token}"),
+        pd.read_parquet(f"{address}.parquet", storage_options=headers),
+    ):
+        pd.testing.assert_frame_equal(frame, expected, check_flags=False)
+    lines = pd.read_json(f"{address}.jsonl?token={served.token}", lines=True, dtype=False)
+    table = pd.read_csv(f"{address}.csv?token={served.token}")
+    for frame in (lines, table):
+        assert list(frame.columns) == list(expected.columns)
+        assert frame["id"].tolist() == expected["id"].tolist()
+    assert lines["text"].tolist() == expected["text"].tolist()
+    assert (expected["text"][7], table["text"][7], table["text"][8]) == ("=SUM(A7)", "'=SUM(A7)", expected["text"][8])
+    assert json.loads(table["votes"][3]) == lines["votes"][3]
+
+
+@pytest.mark.parametrize("name", ["examples.parquet", "votes.jsonl", "manifest.json"])
+def test_a_file_is_the_archives_own_with_its_hash_as_etag(served: Served, name: str) -> None:
+    path, content = f"/data/sentiment/rounds/1/{name}", served.file(name)
+    status, headers, body = served.ask(path)
+    etag = f'"{hashlib.sha256(content).hexdigest()}"'
+    assert (status, body, headers["ETag"], headers["Accept-Ranges"]) == (200, content, etag, "bytes")
+    assert (headers["Content-Length"], headers["Cache-Control"]) == (str(len(content)), "private, no-cache")
+    status, headers, body = served.ask(path, "HEAD")
+    assert (status, body, headers["Content-Length"], headers["ETag"]) == (200, b"", str(len(content)), etag)
+    for known in (etag, f'"other", W/{etag}', "*"):
+        assert served.ask(path, If_None_Match=known)[::2] == (304, b"")
+    assert served.ask(path, If_None_Match='"other"')[0] == 200
+
+
+def test_parts_of_a_file_are_sent(served: Served) -> None:
+    content = served.file("examples.parquet")
+    size = len(content)
+    for asked, part in (("0-99", content[:100]), ("100-", content[100:]), ("-8", content[-8:])):
+        status, headers, body = served.ask(FILE, Range=f"bytes={asked}")
+        assert (status, body, headers["Content-Length"]) == (206, part, str(len(part)))
+        assert headers["Content-Range"].endswith(f"/{size}")
+    status, headers, _ = served.ask(FILE, Range=f"bytes={size}-")
+    assert (status, headers["Content-Range"]) == (416, f"bytes */{size}")
+    assert served.ask(FILE, Range="bytes=0-9", If_Range='"other"')[::2] == (200, content)
+    assert served.ask(FILE, Range="bytes=0-9,20-29")[::2] == (200, content)
+
+
+def test_csv_is_made_once_and_has_hash_and_parts_too(served: Served) -> None:
+    path = "/data/sentiment/rounds/2/votes.csv"
+    _, headers, content = served.ask(path)
+    assert headers["ETag"] == f'"{hashlib.sha256(content).hexdigest()}"'
+    assert served.ask(path, Range="bytes=5-24")[::2] == (206, content[5:25])
+    assert served.ask(path, If_None_Match=headers["ETag"])[0] == 304
+
+
+def test_what_there_is_can_be_listed(served: Served) -> None:
+    status, headers, body = served.ask("/data/sentiment")
+    listed = json.loads(body)
+    assert (status, [one["round"] for one in listed["rounds"]]) == (200, [1, 2])
+    about = listed["rounds"][0]["files"]["examples.parquet"]
+    content = served.file("examples.parquet")
+    expected = {"url": FILE, "sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "rows": 40}
+    assert about == expected
+    assert len(listed["rounds"][0]["files"]) == 15
+    assert served.ask("/data/sentiment", If_None_Match=headers["ETag"])[0] == 304
+
+
+def test_strangers_learn_nothing(served: Served) -> None:
+    for path in ("/data/sentiment", FILE, "/data/nobody", "/data/nobody/rounds/1/votes.csv", "/data/a%00b"):
+        status, body = served.web.get(path)
+        assert (status, json.loads(body)["error"][:34]) == (401, "send a token of the task's owner a")
+    assert served.web.get("/data/nli")[0] == 200
+    assert served.web.get("/data")[0] == 404
+    assert served.token not in served.web.log.read_text(encoding="utf-8")
+
+
+def test_what_is_not_there_is_told_to_whoever_may_know(served: Served) -> None:
+    for path, told in (
+        ("/data/sentiment/rounds/9/votes.csv", "round 9 of sentiment is not frozen; the frozen rounds are: 1, 2"),
+        ("/data/sentiment/rounds/1/people.csv", "/data/sentiment lists what there is"),
+        ("/data/sentiment/rounds/1/..%2f..%2foutfox.db", "Not Found"),
+    ):
+        status, _, body = served.ask(path)
+        assert (status, told in json.loads(body)["error"]) == (404, True)
+
+
+def test_readers_who_stop_reading_keep_nobody_but_other_readers_waiting(served: Served) -> None:
+    path = "/data/sentiment/rounds/1/examples.jsonl"
+    stuck = []
+    try:
+        for _ in range(MOST_AT_ONCE):
+            one = socket.create_connection(("127.0.0.1", served.web.port))
+            one.sendall(f"GET {path}?token={served.token} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+            assert one.recv(12) == b"HTTP/1.1 200"
+            stuck.append(one)
+        status, headers, _ = served.ask(FILE)
+        assert (status, headers["Retry-After"]) == (503, "2")
+        assert served.web.get("/health")[0] == 200
+    finally:
+        for one in stuck:
+            one.close()
+    eventually(lambda: served.ask(path)[::2] == (200, served.file("examples.jsonl")), "their places are free again")
