@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd
+.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,6 +58,12 @@ bench-crash: setup ## 200 HITs posted, approved and paid by a process that is ki
 
 bench-crowd: setup ## 10,000 HITs: calls against what is needed, and our own share of the time
 	$(BIN)/python tests/bench/crowd.py
+
+bench-pages: setup ## a worker's first and next HIT: bytes, seconds until usable, verdicts
+	$(BIN)/python tests/bench/pages.py
+
+bench-rounds: setup ## 1,000,000 examples frozen, loaded with pandas and shown by status
+	$(BIN)/python tests/bench/rounds.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,24 +3,32 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import requests
 
 SECONDS_TO_STOP = 10.0
+SECONDS_BETWEEN_LOOKS = 0.2
 LAST_LINES = 12
 
 
 @dataclass
 class Child:
-    """One server on this machine; nothing of it is left after `stop`."""
+    """One server on this machine; nothing of it is left after `stop`, which waits so long before it kills.
+
+    With a `pid_file`, whoever starts it again after our own process was killed ends the one that was left behind.
+    """
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
     log_file: Path
+    pid_file: Path | None = None
+    seconds_to_stop: float = SECONDS_TO_STOP
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
@@ -30,6 +38,7 @@ class Child:
 
     def start(self) -> None:
         """Starts it; what it says goes to its log."""
+        self.end_leftover()
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 list(self.command),
@@ -41,6 +50,8 @@ class Child:
                 # A process group of its own: ended whole, and not by the Ctrl-C that our own process gets.
                 start_new_session=True,
             )
+        if self.pid_file is not None:
+            self.pid_file.write_text(str(self._process.pid), encoding="ascii")
 
     def stop(self) -> None:
         """Ends it and everything that it started; does nothing when it does not run."""
@@ -50,12 +61,28 @@ class Child:
         for how in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(process.pid, how)
-                process.wait(SECONDS_TO_STOP)
+                process.wait(self.seconds_to_stop)
             except ProcessLookupError:
                 break
             except subprocess.TimeoutExpired:
                 continue
         process.wait()
+        if self.pid_file is not None:
+            self.pid_file.unlink(missing_ok=True)
+
+    def end_leftover(self) -> None:
+        """Ends the one that a process of ours started before it was killed; nothing that only has its number."""
+        if self.lives or self.pid_file is None or not self.pid_file.is_file():
+            return
+        pid = self.pid_file.read_text(encoding="ascii").strip()
+        if pid.isdecimal():
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                deadline = time.monotonic() + self.seconds_to_stop
+                while self._is_ours(pid) and time.monotonic() < deadline:
+                    with suppress(ProcessLookupError):
+                        os.killpg(int(pid), how)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+        self.pid_file.unlink(missing_ok=True)
 
     def log(self) -> str:
         """What it said so far."""
@@ -64,6 +91,12 @@ class Child:
     def last_words(self) -> str:
         """The end of its log, for people."""
         return "\n".join(f"  {line}" for line in self.log().splitlines()[-LAST_LINES:])
+
+    def _is_ours(self, pid: str) -> bool:
+        """Whether the process of that number runs this very command."""
+        look = ["ps", "-ww", "-o", "args=", "-p", pid]
+        told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False)
+        return told.stdout.strip() == " ".join(self.command)
 
 
 def is_up(url: str) -> bool:

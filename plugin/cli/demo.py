@@ -4,24 +4,38 @@ import signal
 import threading
 from dataclasses import asdict
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from plugin.cli.output import console, json_option, show
+from plugin.cli.output import console, json_option, show, wants_json
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
-WELCOME = """
-Ready after {seconds:.0f} s. As the owner of the task:
+if TYPE_CHECKING:
+    from plugin.demo.demo import Demo, Ready
+    from plugin.demo.servers import Watch
 
+SECONDS_BETWEEN_LOOKS = 0.5
+EXAMPLES = 20
+WELCOME = """
+Ready after {seconds:.0f} s.
+
+As the owner of the task:
   open      {url}
   log in    {email}
   password  {password}
+  Open one of the {tasks} tasks, write a sentence and press Shift+Enter: the model answers at once, and tells whether
+  you fooled it. It is {version} ({accuracy:.1f} % on held-out sentences). How the round goes:
+  outfox --config {config} status
 
-Open one of the {tasks} tasks, write a sentence and press Shift+Enter: the model answers at once, and tells whether you
-fooled it. It is {version} ({accuracy:.1f} % on held-out sentences). What you submitted:
+As a worker (the link works once; the marketplace is {marketplace}):
+  open      {invitation}
+  Take the quiz; a moment after you pass it, you can take HITs to write and to check. Its money is not real.
 
-  outfox --home {home} task show sentiment
+As a researcher, once a round is over:
+  import outfox
+  outfox.load("{task}", path="{archives}")
 
 Ctrl-C ends the demo; what you did is kept in {home}.
 """
@@ -29,33 +43,95 @@ Ctrl-C ends the demo; what you did is kept in {home}.
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Label Studio's port.")
-@click.option("--until-ready", is_flag=True, help="End as soon as everything is ready.")
+@click.option("--until-ready", is_flag=True, help="End as soon as everything is ready, or the report written.")
+@click.option(
+    "--examples",
+    type=click.IntRange(1, 10_000),
+    default=EXAMPLES,
+    show_default=True,
+    help="Validated fooling examples that end a round.",
+)
+@click.option("--simulate", is_flag=True, help="Have a simulated crowd play rounds, and report what came of it.")
+@click.option(
+    "--rounds", type=click.IntRange(1, 20), default=2, show_default=True, help="Rounds that it plays, in all."
+)
+@click.option("--workers", type=click.IntRange(7, 500), default=20, show_default=True, help="How many workers it has.")
+@click.option("--seed", default="1", show_default=True, help="Another seed gives other workers and sentences.")
 @json_option
 @click.pass_obj
-def demo(settings: Settings, port: int, until_ready: bool) -> None:
-    """Start Label Studio with the sentiment task and a model that answers there, and tell how to log in."""
+def demo(
+    settings: Settings,
+    port: int,
+    until_ready: bool,
+    examples: int,
+    simulate: bool,
+    rounds: int,
+    workers: int,
+    seed: str,
+) -> None:
+    """Start everything with the sentiment task in it, and tell how to use it as owner, worker and researcher.
+
+    Label Studio, a marketplace, the ML backend, the web app and the manager run until Ctrl-C; one that dies is started
+    again. The next start finds everything as it was. With --simulate, programs work on the marketplace in place of
+    people; what they came to is in `report` in the home.
+    """
+    # Whoever ends us while we start: what was started ends with us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProgressBar() as progress:
         progress.start(0, "Loading")
-        from plugin.demo import Demo
+        from plugin.demo.demo import Demo, DemoTerms
 
         progress.finish()
-        running = Demo(settings, port)
+        running = Demo(settings, port, DemoTerms(examples, workers if simulate else 0, rounds if simulate else None))
         try:
             ready = running.prepare(progress)
         except BaseException:
             running.stop()
             raise
+    ended = _ending()
     try:
-        values = {**asdict(ready), "home": settings.home}
-        show(values, WELCOME.format(**values))
-        console().file.flush()
-        if not until_ready:
-            _wait_for_the_end()
+        watch = running.watch(lambda text: click.echo(text, err=True))
+        if not simulate or not wants_json():
+            _welcome(ready)
+        if simulate:
+            _simulate(running, ready, watch, ended, rounds=rounds, workers=workers, seed=seed)
+        while not until_ready and not ended.wait(SECONDS_BETWEEN_LOOKS):
+            watch.look()
     finally:
+        click.echo("ending the servers …", err=True)
         running.stop()
 
 
-def _wait_for_the_end() -> None:
+def _welcome(ready: "Ready") -> None:
+    values = asdict(ready)
+    show(values, WELCOME.format(**values, task="sentiment"))
+    console().file.flush()
+
+
+def _simulate(
+    running: "Demo",
+    ready: "Ready",
+    watch: "Watch",
+    ended: threading.Event,
+    *,
+    rounds: int,
+    workers: int,
+    seed: str,
+) -> None:
+    from plugin.demo.simulation import Simulation, Wanted
+
+    with ProgressBar() as progress:
+        reported = Simulation(running, Wanted(rounds, workers, seed), ended).play(watch, progress)
+    if reported is None:
+        return
+    files = [str(file) for file in reported.files]
+    text = "\n".join([reported.text, "The report is in:", *(f"  {file}" for file in files)])
+    show({**asdict(ready), "report": reported.data, "files": files}, text)
+    console().file.flush()
+
+
+def _ending() -> threading.Event:
+    """Set by Ctrl-C, and by whoever ends the process."""
     ended = threading.Event()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
@@ -63,5 +139,4 @@ def _wait_for_the_end() -> None:
 
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, end)
-    ended.wait()
-    click.echo("ending the servers …", err=True)
+    return ended

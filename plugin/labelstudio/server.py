@@ -67,15 +67,17 @@ class LabelStudioServer:
         """Starts it and waits until it answers; whatever prevents that is a LabelStudioError with advice."""
         self.check()
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
-        command = [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place]
-        self._child = Child(command, self._environment(), self.data_dir, self.log_file)
+        self._child = self._new_child()
         self._child.start()
         try:
             self._wait(progress)
         except BaseException:
             self.stop()
             raise
+
+    def end_leftover(self) -> None:
+        """Ends the one that a process of ours started here before it was killed."""
+        self._new_child().end_leftover()
 
     def stop(self) -> None:
         """Ends it and everything that it started; does nothing when it does not run."""
@@ -110,6 +112,12 @@ class LabelStudioServer:
                 probe.bind((HOST, self.port))
             except OSError as error:
                 raise LabelStudioError(f"port {self.port} is taken; choose another for Label Studio") from error
+
+    def _new_child(self) -> Child:
+        place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
+        command = [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place]
+        pid_file = self.data_dir / "label-studio.pid"
+        return Child(command, self._environment(), self.data_dir, self.log_file, pid_file)
 
     def _environment(self) -> dict[str, str]:
         # Settings of another Django or Label Studio around us must not leak in.

@@ -3,49 +3,103 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
+from playwright.sync_api import Page
 
+import outfox as researcher
+from plugin.demo.demo import demo_pack
+from plugin.demo.market import DemoMarket
+from plugin.demo.place import find_place
 from plugin.serving import free_port
+from plugin.settings import Settings
+from plugin.simulation.crowd import SimulatedCrowd
+from plugin.simulation.notebook import Notebook
+from plugin.simulation.people import make_people
 from tests.conftest import Outfox
+from tests.e2e.running_demo import EXAMPLES, RunningDemo, about, command, is_up, running_demo, until
+from tests.e2e.visitor import Visitor
 
-SECONDS_TO_START = 400
 SECONDS_TO_END = 60
+SECONDS_TO_PLAY = 900
+WORKERS = 8
+SEED = "tests"
+# Each of these dies once while two rounds are played.
+MORTAL = ("manage", "serve", "ml-backend", "marketplace")
+
+pytestmark = pytest.mark.xdist_group("labelstudio")
 
 
-@pytest.mark.xdist_group("labelstudio")
-def test_the_demo_can_be_used_and_ends_with_everything_that_it_started(tmp_path: Path) -> None:
-    port, home = free_port(), tmp_path / "home"
-    command = [str(Path(sys.executable).parent / "outfox"), "--home", str(home), "demo", "--port", str(port), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        # A demo that never gets ready must end, or reading its output would wait for ever.
-        watchdog = threading.Timer(SECONDS_TO_START, running.terminate)
-        watchdog.start()
-        ready = _first_document(running)
-        watchdog.cancel()
-        assert ready, "the demo ended before it was ready"
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that the demos here share: the second one finds what the first one left."""
+    return tmp_path_factory.mktemp("demo") / "home"
 
-        assert ready["accuracy"] > 70
-        assert (home / "models" / "sentiment" / ready["version"] / "model.json").is_file()
-        token = (home / "label-studio-token").read_text()
-        session = requests.Session()
-        session.headers["Authorization"] = f"Token {token}"
-        project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']}", timeout=30).json()
-        assert project["title"] == "sentiment: write"
-        assert project["task_number"] == ready["tasks"] == 72
 
-        assert _said_to_a_writer(session, port, ready["project"]).startswith(("You fooled the model!", "Not fooled"))
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
 
-        running.send_signal(signal.SIGINT)
-        assert running.wait(SECONDS_TO_END) == 0
-    for address in (f"http://127.0.0.1:{port}", ready["backend"]):
-        with pytest.raises(requests.ConnectionError):
-            requests.get(f"{address}/health", timeout=5)
+
+def test_people_and_a_simulated_crowd_play_two_rounds_whatever_dies_meanwhile(
+    home: Path, port: int, page: Page
+) -> None:
+    with running_demo(home, port) as demo:
+        _look_around(demo, home, port)
+        place = find_place(Settings(home=str(home)), port)
+        pack = demo_pack(EXAMPLES)
+        notebook = Notebook(home / "simulation.jsonl", pack)
+        person, *others = make_people(WORKERS + 1, SEED)
+        visitor = Visitor(page, demo.ready["invitation"], pack.spec, notebook, person)
+        visitor.take_quiz()
+        text = visitor.write()
+
+        crowd = SimulatedCrowd(others, pack.spec, place.settings.crowd_url, notebook, threading.Event())
+        crowd.come(DemoMarket(place).invite)
+        until(lambda: (crowd.once(), visitor.can_check())[1])
+        assert visitor.check() > 0
+        _play(demo, crowd, rounds=2)
+        crowd.close()
+
+        frame = researcher.load("sentiment", rounds=[1, 2], path=demo.ready["archives"], verify=True)
+        assert (frame["text"] == text).sum() == 1
+        for number, examples in frame.groupby("round"):
+            assert (examples["fooled"] & (examples["status"] == "verified")).sum() >= EXAMPLES, number
+            assert examples["id"].is_unique
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(SECONDS_TO_END) == 0
+        _check_money(demo.config)
+    for name in ("label_studio_url", "ml_backend_url", "web_url", "crowd_url"):
+        assert not is_up(demo.addresses[name])
+
+
+def test_a_simulated_crowd_goes_on_where_rounds_were_and_the_report_tells_what_came_of_them(
+    home: Path, port: int
+) -> None:
+    order = command(home, port, "--simulate", "--rounds", 3, "--workers", WORKERS, "--seed", SEED, "--until-ready")
+    ran = subprocess.run(order, stdout=subprocess.PIPE, text=True, timeout=SECONDS_TO_PLAY, check=False)
+
+    assert ran.returncode == 0
+    told = json.loads(ran.stdout)
+    report = told["report"]
+    assert report == json.loads((home / "report" / "report.json").read_text(encoding="utf-8"))
+    assert report["crowd"] == "simulated crowd"
+    assert [one["round"] for one in report["rounds"]] == [1, 2, 3]
+    for one in report["rounds"]:
+        assert one["verified_fooling"] >= EXAMPLES
+        assert one["vmer"]["low"] <= one["vmer"]["share"] <= one["mer"]["share"]
+        assert one["cost_cents"] > one["workers_cents"] > 0
+        assert one["assumed_hourly_cents"] > 0
+    assert {one["dataset"] for one in report["accuracy"]} >= {"seed"}
+    assert len({one["version"] for one in report["accuracy"]}) >= 2
+    assert (home / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
+    frame = researcher.load("sentiment", path=told["archives"])
+    assert len(frame) == sum(one["collected"] for one in report["rounds"])
+    _check_money(Path(told["config"]), sum(one["cost_cents"] for one in report["rounds"]))
 
 
 def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: Path) -> None:
@@ -57,6 +111,7 @@ def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: 
     assert (ran.code, "is taken" in ran.err) == (2, True)
     assert not (home / "outfox.db").exists()
     assert not (home / "models").exists()
+    assert not (home / "marketplace.db").exists()
 
 
 def test_a_second_demo_in_the_same_home_is_refused(outfox: Outfox, tmp_path: Path) -> None:
@@ -66,6 +121,44 @@ def test_a_second_demo_in_the_same_home_is_refused(outfox: Outfox, tmp_path: Pat
         ran = outfox("demo", "--port", free_port(), "--until-ready")
     assert (ran.code, "a demo runs in" in ran.err) == (2, True)
     assert not (tmp_path / "home" / "models").exists()
+
+
+def _look_around(demo: RunningDemo, home: Path, port: int) -> None:
+    """What the demo printed is so: for its owner, and for whoever runs commands."""
+    ready = demo.ready
+    assert ready["accuracy"] > 70
+    assert (home / "models" / "sentiment" / ready["version"] / "model.json").is_file()
+    session = requests.Session()
+    session.headers["Authorization"] = f"Token {(home / 'label-studio-token').read_text()}"
+    project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']}", timeout=30).json()
+    assert project["title"] == "sentiment: write"
+    assert project["task_number"] == ready["tasks"] == 72
+    assert _said_to_a_writer(session, port, ready["project"]).startswith(("You fooled the model!", "Not fooled"))
+    (task,) = demo.outfox("status")["tasks"]
+    assert (task["round"], task["status"]) == (1, "open")
+    assert task["queues"]["hits_to_create"] == EXAMPLES
+
+
+def _play(demo: RunningDemo, crowd: SimulatedCrowd, *, rounds: int) -> None:
+    """The crowd works until the rounds are over and learned from; each server is killed on the way, and comes back."""
+    mortal = list(MORTAL)
+    for number in count(1):
+        crowd.once()
+        if mortal and number % 2 == 0:
+            demo.kill(mortal.pop())
+        (task,) = demo.outfox("status")["tasks"]
+        if task["round"] > rounds and not mortal:
+            return
+
+
+def _check_money(config: Path, spent: int | None = None) -> None:
+    """Every cent is somewhere, on the marketplace and in our books, and both say the same."""
+    (task,) = about(config, "status")["tasks"]
+    ours, market = task["task_money"], about(config, "marketplace", "status")["money"]
+    assert market["add_up"]
+    assert market["workers_cents"] + market["fees_cents"] == ours["sent_cents"]
+    if spent is not None:
+        assert (ours["sent_cents"], ours["owed_cents"]) == (spent, 0)
 
 
 def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str:
@@ -78,14 +171,3 @@ def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str
     said = session.post(f"{api}/ml/{backend['id']}/interactive-annotating", json=asked, timeout=60).json()
     text: str = said["data"]["result"][0]["value"]["text"][0]
     return text
-
-
-def _first_document(running: "subprocess.Popen[str]") -> dict[str, Any]:
-    lines: list[str] = []
-    assert running.stdout is not None
-    for line in running.stdout:
-        lines.append(line)
-        if line == "}\n":
-            break
-    found: dict[str, Any] = json.loads("".join(lines)) if lines else {}
-    return found

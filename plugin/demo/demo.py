@@ -1,0 +1,232 @@
+"""The demo as a whole: Label Studio, the marketplace, the ML backend, the web app and the manager, with one task."""
+
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ml_backend.artefact import list_versions
+from ml_backend.predictor import load_predictor
+from ml_backend.registry.registry import open_registry
+from ml_backend.training import train
+from plugin.crowd import crowd_of, crowd_services
+from plugin.demo.market import VISITOR, DemoMarket
+from plugin.demo.place import HomeLock, find_place
+from plugin.demo.servers import SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, Server, Tell, Watch, our_server
+from plugin.demo.studio import StartingStudio
+from plugin.errors import PluginError
+from plugin.labelstudio.connecting import Wishes, connect
+from plugin.labelstudio.pushing import push
+from plugin.labelstudio.remote import RemoteStudio
+from plugin.labelstudio.server import LabelStudioServer
+from plugin.operator import operator_name
+from plugin.round_opening import RoundOpening
+from plugin.settings import Settings
+from round_manager.clock import SystemClock
+from round_manager.manager_record import last_pass
+from round_manager.models import RoundStatus
+from round_manager.progress import Progress
+from round_manager.recruits import plan_recruits
+from round_manager.rounds import list_rounds
+from round_manager.store import Store, open_store
+from round_manager.tasks import create_task, find_task
+from templates import BUILT_IN, Pack, load_pack
+
+TASK = "sentiment"
+EMAIL = "owner@example.com"
+# The mode that trains in seconds on a laptop; the task's own is slower and better.
+MODE = "head"
+SECONDS_BETWEEN_PASSES = 2
+SECONDS_TO_POST = 240.0
+
+
+@dataclass(frozen=True)
+class DemoTerms:
+    """How large a demo is: validated fooling examples that end a round, and for a crowd of how many the quiz is open.
+
+    `last_round` is the last one that opens by itself; None is no end.
+    """
+
+    examples: int
+    recruits: int = 0
+    last_round: int | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A demo that can be used: where, by whom, with which model, and how long it took to get there."""
+
+    url: str
+    project: int
+    tasks: int
+    email: str
+    password: str
+    version: str
+    accuracy: float
+    backend: str
+    marketplace: str
+    invitation: str
+    archives: str
+    config: str
+    home: str
+    seconds: float
+
+
+class Demo:
+    """Everything that the demo runs; `prepare` starts it, `stop` ends it."""
+
+    def __init__(self, settings: Settings, port: int, terms: DemoTerms) -> None:
+        self._place = find_place(settings, port)
+        self._terms = terms
+        folder = self._place.home / "label-studio"
+        folder.mkdir(exist_ok=True)
+        token = self._place.settings.label_studio_token
+        self._studio = LabelStudioServer(folder, port, EMAIL, self._place.password, token)
+        self._servers: list[Server] = []
+        self._clock = SystemClock()
+        self.pack = demo_pack(terms.examples)
+
+    @property
+    def settings(self) -> Settings:
+        """What its servers run with."""
+        return self._place.settings
+
+    @property
+    def market(self) -> DemoMarket:
+        """Its marketplace, as that one's owner."""
+        return DemoMarket(self._place)
+
+    def prepare(self, progress: Progress) -> Ready:
+        """Starts and fills everything; what takes longest runs beside the rest."""
+        began = time.monotonic()
+        # Before anything is changed.
+        self._lock = HomeLock(self._place.home)
+        self._studio.end_leftover()
+        self._studio.check()
+        starting = StartingStudio(self._studio)
+        try:
+            version, accuracy = self._model(progress)
+            self._place = self.market.open_account(self._place, self.pack.spec.budget.task_cents)
+            backend, web, crowd, manager = self._servers = self._made_servers()
+            with open_store(self.settings.database, upgrade=True) as store:
+                self._open_round(store, version)
+                for server in (crowd, backend, web):
+                    server.start()
+                for server in (crowd, backend, web):
+                    server.wait(progress)
+                self._recruit(store)
+                starting.wait(progress)
+                project = self._fill(store, progress)
+                manager.start()
+                self._wait_for_a_pass(store, manager, progress)
+        except BaseException:
+            starting.give_up()
+            raise
+        return self._ready(project, version, accuracy, time.monotonic() - began)
+
+    def watch(self, tell: Tell) -> Watch:
+        """Looks after what runs, and tells of deaths."""
+        return Watch(self._studio, self._servers, tell)
+
+    def stop(self) -> None:
+        """Ends what was started: the manager first, so that it misses nobody."""
+        for server in reversed(self._servers):
+            server.stop()
+        self._studio.stop()
+
+    def _ready(self, project: int, version: str, accuracy: float, seconds: float) -> Ready:
+        settings = self.settings
+        return Ready(
+            url=f"{self._studio.url}/projects/{project}/data",
+            project=project,
+            tasks=len(self.pack.contexts),
+            email=self._studio.email,
+            password=self._studio.password,
+            version=version,
+            accuracy=accuracy,
+            backend=f"{settings.ml_backend_url}/tasks/{TASK}",
+            marketplace=settings.crowd_url,
+            invitation=self.market.invite(VISITOR),
+            archives=settings.archives_place,
+            config=str(self._place.config),
+            home=str(self._place.home),
+            seconds=seconds,
+        )
+
+    def _made_servers(self) -> list[Server]:
+        place, settings = self._place, self.settings
+        last = ["--rounds", str(self._terms.last_round)] if self._terms.last_round else []
+        return [
+            our_server(place, "ml-backend", "--tasks", TASK, url=settings.ml_backend_url),
+            our_server(place, "serve", url=settings.web_url),
+            our_server(place, "marketplace", url=settings.crowd_url),
+            our_server(place, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", MODE, *last),
+        ]
+
+    def _model(self, progress: Progress) -> tuple[str, float]:
+        """The newest version and its accuracy; trained where there is none."""
+        known = list_versions(self.settings.models_path, TASK)
+        if known:
+            return known[0].version, known[0].metrics["accuracy"]
+        cache = self.settings.cache_path / "embeddings"
+        trained = train(self.pack, self.settings.models_path, mode=MODE, cache=cache, progress=progress)
+        return trained.manifest.version, trained.metrics["accuracy"]
+
+    def _open_round(self, store: Store, version: str) -> None:
+        """The task, and its first round open; later ones the manager opens."""
+        place = self.settings.registry_place
+        with store.write() as session:
+            task = create_task(session, self.pack, now=self._clock.now())
+            begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
+        if not begun:
+            registry = open_registry(place, self.settings.cache_path / "models")
+            opening = RoundOpening(store, registry, place, load_predictor, self._clock, SECONDS_TO_START)
+            opening.open(TASK, (), who=operator_name(), why=f"the demo, with {version} as the newest model")
+
+    def _recruit(self, store: Store) -> None:
+        """Places in the quiz for a whole crowd, where the round's own need is for fewer people."""
+        if not self._terms.recruits:
+            return
+        services = crowd_services(self.settings, store, crowd_of(self.settings), self._clock)
+        with store.read() as session:
+            task = find_task(session, TASK)
+        services.recruiting.qualification(task)
+        with store.write() as session:
+            plan_recruits(session, task, services.crowd, self._terms.recruits, now=self._clock.now())
+        sent = services.posting.run()
+        if sent.problem:
+            raise PluginError(f"the quiz cannot be posted: {sent.problem}")
+
+    def _fill(self, store: Store, progress: Progress) -> int:
+        """The project for writers."""
+        progress.start(0, "The sentiment task goes into Label Studio")
+        settings = self.settings
+        studio = RemoteStudio(settings.label_studio_url, settings.label_studio_token)
+        wishes = Wishes(settings.signing_secrets(), settings.ml_backend_url, None, settings.web_url)
+        connected = connect(store, studio, self.pack, wishes, self._clock)
+        push(store, studio, TASK, self._clock)
+        progress.finish()
+        return connected.projects["create"]
+
+    def _wait_for_a_pass(self, store: Store, manager: Server, progress: Progress) -> None:
+        """Until the manager has posted what the round needs."""
+        progress.start(0, "The manager posts HITs")
+        since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
+        while not _passed(store, since):
+            if not manager.child.lives or time.monotonic() > deadline:
+                raise PluginError(f"the manager does not work; the end of its log:\n{manager.child.last_words()}")
+            progress.advance(0, "")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        progress.finish()
+
+
+def demo_pack(examples: int) -> Pack:
+    """The sentiment task, with rounds that end so early that one can watch it."""
+    pack = load_pack(BUILT_IN / TASK)
+    rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples})
+    return replace(pack, spec=pack.spec.model_copy(update={"rounds": rounds}))
+
+
+def _passed(store: Store, since: datetime) -> bool:
+    with store.read() as session:
+        last = last_pass(session)
+    return last is not None and last.ran_at >= since

@@ -1,0 +1,20 @@
+"""What a simulated worker meets.
+
+PluginError
+├── Stopped       the simulation was told to end
+└── SiteTrouble   a page that is not there, refuses, or cannot be read; `retry` tells whether it may pass
+"""
+
+from plugin.errors import PluginError
+
+
+class Stopped(PluginError):
+    """The simulation was told to end."""
+
+
+class SiteTrouble(PluginError):
+    """A page that is not there, refuses, or cannot be read."""
+
+    def __init__(self, text: str, *, retry: bool = False) -> None:
+        super().__init__(text)
+        self.retry = retry

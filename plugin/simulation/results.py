@@ -1,0 +1,115 @@
+"""What a simulation came to, read from the store and measured on the models: no figure is the crowd's own word.
+
+But one: how long a person would have worked is the simulation's guess, for its workers need no time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ml_backend.examination import examine
+from ml_backend.registry.candidate import Load, prepare
+from ml_backend.registry.registry import Registry
+from round_manager.metrics import RoundMetrics, round_metrics
+from round_manager.models import RoundStatus
+from round_manager.paid_work import PaidWork, paid_work
+from round_manager.rates import Rate
+from round_manager.rounds import list_rounds, pinned_versions
+from round_manager.store import Store
+from round_manager.tasks import find_task, spec_of
+from round_manager.training_jobs import list_jobs
+from round_manager.training_rows import HeldOut, training_rows
+from templates import Pack, TaskSpec
+
+HOUR = 3_600
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """One model version on one set of rows that no model has learned from."""
+
+    version: str
+    dataset: str
+    right: Rate
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """One round: its figures, the models that it was played against, and what people would have earned in an hour."""
+
+    metrics: RoundMetrics
+    versions: tuple[str, ...]
+    hourly_cents: int | None
+    workers_cents: int
+    training: str
+
+    @property
+    def number(self) -> int:
+        """Which round it is."""
+        return self.metrics.number
+
+
+@dataclass(frozen=True)
+class Results:
+    """All rounds that are over, and every version on every set of held-out rows, the oldest version first."""
+
+    task: str
+    rounds: tuple[RoundResult, ...]
+    accuracies: tuple[Accuracy, ...]
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions in the order of their rounds."""
+        return list(dict.fromkeys(one.version for one in self.accuracies))
+
+    @property
+    def datasets(self) -> list[str]:
+        """What they were measured on."""
+        return list(dict.fromkeys(one.dataset for one in self.accuracies))
+
+    def accuracy(self, version: str, dataset: str) -> Rate:
+        """One version on one set of rows."""
+        return next(one.right for one in self.accuracies if (one.version, one.dataset) == (version, dataset))
+
+
+def find_results(store: Store, registry: Registry, load: Load, pack: Pack, seconds: Mapping[str, float]) -> Results:
+    """The results; `seconds` are those that a person would have needed, by the marketplace's assignment."""
+    name = pack.spec.name
+    with store.read() as session:
+        task = find_task(session, name)
+        spec = spec_of(task)
+        over = [one for one in list_rounds(session, task) if one.status is RoundStatus.CLOSED]
+        jobs = {job.round_id: job for job in reversed(list_jobs(session, task, 10 * len(over)))}
+        rounds = tuple(
+            RoundResult(
+                round_metrics(session, one),
+                pinned_versions(session, one),
+                _hourly_cents(paid_work(session, one), seconds),
+                sum(work.cents for work in paid_work(session, one)),
+                (jobs[one.id].reason or jobs[one.id].state.value) if one.id in jobs else "nothing was learned from it",
+            )
+            for one in over
+        )
+        held_out = training_rows(session, task, spec, pack.seed).held_out if over else ()
+    played = [version for one in rounds for version in one.versions]
+    newest = registry.versions(name)[:1]
+    versions = list(dict.fromkeys([*played, *newest]))
+    return Results(name, rounds, tuple(_measured(registry, load, spec, versions, held_out)))
+
+
+def _hourly_cents(works: Sequence[PaidWork], seconds: Mapping[str, float]) -> int | None:
+    """The median over all pieces of work whose time is known."""
+    known = [work.cents * HOUR / seconds[work.assignment] for work in works if seconds.get(work.assignment)]
+    return round(median(known)) if known else None
+
+
+def _measured(
+    registry: Registry, load: Load, spec: TaskSpec, versions: Sequence[str], held_out: Sequence[HeldOut]
+) -> list[Accuracy]:
+    found = []
+    for version in versions:
+        predictor = prepare(registry, load, spec.name, version)
+        for part in held_out:
+            points = examine(predictor, part.rows, spec).points
+            found.append(Accuracy(version, part.name, Rate(round(points * len(part.rows) / 100), len(part.rows))))
+    return found

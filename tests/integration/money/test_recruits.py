@@ -1,0 +1,46 @@
+"""Places in the quiz for a whole crowd, and what everybody's work brought."""
+
+from round_manager.models import Hit, HitKind, Round, Task
+from round_manager.paid_work import PaidWork, paid_work
+from round_manager.recruits import plan_recruits
+from tests.integration.money.counter import OWNER, Counter
+
+
+def plan(counter: Counter, people: int) -> list[Hit]:
+    counter.recruiting.qualification(counter.task)
+    with counter.store.write() as session:
+        return plan_recruits(
+            session, session.get_one(Task, counter.task.id), counter.crowd, people, now=counter.clock.now()
+        )
+
+
+def paid(counter: Counter) -> list[PaidWork]:
+    with counter.store.read() as session:
+        return paid_work(session, session.get_one(Round, counter.round.id))
+
+
+def test_the_quiz_gets_so_many_places_in_hits_with_the_low_fee(counter: Counter) -> None:
+    hits = plan(counter, 20)
+    assert [(one.kind, one.max_assignments) for one in hits] == [
+        (HitKind.QUIZ, 9),
+        (HitKind.QUIZ, 9),
+        (HitKind.QUIZ, 2),
+    ]
+
+
+def test_places_that_are_there_and_people_who_have_passed_count(counter: Counter) -> None:
+    plan(counter, 5)
+    assert plan(counter, 5) == []
+    counter.recruiting.grant(counter.task, "W1", who=OWNER, why="passed")
+    assert [one.max_assignments for one in plan(counter, 8)] == [2]
+
+
+def test_paid_work_is_what_workers_got_with_bonuses_and_without_fees(counter: Counter) -> None:
+    first, second = counter.collected(2)
+    counter.approve([first])
+    counter.bonus(first, 50)
+    counter.payday.run()
+    reward = counter.round.spec["pay"]["create_cents"]
+    assert paid(counter) == [PaidWork(first, HitKind.CREATE, reward + 50)]
+    counter.approve([second])
+    assert paid(counter)[1:] == [PaidWork(second, HitKind.CREATE, reward)]

@@ -1,0 +1,58 @@
+"""What is left behind by a killed process of ours is ended by the next one, and nothing else is."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from plugin.child import Child
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
+STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(120)"]
+
+
+def _child(folder: Path, command: list[str], seconds_to_stop: float = 10.0) -> Child:
+    return Child(command, dict(os.environ), folder, folder / "it.log", folder / "it.pid", seconds_to_stop)
+
+
+def _started(folder: Path, command: list[str]) -> "subprocess.Popen[bytes]":
+    """A server that somebody else started, and whose number stands in the file."""
+    process = subprocess.Popen(command, start_new_session=True)
+    (folder / "it.pid").write_text(str(process.pid), encoding="ascii")
+    return process
+
+
+def test_the_one_that_was_left_behind_is_ended_before_the_next_one_starts(tmp_path: Path) -> None:
+    left = _started(tmp_path, SLEEP)
+    again = _child(tmp_path, SLEEP)
+    again.start()
+    assert left.wait(10) == -signal.SIGTERM
+    assert again.lives
+    again.stop()
+    assert not (tmp_path / "it.pid").exists()
+
+
+def test_one_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+    left = _started(tmp_path, STUBBORN)
+    _child(tmp_path, STUBBORN, seconds_to_stop=1.0).end_leftover()
+    assert left.wait(10) in (-signal.SIGKILL, -signal.SIGTERM)
+
+
+def test_another_process_that_has_the_same_number_by_now_is_left_alone(tmp_path: Path) -> None:
+    other = _started(tmp_path, SLEEP)
+    _child(tmp_path, STUBBORN).end_leftover()
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_a_number_that_nobody_has_any_more_or_that_is_none_stops_nothing(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", "pass"])
+    gone.wait()
+    for text in (str(gone.pid), "", "none"):
+        (tmp_path / "it.pid").write_text(text, encoding="ascii")
+        child = _child(tmp_path, SLEEP)
+        child.start()
+        assert child.lives
+        child.stop()

@@ -1,0 +1,74 @@
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plugin.child import Child
+from plugin.demo.servers import Server
+
+SECONDS = 20.0
+
+
+def _server(folder: Path, program: str) -> Server:
+    return Server("serve", Child([sys.executable, "-c", program], {}, folder, folder / "serve.log"))
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_server_that_dies_is_told_with_its_last_words_and_started_again(tmp_path: Path) -> None:
+    told: list[str] = []
+    server = _server(tmp_path, "print('out of luck')")
+    server.start()
+    _until(lambda: not server.child.lives)
+
+    server.look(0.0, told.append)
+    (text,) = told
+    assert "serve has died and is started again" in text
+    assert "out of luck" in text
+    _until(lambda: not server.child.lives)
+    server.stop()
+
+
+def test_one_that_dies_again_and_again_rests_longer_each_time(tmp_path: Path) -> None:
+    told: list[str] = []
+    server = _server(tmp_path, "pass")
+    server.start()
+    rests = []
+    for now in (100.0, 200.0, 300.0):
+        _until(lambda: not server.child.lives)
+        server.look(now, told.append)
+        rests.append(server.again_at - now if server.again_at else 0.0)
+        server.look(now + 60.0, told.append)
+        assert server.again_at == 0.0, "it was not started again"
+    server.stop()
+    assert rests == [0.0, 1.0, 3.0]
+    assert len(told) == 3
+
+
+def test_one_that_lives_or_was_ended_is_left_alone(tmp_path: Path) -> None:
+    told: list[str] = []
+    server = _server(tmp_path, "import time; time.sleep(60)")
+    server.look(0.0, told.append)
+    server.start()
+    server.look(0.0, told.append)
+    lived = server.child.lives
+    server.stop()
+    server.look(0.0, told.append)
+    assert (lived, server.child.lives) == (True, False)
+    assert told == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_stopping_is_safe_however_often(tmp_path: Path, times: int) -> None:
+    server = _server(tmp_path, "import time; time.sleep(60)")
+    server.start()
+    for _ in range(times):
+        server.stop()
+    assert not server.child.lives
