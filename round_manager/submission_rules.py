@@ -1,5 +1,6 @@
 """What a submission must be to become an example, in sentences for the task's owner."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from templates import TaskSpec
 from templates.spec import TaskField
 
 WRITTEN = ("input", "reason", "extra")
+# Unicode's categories of characters that have no shape: controls, formats (zero-width ones too), spaces and line ends.
+UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 def field_problem(spec: TaskSpec, fields: Mapping[str, str], explanation: Mapping[str, str]) -> str | None:
@@ -78,8 +81,13 @@ def check_verdict(
         raise StaleVerdict(f"the verdict is not of the versions that the round pins ({', '.join(pinned)}); judge again")
 
 
+def is_blank(text: str) -> bool:
+    """Whether people would see nothing: spaces, marks without a shape, or no character at all."""
+    return all(unicodedata.category(one) in UNSEEN for one in text)
+
+
 def _text_problem(spec: TaskSpec, field: TaskField, text: str | None) -> str | None:
-    if text is None or not text.strip():
+    if text is None or is_blank(text):
         # What the model reads is needed, whatever the pack says of it.
         return f"`{field.name}` is empty" if field.required or field.name in spec.model_input else None
     if field.role in WRITTEN and len(text) > field.max_chars:

@@ -18,6 +18,7 @@ from mturk.errors import CrowdError
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from plugin import __version__
 from plugin.cli.lazy import LazyGroup
+from plugin.cli.terminal import harmless
 from plugin.errors import PluginError
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
@@ -89,10 +90,10 @@ def run(arguments: Sequence[str]) -> int:
 def _tell(error: Exception, *, as_json: bool) -> None:
     lines = [str(one) for one in error.problems] if isinstance(error, PackError) else [str(error)]
     if as_json:
-        click.echo(json.dumps({"error": lines[0], "problems": lines}, ensure_ascii=False), err=True)
+        click.echo(harmless(json.dumps({"error": lines[0], "problems": lines}, ensure_ascii=False)), err=True)
     else:
         for line in lines:
-            click.echo(f"outfox: {line}", err=True)
+            click.echo(harmless(f"outfox: {line}"), err=True)
 
 
 def main() -> None:

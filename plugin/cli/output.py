@@ -10,6 +10,7 @@ import click
 from rich.console import Console, RenderableType
 
 from plugin.cli.listing import Listing
+from plugin.cli.terminal import harmless
 
 WIDTH_WITHOUT_TERMINAL = 160
 _JSON = "outfox.json"
@@ -35,9 +36,9 @@ def wants_json() -> bool:
 def show(data: Any, text: RenderableType) -> None:
     """Prints the data as JSON, or the text, whichever the caller asked for."""
     if wants_json():
-        click.echo(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+        click.echo(harmless(json.dumps(data, ensure_ascii=False, indent=2, default=str)))
     else:
-        console().print(text)
+        console().print(harmless(text) if isinstance(text, str) else text)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -56,4 +57,4 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Listing:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else harmless(str(value))

@@ -65,6 +65,7 @@ def test_several_models_judge_together_and_the_first_is_counted(store: Store) ->
         ({"answer": {"text": "x", "start": 0, "end": 1}}, "asks for a label"),
         ({"fields": {"text": ""}}, "is empty"),
         ({"fields": {"text": " \n "}}, "is empty"),
+        ({"fields": {"text": "\u200b\u2060 \u00ad"}}, "is empty"),
         ({"fields": {"text": "x" * 20_001}}, "20001 characters"),
         ({"fields": {"text": "half \ud83d"}}, "lone surrogate"),
         ({"fields": {"text": "NUL \x00"}}, "NUL"),

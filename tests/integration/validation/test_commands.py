@@ -53,6 +53,17 @@ def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -
     assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
 
 
+def test_what_workers_typed_moves_no_terminal(outfox: Outfox, owned: Panel) -> None:
+    example = owned.floor.pending()
+    owned.vote(example, flag="\x1b[31mred\x9b2J \u202eturned")
+    text = outfox("round", "flags", "sentiment").out
+    assert not set("\x1b\x9b\u202e") & set(text)
+    assert "\\u001b[31mred" in text
+    as_json = outfox("round", "flags", "sentiment", "--json").out
+    assert not set("\x1b\x9b\u202e") & set(as_json)
+    assert json.loads(as_json)["flagged"][0]["votes"][0]["flag"] == "\x1b[31mred\x9b2J \u202eturned"
+
+
 @pytest.mark.parametrize(
     ("arguments", "cure"),
     [
