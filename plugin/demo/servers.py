@@ -66,6 +66,8 @@ class Server:
             tell(f"{self.name} has died and is started again; the end of its log:\n{self.child.last_words()}")
         if now >= self.again_at:
             self.again_at = 0.0
+            # What it had started itself must not keep its place.
+            self.child.stop()
             self.child.start()
 
 

@@ -44,19 +44,18 @@ class RunningDemo:
         return about(self.config, *arguments)
 
     def kill(self, name: str) -> None:
-        """One of its servers is gone at once, as when memory runs out; and is there again."""
-        gone = self.pid(name)
+        """One of its servers is gone at once, as when memory runs out; and is started again."""
+        gone = self._pid(name)
         assert gone is not None, f"{name} does not run"
         os.kill(gone, signal.SIGKILL)
-        until(lambda: self.pid(name) not in (None, gone))
+        until(lambda: self._pid(name) not in (None, gone))
 
-    def pid(self, name: str) -> int | None:
-        """The process of one of its servers."""
-        command = ["ps", "-o", "pid=,stat=,args=", "--ppid", str(self.process.pid)]
-        lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-        # A zombie has no arguments any more.
-        found = [line.split() for line in lines if f"main() {name} " in line]
-        return int(found[0][0]) if found else None
+    def _pid(self, name: str) -> int | None:
+        """The process that one of its servers was last started as; None just before it is started again."""
+        try:
+            return int((self.config.parent / f"{name}.pid").read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return None
 
 
 @contextmanager

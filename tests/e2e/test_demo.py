@@ -1,8 +1,6 @@
 import fcntl
-import json
 import signal
 import socket
-import subprocess
 import threading
 from itertools import count
 from pathlib import Path
@@ -21,11 +19,13 @@ from plugin.simulation.crowd import SimulatedCrowd
 from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
 from tests.conftest import Outfox
-from tests.e2e.running_demo import EXAMPLES, RunningDemo, about, command, is_up, running_demo, until
+from tests.e2e.running_demo import EXAMPLES, RunningDemo, about, is_up, running_demo, until
 from tests.e2e.visitor import Visitor
 
 SECONDS_TO_END = 60
 SECONDS_TO_PLAY = 900
+# In so long the manager has seen what was written, and posted HITs to check it.
+SECONDS_FOR_A_PASS = 8
 WORKERS = 8
 SEED = "tests"
 # Each of these dies once while two rounds are played.
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("labelstudio")
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home that the demos here share: the second one finds what the first one left."""
+    """The home of the demo."""
     return tmp_path_factory.mktemp("demo") / "home"
 
 
@@ -60,8 +60,7 @@ def test_people_and_a_simulated_crowd_play_two_rounds_whatever_dies_meanwhile(
 
         crowd = SimulatedCrowd(others, pack.spec, place.settings.crowd_url, notebook, threading.Event())
         crowd.come(DemoMarket(place).invite)
-        until(lambda: (crowd.once(), visitor.can_check())[1])
-        assert visitor.check() > 0
+        until(lambda: crowd.once() and visitor.check(SECONDS_FOR_A_PASS), SECONDS_TO_PLAY)
         _play(demo, crowd, rounds=2)
         crowd.close()
 
@@ -75,31 +74,6 @@ def test_people_and_a_simulated_crowd_play_two_rounds_whatever_dies_meanwhile(
         _check_money(demo.config)
     for name in ("label_studio_url", "ml_backend_url", "web_url", "crowd_url"):
         assert not is_up(demo.addresses[name])
-
-
-def test_a_simulated_crowd_goes_on_where_rounds_were_and_the_report_tells_what_came_of_them(
-    home: Path, port: int
-) -> None:
-    order = command(home, port, "--simulate", "--rounds", 3, "--workers", WORKERS, "--seed", SEED, "--until-ready")
-    ran = subprocess.run(order, stdout=subprocess.PIPE, text=True, timeout=SECONDS_TO_PLAY, check=False)
-
-    assert ran.returncode == 0
-    told = json.loads(ran.stdout)
-    report = told["report"]
-    assert report == json.loads((home / "report" / "report.json").read_text(encoding="utf-8"))
-    assert report["crowd"] == "simulated crowd"
-    assert [one["round"] for one in report["rounds"]] == [1, 2, 3]
-    for one in report["rounds"]:
-        assert one["verified_fooling"] >= EXAMPLES
-        assert one["vmer"]["low"] <= one["vmer"]["share"] <= one["mer"]["share"]
-        assert one["cost_cents"] > one["workers_cents"] > 0
-        assert one["assumed_hourly_cents"] > 0
-    assert {one["dataset"] for one in report["accuracy"]} >= {"seed"}
-    assert len({one["version"] for one in report["accuracy"]}) >= 2
-    assert (home / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
-    frame = researcher.load("sentiment", path=told["archives"])
-    assert len(frame) == sum(one["collected"] for one in report["rounds"])
-    _check_money(Path(told["config"]), sum(one["cost_cents"] for one in report["rounds"]))
 
 
 def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: Path) -> None:
