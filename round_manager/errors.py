@@ -14,7 +14,8 @@ RoundManagerError
 ├── CrowdWorkError                 a HIT or an assignment is not there, or not where it would have to be
 │   └── WorkRefused                what a worker's page asked for cannot be; the sentence is for the worker
 │       ├── TimeIsOver             the HIT's time is over
-│       └── NothingToDo            there is nothing for this worker now
+│       ├── NothingToDo            there is nothing for this worker now
+│       └── OtherText              the page shows a text that its example no longer has
 ├── ArchiveError                   an archive cannot be written, or is not what it should be
 │   └── ArchiveUnreachable         the place for archives does not answer now
 ├── DataAccessError                a token for a task's data that is not there
@@ -96,6 +97,10 @@ class TimeIsOver(WorkRefused):
 
 class NothingToDo(WorkRefused):
     """There is nothing for this worker now; the HIT should be returned."""
+
+
+class OtherText(WorkRefused):
+    """The page shows a text or a target that its example no longer has, and has to be shown the new one."""
 
 
 class ArchiveError(RoundManagerError):

@@ -31,7 +31,7 @@ from round_manager.models import (
 from round_manager.quizzes import check_quiz, results_of
 from round_manager.rounds import LIVE
 from round_manager.validating_work import fill_validation
-from round_manager.work_sessions import desk_of, end_leases, hold, sweep
+from round_manager.work_sessions import desk_of, end_leases, hold, make_room, sweep
 from round_manager.workers import ensure_worker
 
 # What marketplaces of MTurk's protocol say in place of an assignment to somebody who only looks.
@@ -40,17 +40,19 @@ LONGEST_ID = 255
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
 
 
+def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> bool:
+    """Whether opening the page finds a session, where it would else make one; a WorkRefused for who gets none."""
+    _check_claim(assignment, worker)
+    return _find(session, hit, assignment, worker) is not None
+
+
 def open_session(session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime) -> WorkSession:
     """The session of who claims to be this worker on this assignment, with its items; the same one on each load.
 
     Marketplaces give an assignment that was returned or abandoned out again under its old name. So a session whose time
     is over begins again when its page does, and keeps what was handed in.
     """
-    for name, claimed in (("assignment", assignment), ("worker", worker)):
-        if not _is_id(claimed):
-            raise WorkRefused(f"the marketplace did not say which {name} this is; open the HIT again from there")
-    if assignment == PREVIEW:
-        raise WorkRefused("accept the HIT first; this is only a look at it")
+    _check_claim(assignment, worker)
     found = _find(session, hit, assignment, worker)
     if found is not None and not _is_over(found, now):
         return found
@@ -111,6 +113,7 @@ def _fill(session: Session, work: WorkSession, now: datetime) -> None:
     if desk.hit.kind is HitKind.CREATE:
         fill_creation(session, desk, now=now)
     elif desk.hit.kind is HitKind.VALIDATE:
+        make_room(session, desk.hit, now=now)
         fill_validation(session, desk, now=now)
     elif not results_of(session, work):
         check_quiz(session, desk)
@@ -156,6 +159,14 @@ def _problem(session: Session, hit: Hit) -> str | None:
     if round.paused_at is not None:
         return "this task is paused at the moment; return the HIT, please, and come again later"
     return None
+
+
+def _check_claim(assignment: str, worker: str) -> None:
+    for name, claimed in (("assignment", assignment), ("worker", worker)):
+        if not _is_id(claimed):
+            raise WorkRefused(f"the marketplace did not say which {name} this is; open the HIT again from there")
+    if assignment == PREVIEW:
+        raise WorkRefused("accept the HIT first; this is only a look at it")
 
 
 def _is_id(text: str) -> bool:

@@ -14,6 +14,8 @@ from sqlalchemy.orm import Session
 
 from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.models import (
+    Hit,
+    HitKind,
     Qualification,
     QualificationGrant,
     QuizResult,
@@ -91,6 +93,8 @@ def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
 def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, now: datetime) -> QuizResult:
     """The attempt, scored; the same answers sent again, or anything after passing, use no further attempt."""
     desk = at_work(session, work, now=now)
+    if desk.hit.kind is not HitKind.QUIZ:
+        raise WorkRefused("this HIT has no quiz; load the page again")
     quiz = quiz_of(desk.spec)
     given = list(answers)
     taken = results_of(session, work)
@@ -135,9 +139,11 @@ def passed_and_waiting(session: Session, marketplace: str) -> list[Passed]:
     confirmed = (
         select(QuizResult, Task, Worker)
         .join(WorkSession, WorkSession.id == QuizResult.session_id)
+        .join(Hit, Hit.id == WorkSession.hit_id)
         .join(Task, Task.id == QuizResult.task_id)
         .join(Worker, Worker.id == QuizResult.worker_id)
         .where(
+            Hit.kind == HitKind.QUIZ,
             WorkSession.status == SessionStatus.CONFIRMED,
             Worker.marketplace == marketplace,
             ~_granted().exists(),
@@ -163,7 +169,9 @@ def _counted(desk: Desk) -> Select[int]:
         select(func.count())
         .select_from(QuizResult)
         .join(WorkSession, WorkSession.id == QuizResult.session_id)
+        .join(Hit, Hit.id == WorkSession.hit_id)
         .where(
+            Hit.kind == HitKind.QUIZ,
             QuizResult.worker_id == desk.work.worker_id,
             QuizResult.task_id == desk.hit.task_id,
             or_(WorkSession.id == desk.work.id, WorkSession.status == SessionStatus.CONFIRMED),

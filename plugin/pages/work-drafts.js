@@ -8,7 +8,7 @@ const SOON_MS = 800;
 const AWAY = "Not saved yet: we cannot be reached. We try again.";
 
 export class Drafts {
-  // `failed` hears of what cannot be mended by waiting.
+  // `failed` hears of what cannot be mended by waiting, and of the mark that was sent.
   constructor(line, failed) {
     this.line = line;
     this.failed = failed;
@@ -16,9 +16,9 @@ export class Drafts {
     this.sending = false;
   }
 
-  // `task` is what the text was written for: after a skip it is somebody else's.
-  keep(item, result, task) {
-    this.waiting.set(item, result);
+  // `task` is what the text was written for: after a skip it is somebody else's. The server knows it by its mark.
+  keep(item, result, task, mark) {
+    this.waiting.set(item, {result, mark});
     untilClosed.set(this.key(item), JSON.stringify({task, result}));
     this.tell("waiting", "");
     clearTimeout(this.timer);
@@ -38,10 +38,16 @@ export class Drafts {
     if (!this.waiting.size) this.tell("saved", text);
   }
 
+  // What was typed for a text that the example no longer has.
+  forget(item, mark) {
+    if (this.waiting.get(item)?.mark === mark) this.waiting.delete(item);
+    if (!this.waiting.has(item)) this.drop(item, "");
+  }
+
   // The page goes away: everything is sent at once, and nobody waits for an answer.
   leave() {
-    for (const [item, result] of this.waiting) {
-      this.line.call("PUT", this.place(item), {result}, {keepalive: true}).catch(() => {});
+    for (const [item, draft] of this.waiting) {
+      this.line.call("PUT", this.place(item), draft, {keepalive: true}).catch(() => {});
     }
   }
 
@@ -63,15 +69,17 @@ export class Drafts {
       await untilDone(
         () => {
           sent = this.waiting.get(item);
-          return sent === undefined ? null : this.line.put(this.place(item), {result: sent});
+          return sent === undefined ? null : this.line.put(this.place(item), sent);
         },
         () => { this.tell("away", AWAY); return this.waiting.has(item); },
       );
     } catch (trouble) {
       if (this.waiting.get(item) === sent) this.waiting.delete(item);
       if (trouble.retry) return;
-      this.tell("away", trouble.message);
-      this.failed(trouble);
+      // What was written for another text is nothing to be kept.
+      if (trouble.kind === "changed") this.forget(item, sent.mark);
+      else this.tell("away", trouble.message);
+      this.failed(trouble, sent.mark);
       return;
     }
     if (this.waiting.get(item) === sent) this.drop(item);

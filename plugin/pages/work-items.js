@@ -19,8 +19,10 @@ export class Items {
     // What goes wrong is told when the desk is opened.
     this.desk.load().catch(() => {});
     this.at = 0;
-    this.drafts = new Drafts(page.line, (trouble) => {
-      if (["over", "gone"].includes(trouble.kind)) page.failed(trouble);
+    this.drafts = new Drafts(page.line, (trouble, mark) => {
+      // Where the text was skipped here, or is asked about now, this page hears of it by that call.
+      const isNews = trouble.kind === "changed" && mark === this.mark && !isBusy();
+      if (isNews || ["over", "gone"].includes(trouble.kind)) page.failed(trouble);
     });
     if (this.writes) {
       this.verdict = new VerdictPanel(page.line, this.desk);
@@ -60,6 +62,7 @@ export class Items {
     // A judgement that stands as it was given need not be given again.
     this.judged = item.done ? this.kept : "";
     this.shownTask = JSON.stringify(item.task);
+    this.mark = item.mark;
     this.verdict?.show(item);
     this.span.show();
     clearTrouble();
@@ -78,7 +81,8 @@ export class Items {
   // What the server says now; the desk stays as it is unless its item is another one.
   refreshed() {
     this.at = Math.min(this.at, this.page.state.items.length - 1);
-    if (JSON.stringify(this.item.task) !== this.shownTask || this.desk.place.inert !== (this.item.done && this.writes)) {
+    const isOther = this.item.mark !== this.mark || JSON.stringify(this.item.task) !== this.shownTask;
+    if (isOther || this.desk.place.inert !== (this.item.done && this.writes)) {
       this.show(this.at);
     } else {
       this.verdict?.heard(this.item);
@@ -154,7 +158,7 @@ export class Items {
     if (!isBusy()) clearTrouble();
     this.kept = written;
     this.item.draft = {result};
-    this.drafts.keep(this.item.item, result, this.item.task);
+    this.drafts.keep(this.item.item, result, this.item.task, this.mark);
   }
 
   // What this tab still has from before it was loaded again goes on the desk, and to the server.
@@ -163,7 +167,7 @@ export class Items {
       const result = item.done || this.page.setup.preview ? null : this.drafts.left(item.item, item.task);
       if (!result) continue;
       item.draft = {result};
-      this.drafts.keep(item.item, result, item.task);
+      this.drafts.keep(item.item, result, item.task, item.mark);
     }
   }
 
@@ -192,8 +196,8 @@ export class Items {
     at("skip-dialog").close();
     return once(async () => {
       try {
-        const reason = at("skip-reason").value;
-        this.page.state.items[this.at] = await this.page.insist(() => this.line.post(`/items/${this.item.item}/skip`, {reason}));
+        const told = {reason: at("skip-reason").value, mark: this.mark};
+        this.page.state.items[this.at] = await this.page.insist(() => this.line.post(`/items/${this.item.item}/skip`, told));
         this.drafts.drop(this.item.item, "");
         this.show(this.at);
         tell("Here is another text.");
@@ -236,7 +240,8 @@ export class Items {
     if (item.done && (this.writes || written === this.judged)) return;
     this.judged = written;
     const call = this.writes ? "hand-in" : "judgement";
-    const stored = await this.page.insist(() => this.line.post(`/items/${item.item}/${call}`, {result}));
+    const body = {result, mark: this.mark};
+    const stored = await this.page.insist(() => this.line.post(`/items/${item.item}/${call}`, body));
     this.stored("");
     Object.assign(item, stored, {draft: {result}});
   }

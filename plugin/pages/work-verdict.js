@@ -89,7 +89,7 @@ export class VerdictPanel {
       const isSame = () => this.waitingFor === key(this.desk.asked());
       try {
         const answer = await untilDone(
-          () => this.line.post(`/items/${item.item}/tries`, {result}),
+          () => this.line.post(`/items/${item.item}/tries`, {result, mark: item.mark}),
           (trouble) => { this.draw("away", trouble.message, this.last); return isSame(); },
         );
         item.tries_used = answer.tries_used;

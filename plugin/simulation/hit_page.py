@@ -23,18 +23,21 @@ class HitPage:
         self.kind = str(setup["kind"])
         self._token = str(setup["token"])
         self._api = urljoin(frame, setup["api"])
+        self._marks: dict[int, str] = {}
 
     def state(self) -> Json:
         """Everything on the page."""
-        return self._line.call("GET", f"{self._api}/state", self._token)
+        state = self._line.call("GET", f"{self._api}/state", self._token)
+        self._marks = {one["item"]: one["mark"] for one in state["items"] if "mark" in one}
+        return state
 
     def ask(self, item: int, result: Result) -> Json:
         """What the model says to what is written."""
-        return self._post(f"/items/{item}/tries", {"result": result})
+        return self._post(f"/items/{item}/tries", {"result": result, "mark": self._marks[item]})
 
     def hand_in(self, item: int, result: Result) -> None:
         """The item, written."""
-        self._post(f"/items/{item}/hand-in", {"result": result})
+        self._post(f"/items/{item}/hand-in", {"result": result, "mark": self._marks[item]})
 
     def judge(self, item: int, result: Result) -> None:
         """The item, judged."""

@@ -15,10 +15,21 @@ from plugin.web.work.limits import Limits
 from plugin.web.work.shown import creation_json, quiz_json, state_json, validation_json, verdict_json
 from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageHeld
-from plugin.web.work.written import UNREADABLE, asked_of, handed_in_of, judgement_of, result_of, text_of, worded
+from plugin.web.work.written import (
+    UNREADABLE,
+    asked_of,
+    handed_in_of,
+    judgement_of,
+    mark_in,
+    result_of,
+    text_of,
+    worded,
+)
 from round_manager.clock import Clock
 from round_manager.creating import hand_in, skip
 from round_manager.errors import WorkRefused
+from round_manager.handing_out import take_turn
+from round_manager.marks import check_mark, check_shown
 from round_manager.models import Attempt, HitKind
 from round_manager.quizzes import attempts_left, take_quiz
 from round_manager.trying import Question, Written, check_try, earlier_try, record_try
@@ -61,36 +72,47 @@ class PageCalls:
 
     def draft(self, page: PageHeld, item: int, body: Body) -> Json:
         """What the editor holds is kept for the item."""
+        result = result_of(body)
         with self._door.store().write() as session:
-            keep_draft(session, find_session(session, page.session), item, {"result": result_of(body)}, now=self._now())
+            work = find_session(session, page.session)
+            if desk_of(session, work).hit.kind is HitKind.CREATE:
+                check_mark(session, work, item, mark_in(body))
+            keep_draft(session, work, item, {"result": result}, now=self._now())
         return {}
 
     def ask(self, page: PageHeld, item: int, body: Body) -> Json:
         """What the model says; asked about the same again, it has said so already and no try is used."""
-        written, found = self._looked_up(page, item, result_of(body))
+        result, mark = result_of(body), mark_in(body)
+        written, found = self._looked_up(page, item, result, mark)
         again = isinstance(found, Attempt)
-        known = found if isinstance(found, Attempt) else self._asked(page, item, written, found)
+        known = found if isinstance(found, Attempt) else self._asked(page, item, mark, written, found)
         with self._door.store().read() as session:
             work = find_session(session, page.session)
             spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
+        check_shown(shown, mark)
         place = next((at for at, one in enumerate(shown.tries, 1) if one.id == known.id), known.number or 1)
         return {"verdict": verdict_json(spec, known, place), "tries_used": len(shown.tries), "again": again}
 
     def hand_in(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item, written."""
+        result, mark = result_of(body), mark_in(body)
         with self._door.store().write() as session:
             work = find_session(session, page.session)
+            check_mark(session, work, item, mark)
             spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
             with worded(spec):
-                written = handed_in_of(spec, shown, result_of(body))
+                written = handed_in_of(spec, shown, result)
                 hand_in(session, work, item, written, now=self._now())
             return creation_json(spec, creation_item(session, work, item))
 
     def skip(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item with another context; why is told to the owner."""
-        why, now = text_of(body, "reason").strip(), self._now()
+        why, mark, now = text_of(body, "reason").strip(), mark_in(body), self._now()
         with self._door.store().write() as session:
             work = find_session(session, page.session)
+            # The turn comes before the session's row, which the mark is held by.
+            take_turn(session, desk_of(session, work).hit.task_id)
+            check_mark(session, work, item, mark)
             given_up = creation_item(session, work, item).context.key
             shown = skip(session, work, item, now=now)
             if why:
@@ -147,12 +169,13 @@ class PageCalls:
         return {"submit": {"url": MarketSite.submit_url(page.submit_to), "fields": fields}}
 
     def _looked_up(
-        self, page: PageHeld, item: int, result: list[Mapping[str, Any]]
+        self, page: PageHeld, item: int, result: list[Mapping[str, Any]], mark: str
     ) -> tuple[Written, Attempt | Question]:
         """What is on the page, with the try that was made on it, or else what to ask the model."""
         now = self._now()
         with self._door.store().write() as session:
             work = find_session(session, page.session)
+            check_mark(session, work, item, mark)
             spec = desk_of(session, work).spec
             with worded(spec):
                 written = asked_of(spec, creation_item(session, work, item), result)
@@ -164,7 +187,7 @@ class PageCalls:
                 keep_draft(session, work, item, {"result": result}, now=now)
             return written, question
 
-    def _asked(self, page: PageHeld, item: int, written: Written, question: Question) -> Attempt:
+    def _asked(self, page: PageHeld, item: int, mark: str, written: Written, question: Question) -> Attempt:
         holder = str(page.session)
         try:
             verdict, latency = self._judge.judge(
@@ -178,6 +201,8 @@ class PageCalls:
             raise ModelAway(str(error)) from error
         with self._door.store().write() as session:
             work = find_session(session, page.session)
+            # Another window may have skipped the text while the model thought.
+            check_mark(session, work, item, mark)
             return record_try(session, work, item, written, verdict, latency_us=latency, now=self._now())
 
     def _now(self) -> datetime:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
 from plugin.labelstudio.errors import Unreadable
-from round_manager.errors import RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
+from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
 from templates.errors import TemplateError
 
 SECONDS_UNTIL_RETRY = 2
@@ -49,6 +49,8 @@ def trouble_of(error: Exception) -> Trouble:
     match error:
         case TimeIsOver():
             return Trouble(410, "over", sentence(str(error)), retry=False)
+        case OtherText():
+            return Trouble(409, "changed", sentence(str(error)), retry=False)
         case WorkRefused() | Unreadable():
             return Trouble(409, "refused", sentence(str(error)), retry=False)
         case PageGone():

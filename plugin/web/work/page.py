@@ -18,7 +18,7 @@ from plugin.web.work.tokens import PageHeld, PageTokens
 from round_manager.clock import Clock
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import HitKind, SessionStatus
-from round_manager.opening import PREVIEW, open_session
+from round_manager.opening import PREVIEW, has_session, open_session
 from round_manager.work_pages import HitShown, find_hit
 from templates.payloads import Json
 from templates.samples import Template
@@ -59,13 +59,16 @@ class HitPages:
             with self._door.store().read() as session:
                 shown = find_hit(session, public_id)
             return self._setup(shown, None)
-        submit_to = told.get("turkSubmitTo", "")
+        worker, submit_to = told.get("workerId", ""), told.get("turkSubmitTo", "")
         if not self._site.takes(submit_to):
             raise WorkRefused(ELSEWHERE)
-        self._limits.open(public_id)
+        with self._door.store().read() as session:
+            is_known = has_session(session, find_hit(session, public_id).hit, assignment, worker)
+        if not is_known:
+            self._limits.open(public_id)
         with self._door.store().write() as session:
             shown = find_hit(session, public_id)
-            work = open_session(session, shown.hit, assignment, told.get("workerId", ""), now=self._clock.now())
+            work = open_session(session, shown.hit, assignment, worker, now=self._clock.now())
         if work.status is SessionStatus.EXPIRED:
             raise TimeIsOver(OVER)
         if work.status is SessionStatus.UNCONFIRMED:

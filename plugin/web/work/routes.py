@@ -31,6 +31,7 @@ STORED = ("editor_file", "font", "own_file")
 TITLES = {
     "over": "The time is over",
     "refused": "This HIT cannot be opened",
+    "changed": "This HIT cannot be opened",
     "gone": "This link does not work",
     "slow_down": "One moment, please",
     "away": "We cannot be reached just now",

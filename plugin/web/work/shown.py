@@ -7,6 +7,7 @@ from typing import Any
 from ml_backend.verdict import ModelSaid, Verdict
 from round_manager.contexts import pack_context
 from round_manager.creating import CreationItem
+from round_manager.marks import mark_of
 from round_manager.models import Attempt, HitKind, QuizResult
 from round_manager.quizzes import marked, quiz_questions
 from round_manager.validating_work import ValidationItem
@@ -50,6 +51,7 @@ def creation_json(spec: TaskSpec, item: CreationItem) -> Json:
     verdicts = [verdict_json(spec, one, number) for number, one in enumerate(item.tries, 1)]
     return {
         "item": item.item,
+        "mark": mark_of(item),
         "context": dict(item.context.fields),
         "target": target,
         "tries_used": len(item.tries),

@@ -31,7 +31,13 @@ class MarketSite:
 
     def takes(self, url: str) -> bool:
         """Whether what is posted below that address reaches the marketplace."""
-        return urlsplit(url).scheme in SCHEMES and origin_of(url) in self.origins
+        # Browsers and urlsplit read these differently, and the browser decides where the form goes.
+        if any(one == "\\" or one.isspace() or not one.isprintable() for one in url):
+            return False
+        if origin_of(url) not in self.origins:
+            return False
+        parts = urlsplit(url)
+        return parts.scheme in SCHEMES and "@" not in parts.netloc
 
     @staticmethod
     def submit_url(submit_to: str) -> str:

@@ -33,6 +33,14 @@ def text_of(body: Mapping[str, Any], name: str) -> str:
     return text
 
 
+def mark_in(body: Mapping[str, Any]) -> str:
+    """The mark of what the page shows, which each call about an example to write has in its body."""
+    mark = body.get("mark")
+    if not isinstance(mark, str):
+        raise BadCall(UNREADABLE)
+    return mark
+
+
 def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:
     """What the model is to be asked about; everything else on the page may still be empty."""
     only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ASKED)})

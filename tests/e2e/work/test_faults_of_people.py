@@ -23,7 +23,9 @@ ASK_ANYWAY = """async () => {
     const value = {text: ["One more, please."]};
     const result = [{from_name: "text", to_name: "prompt", type: "textarea", value}];
     const headers = {Authorization: `Bearer ${token}`, "Content-Type": "application/json"};
-    const answer = await fetch(`${api}/items/0/tries`, {method: "POST", headers, body: JSON.stringify({result})});
+    const [{mark}] = (await (await fetch(`${api}/state`, {headers})).json()).items;
+    const body = JSON.stringify({result, mark});
+    const answer = await fetch(`${api}/items/0/tries`, {method: "POST", headers, body});
     return {status: answer.status, ...await answer.json()};
 }"""
 

@@ -160,3 +160,16 @@ def test_a_quiz_has_a_deadline_too(floor: Floor) -> None:
     floor.clock.advance(timedelta(hours=1))
     with pytest.raises(TimeIsOver):
         take(floor, work, right(floor))
+
+
+def test_answers_that_came_in_with_other_work_pass_nobody_and_use_nothing_up(floor: Floor) -> None:
+    with pytest.raises(WorkRefused, match="this HIT has no quiz"):
+        take(floor, floor.open("W1"), right(floor))
+    taken = quiz(floor)
+    result = take(floor, taken, right(floor))
+    writing = floor.open("W1")
+    with floor.write() as session:
+        session.get_one(QuizResult, result.id).session_id = writing.id
+    floor.confirm(writing)
+    assert waiting(floor) == []
+    assert left(floor, quiz(floor)) == 2

@@ -21,6 +21,7 @@ from plugin.hit_links import HitLinks
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
+from plugin.web.work.limits import Limits
 from plugin.web.work.wiring import work_pages
 from round_manager.clock import SystemClock
 from round_manager.models import Hit, HitKind
@@ -83,6 +84,7 @@ class Office:
             ml_backend_auth="web:pass",
             crowd_site_url=SITE,
         )
+        self.limits: Limits | None = None
         self._door = StoreDoor(self.settings.database)
         self.web = Served(self._app(), port)
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
@@ -119,7 +121,7 @@ class Office:
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
 
     def _app(self) -> Any:
-        pages = work_pages(self.settings, self._door, self.floor.clock)
+        pages = work_pages(self.settings, self._door, self.floor.clock, self.limits)
         return web_app(self._door, intake_of(self.settings, self._door), [SECRET], pages=(pages,))
 
 
@@ -171,7 +173,11 @@ class Page:
             values[spec.with_role("span")[0].name] = Span(passage.rindex(word), word)
         elif spec.target.set_by == "annotator":
             values["label"] = spec.label_names[1]
-        return {"result": self.result(**{**values, **more})}
+        return {"result": self.result(**{**values, **more}), **self.mark(item)}
+
+    def mark(self, item: int = 0) -> dict[str, str]:
+        """What calls about an item to write say of what the page shows."""
+        return {"mark": self.state()["items"][item]["mark"]}
 
     def fooling(self, item: int = 0) -> dict[str, Any]:
         """A body with a text that the model gets wrong: it answers with the label that the text names."""

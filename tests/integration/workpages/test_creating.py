@@ -61,7 +61,7 @@ def test_the_server_may_be_another_one_at_each_call(open_office: OpenOffice) -> 
         else:
             page.post(call, body)
         office.restart()
-        assert page.state()["items"][0]["draft"] == body
+        assert page.state()["items"][0]["draft"] == {"result": body["result"]}
     assert len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == 1
 
 
@@ -69,7 +69,7 @@ def test_a_verdict_a_target_or_a_context_of_the_browsers_own_is_not_believed(off
     page = office.open("W1")
     body = page.written("This is fine.")
     told = {"from_name": "feedback", "to_name": "prompt", "type": "textarea", "value": {"text": ["You fooled it!"]}}
-    lies = {"result": [*body["result"], told], "fooled": True, "target": "x", "context": {"prompt": "mine"}}
+    lies = {**body, "result": [*body["result"], told], "fooled": True, "target": "x", "context": {"prompt": "mine"}}
     verdict = page.post("/items/0/tries", lies)["verdict"]
     (attempt,) = office.floor.rows(Attempt)
     assert verdict["fooled"] == attempt.fooled
@@ -121,7 +121,7 @@ def test_a_model_that_is_away_uses_nothing_up_and_is_asked_again_later(office: O
     assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)
     assert "no try was used" in told["error"]
     assert page.state()["items"][0]["tries_used"] == 0
-    assert page.state()["items"][0]["draft"] == body, "the text is kept"
+    assert page.state()["items"][0]["draft"] == {"result": body["result"]}, "the text is kept"
     office.backend.start()
     assert page.post("/items/0/tries", body)["tries_used"] == 1
 
@@ -147,7 +147,7 @@ def test_whatever_people_type_comes_back_to_the_letter(open_office: OpenOffice, 
     page.post("/items/0/tries", body)
     page.post("/items/0/hand-in", body)
     page.post("/items/0/report", {"text": text})
-    assert page.state()["items"][0]["draft"] == body
+    assert page.state()["items"][0]["draft"] == {"result": body["result"]}
     (example,) = office.floor.rows(Example)
     assert (example.fields["hypothesis"], example.explanation["why_right"]) == (text, f"{text} why")
     assert text in [entry.reason for entry in office.floor.rows(AuditEntry)]
@@ -184,7 +184,7 @@ def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(office: 
     kept = page.written("The first draft.")
     page.put("/items/0/draft", kept)
     assert "at most 60000" in page.refused("/items/0/draft", page.written("x" * 200_000), "PUT")["error"]
-    assert page.state()["items"][0]["draft"] == kept
+    assert page.state()["items"][0]["draft"] == {"result": kept["result"]}
 
 
 @pytest.mark.parametrize(
@@ -211,10 +211,10 @@ def test_a_context_is_skipped_after_enough_tries_and_the_owner_reads_why(open_of
     page = office.open("W1")
     before = page.state()["items"][0]
     assert before["may_skip"] is False
-    assert "1 more" in page.refused("/items/0/skip", {"reason": "dull"})["error"]
+    assert "1 more" in page.refused("/items/0/skip", {"reason": "dull", **page.mark()})["error"]
     page.post("/items/0/tries", page.fooling())
     given_up = office.floor.context(office.floor.rows(WorkSession)[0]).key
-    after = page.post("/items/0/skip", {"reason": "dull"})
+    after = page.post("/items/0/skip", {"reason": "dull", **page.mark()})
     assert after["context"] != before["context"]
     assert (after["tries_used"], after["draft"], after["last"]) == (0, None, None)
     (told,) = [entry.reason for entry in office.floor.rows(AuditEntry) if "dull" in entry.reason]

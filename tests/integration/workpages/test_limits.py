@@ -1,5 +1,7 @@
 """How fast pages may call, and whose site the marketplace's is."""
 
+from uuid import uuid4
+
 import pytest
 
 from plugin.errors import SettingsError
@@ -51,6 +53,12 @@ def test_many_workers_of_one_link_share_what_the_link_may_ask() -> None:
     limits.ask(60, 8)
 
 
+def test_a_class_can_open_one_link_at_once() -> None:
+    limits, hit = Limits(Seconds()), uuid4()
+    for _ in range(200):
+        limits.open(hit)
+
+
 def test_one_worker_on_many_pages_asks_no_faster_than_on_one() -> None:
     limits = Limits(Seconds())
     for hit in range(12):
@@ -64,6 +72,20 @@ def test_a_marketplace_may_have_several_hosts() -> None:
     site = MarketSite(["https://worker.example/", "https://www.example"])
     assert "frame-ancestors https://worker.example https://www.example" in site.content_policy
     assert site.takes("https://www.example/s/1")
+    for other in (
+        "https://evil.example\\@www.example/",
+        "https://www.example\\.evil.example/",
+        "https://user@www.example/",
+        "https://:@www.example/",
+        "https://www.example/ s",
+        "https://www.exa\tmple/",
+        "\nhttps://www.example/",
+        "https://www.example/\x7f",
+        "https://www.example/\u2028",
+        "https://www.example:port/",
+        "https://[www.example/",
+    ):
+        assert not site.takes(other), other
     for other in ("http://www.example", "https://www.example.evil", "https://www.example@evil", "//www.example", ""):
         assert not site.takes(other)
 

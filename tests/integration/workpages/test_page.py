@@ -7,6 +7,7 @@ import pytest
 import requests
 
 from plugin.labelstudio.bundle import editor_bundle
+from plugin.web.work.limits import OPENINGS, Limits
 from round_manager.models import Attempt, HitKind, SessionStatus, Task, WorkSession
 from tests.conftest import PACKS
 from tests.integration.work.floor import MINUTE, pack_of
@@ -83,6 +84,8 @@ def test_a_reload_finds_the_same_session_and_another_worker_gets_another(office:
         ({"turkSubmitTo": "https://elsewhere.example"}, 409, "This HIT cannot be opened"),
         ({"turkSubmitTo": "http://market.example:7500.evil.example/"}, 409, "This HIT cannot be opened"),
         ({"turkSubmitTo": "javascript:alert(1)"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "http://evil.example\\@market.example:7500/"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "http://[::1"}, 409, "This HIT cannot be opened"),
         ({"turkSubmitTo": ""}, 409, "This HIT cannot be opened"),
     ],
 )
@@ -164,11 +167,29 @@ def test_nobody_asks_the_model_by_opening_pages(office: Office) -> None:
 
 
 def test_a_link_that_is_opened_far_too_often_has_to_wait(office: Office) -> None:
-    hit = office.floor.hit(max_assignments=200)
-    told = {"turkSubmitTo": SUBMIT_TO}
-    answers = [office.get(hit, assignmentId=f"A{n}", workerId="bad id", **told).status_code for n in range(62)]
-    assert set(answers[:60]) == {409}
-    assert answers[-1] == 429
+    page = office.open("W1", assignmentId="A1")
+    office.limits = limits = Limits(lambda: 0.0)
+    office.restart()
+    for _ in range(OPENINGS.burst):
+        limits.open(page.hit.public_id)
+    told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
+    assert office.get(page.hit, **{**told, "assignmentId": "A2"}).status_code == 429
+    assert office.get(page.hit, **told).status_code == 200, "who has begun can load the page again"
+    assert office.get(office.floor.hit(), **told).status_code == 200
+    assert len(office.floor.rows(WorkSession)) == 2
+
+
+def test_loading_again_and_what_cannot_be_opened_take_nothing_from_a_links_openings(office: Office) -> None:
+    office.limits = limits = Limits(lambda: 0.0)
+    office.restart()
+    page = office.open("W1", assignmentId="A1")
+    for _ in range(OPENINGS.burst - 2):
+        limits.open(page.hit.public_id)
+    for _ in range(3):
+        assert office.open("W1", page.hit, assignmentId="A1").setup["error"] is None
+        assert office.open("bad id", page.hit).setup["error"]["title"] == "This HIT cannot be opened"
+    assert office.open("W2", page.hit).setup["error"] is None
+    assert office.open("W3", page.hit).setup["error"]["title"] == "One moment, please"
 
 
 def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
@@ -186,9 +207,10 @@ def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
 
 def test_a_database_that_is_away_is_told_with_a_time_to_come_back(office: Office) -> None:
     page = office.open("W1")
+    body = page.written("A text.")
     office.settings = replace(office.settings, database_url="postgresql://nobody@127.0.0.1:1/outfox")
     office.restart()
-    told = page.refused("/items/0/tries", {"result": []})
+    told = page.refused("/items/0/tries", body)
     assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)
     assert "127.0.0.1" not in told["error"]
     answer = office.get(page.hit, assignmentId=PREVIEW)

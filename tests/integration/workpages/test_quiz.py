@@ -130,3 +130,11 @@ def test_sessions_that_nobody_finishes_end_by_themselves(open_office: OpenOffice
     (work,) = office.floor.rows(WorkSession)
     assert work.status is SessionStatus.EXPIRED
     assert all(lease.ended_at for lease in office.floor.rows(Lease))
+
+
+def test_only_a_quiz_takes_the_answers_of_one(office: Office) -> None:
+    office.floor.pending("AUTHOR")
+    for kind in (HitKind.CREATE, HitKind.VALIDATE):
+        told = office.open("W1", kind=kind).refused("/quiz", {"answers": _right(office)})
+        assert (told["status"], told["error"]) == (409, "This HIT has no quiz; load the page again.")
+    assert office.floor.rows(QuizResult) == []

@@ -81,7 +81,7 @@ def test_a_question_is_answered_with_a_piece_of_the_passage(open_office: OpenOff
 
 def test_a_page_to_judge_takes_no_texts(open_office: OpenOffice) -> None:
     office, page = _validating(open_office, count=1)
-    body = {"result": page.result(label=office.floor.spec.label_names[0])}
+    body = {"result": page.result(label=office.floor.spec.label_names[0]), "mark": "any"}
     for call in ("tries", "hand-in", "skip"):
         assert "judgements, not for texts" in page.refused(f"/items/0/{call}", body)["error"]
     assert len(office.floor.rows(Example)) == 1
