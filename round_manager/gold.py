@@ -13,7 +13,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.squad import f1_score
-from round_manager.handing_out import lot
+from round_manager.handing_out import lot, seed_of
 from round_manager.models import (
     Example,
     ExampleStatus,
@@ -48,17 +48,18 @@ class GoldAnswer:
     judged_at: datetime
 
 
-def gold_count(desk: Desk, items: int) -> int:
+def gold_count(session: Session, desk: Desk, items: int) -> int:
     """How many of a session's items are gold: the task's rate, on average over sessions."""
     whole, rest = divmod(items * desk.spec.validation.gold_rate, 1)
-    drawn = int.from_bytes(lot(desk.work.public_id, "gold")[:8]) / 2**64
+    drawn = int.from_bytes(lot(seed_of(session, desk.work, desk.hit.task_id), "gold")[:8]) / 2**64
     return int(whole) + (drawn < rest)
 
 
 def choose_gold(session: Session, desk: Desk, most: int) -> list[WorkItem]:
     """Up to so many items with a known answer that this worker has neither seen nor written, not numbered yet."""
     found = [*_from_owner(session, desk), *_from_votes(session, desk)] if most else []
-    drawn = sorted(found, key=lambda one: lot(desk.work.public_id, one.get("gold_id"), one.get("example_id")))[:most]
+    seed = seed_of(session, desk.work, desk.hit.task_id)
+    drawn = sorted(found, key=lambda one: lot(seed, "which", one.get("gold_id"), one.get("example_id")))[:most]
     # Of thousands that could be drawn, rows are made for those that are.
     return [WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **one) for one in drawn]
 

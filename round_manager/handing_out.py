@@ -5,12 +5,13 @@ whose time is over counts for nothing, whether or not anybody has ended it.
 """
 
 import hashlib
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -62,9 +63,16 @@ def take_turn(session: Session, task_id: int) -> None:
     session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
 
 
-def lot(seed: object, *what: object) -> bytes:
+def seed_of(session: Session, work: WorkSession, task_id: int) -> bytes:
+    """What a session's lots are drawn with: the same each time, and nothing that its worker can work out."""
+    # Pages carry their session's id, so the id alone would tell workers which of their items are gold.
+    salt = session.get_one(Task, task_id).worker_salt
+    return hmac.digest(salt.encode(), f"lots of {work.public_id}".encode(), hashlib.sha256)
+
+
+def lot(seed: bytes, *what: object) -> bytes:
     """Something's place in an order that looks random and is the same each time for one seed."""
-    return hashlib.sha256(repr((str(seed), *what)).encode()).digest()
+    return hmac.digest(seed, repr(what).encode(), hashlib.sha256)
 
 
 def lease_contexts(
@@ -89,9 +97,9 @@ def lease_contexts(
         .outerjoin(leases, leases.c.context_id == Context.id)
         .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
         .where(*(Context.id.not_in(had) for had in _had(work, round, repeat=spec.work.repeat_context)))
-        .order_by(*rank, _draw(work))
+        .order_by(*rank, _draw(seed_of(session, work, round.task_id)))
     )
-    found = list(session.scalars(best.limit(most)))
+    found = list(session.scalars(best.limit(most))) or _take_over(session, work, round, spec, most, now)
     for context_id in found:
         session.add(
             Lease(
@@ -193,34 +201,62 @@ def _held_by(work: WorkSession) -> Any:
     )
 
 
-def _draw(work: WorkSession) -> ColumnElement[int]:
+def _take_over(
+    session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, now: datetime
+) -> list[int]:
+    """Up to so many contexts that only other pages of this worker hold, the longest held first; they no longer do."""
+    # Whoever has a link can open pages in a worker's name: what those hold must not leave the worker with nothing.
+    had = _had(work, round, repeat=spec.work.repeat_context, elsewhere=False)
+    oldest = (
+        select(Lease.id, Lease.context_id)
+        .join(Context, Context.id == Lease.context_id)
+        .where(Lease.worker_id == work.worker_id, Lease.session_id.is_not(None), Lease.ended_at.is_(None))
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+        .where(*(Context.id.not_in(one) for one in had))
+        .order_by(Lease.leased_at, Lease.id)
+    )
+    held = session.execute(oldest.limit(most)).all()
+    ended = update(Lease).where(Lease.id.in_([lease_id for lease_id, _ in held]), Lease.ended_at.is_(None))
+    session.execute(ended.values(ended_at=now, outcome=LeaseEnd.RETURNED))
+    return [context_id for _, context_id in held if context_id is not None]
+
+
+def _draw(seed: bytes) -> ColumnElement[int]:
     """A context's place in an order that looks random and is the same each time for one session."""
-    drawn = lot(work.public_id, "context")
+    drawn = lot(seed, "context")
     times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
     return (Context.id * max(1, times) + plus) % PRIME
 
 
-def _had(work: WorkSession, round: Round, *, repeat: bool) -> list[Select[int | None]]:
-    """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had."""
+def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
+    """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had.
+
+    What other pages of theirs hold is among them only where it is asked for.
+    """
     # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
     had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
     here = Lease.session_id == work.id
     counts = here if repeat else here | WorkSession.status.in_(STANDING)
+    held: ColumnElement[bool] = Lease.ended_at.is_(None)
+    if not elsewhere:
+        held &= here | Lease.session_id.is_(None)
     leased = (
         select(Lease.context_id)
         .outerjoin(WorkSession, WorkSession.id == Lease.session_id)
         .where(
             Lease.worker_id == work.worker_id,
             Lease.context_id.is_not(None),
-            Lease.ended_at.is_(None) | (had_them & counts),
+            held | (had_them & counts),
         )
     )
+    # Another page may have taken over what this one still shows.
+    shown = select(WorkItem.context_id).where(WorkItem.session_id == work.id, WorkItem.context_id.is_not(None))
     if repeat:
-        return [leased]
+        return [leased, shown]
     written = select(Example.context_id).where(
         Example.author_id == work.worker_id,
         Example.task_id == round.task_id,
         Example.context_id.is_not(None),
         Example.status != ExampleStatus.UNCONFIRMED,
     )
-    return [leased, written]
+    return [leased, shown, written]

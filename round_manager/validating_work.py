@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from round_manager.columns import json_text
 from round_manager.errors import BadValueError, NothingToDo, WorkRefused
 from round_manager.gold import choose_gold, gold_count
-from round_manager.handing_out import lease_examples, lot
+from round_manager.handing_out import lease_examples, lot, seed_of
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.submission_rules import answer_problem
 from round_manager.trying import PLACES, UNREADABLE, read_target
@@ -58,7 +58,7 @@ class ValidationItem:
 def fill_validation(session: Session, desk: Desk, *, now: datetime) -> None:
     """The items of a new session: what wants votes and some gold, shuffled; the task's turn must be taken."""
     most = desk.spec.work.validations_per_hit
-    known = choose_gold(session, desk, min(gold_count(desk, most), most - 1))
+    known = choose_gold(session, desk, min(gold_count(session, desk, most), most - 1))
     work = desk.work
     found = lease_examples(session, work, desk.open_round, most - len(known), now=now)
     if not found:
@@ -69,7 +69,8 @@ def fill_validation(session: Session, desk: Desk, *, now: datetime) -> None:
         )
         for example in found
     ]
-    shuffled = sorted([*known, *rows], key=lambda one: lot(work.public_id, "place", one.gold_id, one.example_id))
+    seed = seed_of(session, work, desk.hit.task_id)
+    shuffled = sorted([*known, *rows], key=lambda one: lot(seed, "place", one.gold_id, one.example_id))
     for place, row in enumerate(shuffled):
         row.item = place
     session.add_all(shuffled)

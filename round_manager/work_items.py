@@ -28,8 +28,9 @@ LONGEST_DRAFT = 60_000
 LONGEST_REPORT = 2_000
 LONGEST_ACTOR = 120
 REPORTED = "reported"
-# A page is open to whoever has its link, and the owner's log must stay readable.
-MOST_REPORTS = 20
+# A page is open to whoever has its link, and the owner's log must stay readable; one page must not use up all reports.
+MOST_REPORTS = 10
+MOST_OF_A_HIT = 500
 MOST_ITEMS = 1_000
 # How long a judgement's place is kept for it once it is handed in: the marketplace tells of it within minutes.
 KEPT_FOR = timedelta(hours=1)
@@ -72,10 +73,11 @@ def report(session: Session, work: WorkSession, item: int | None, text: str, *, 
     about: dict[str, Any] = {"session": str(work.public_id), "item": item}
     if row is not None:
         about |= {"context": row.context_id, "example": row.example_id, "gold": row.gold_id}
-    said = select(func.count()).where(
+    said = select(AuditEntry.after).where(
         AuditEntry.subject == "hit", AuditEntry.subject_id == desk.hit.id, AuditEntry.action == REPORTED
     )
-    if (session.scalar(said) or 0) >= MOST_REPORTS:
+    from_pages = [(after or {}).get("session") for after in session.scalars(said)]
+    if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
         raise WorkRefused("enough was reported about this HIT; the owner will look at it")
     who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
     audit.note(session, REPORTED, desk.hit, who=who, why=told, now=now, of=desk.hit, after=about)

@@ -103,6 +103,24 @@ def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now
     session.execute(update(Lease).where(live).values(ended_at=now, outcome=outcome))
 
 
+def make_room(session: Session, hit: Hit, *, now: datetime) -> None:
+    """One more page of the HIT can hold places for votes, and no more pages do than the HIT has: the oldest give way.
+
+    Who gives way can go on: a judgement is confirmed without a place too.
+    """
+    # A page can be opened in anybody's name, and a HIT that was returned tells nobody.
+    places = select(Lease.id).where(Lease.example_id.is_not(None), Lease.ended_at.is_(None))
+    holding = select(WorkSession.id).where(
+        WorkSession.hit_id == hit.id,
+        places.where(Lease.session_id == WorkSession.id, Lease.session_id.is_not(None)).exists(),
+    )
+    newest_first = holding.order_by(WorkSession.started_at.desc(), WorkSession.id.desc())
+    too_many = list(session.scalars(newest_first.offset(hit.max_assignments - 1)))
+    # A place that its own page changes at this moment is left for the next opening: nobody waits for two pages at once.
+    given_up = _some(session, places.where(Lease.session_id.in_(too_many), Lease.session_id.is_not(None)))
+    session.execute(update(Lease).where(Lease.id.in_(given_up)).values(ended_at=now, outcome=LeaseEnd.RETURNED))
+
+
 def sweep(session: Session, *, now: datetime) -> int:
     """Ends sessions and leases whose time is over, and marks what the marketplace will never confirm; how many.
 

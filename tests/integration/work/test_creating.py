@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from round_manager import audit
 from round_manager.creating import creation_items, hand_in, skip
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.handing_out import RANKS
@@ -188,10 +189,9 @@ def test_a_lease_whose_time_is_over_counts_for_nothing_though_nobody_has_ended_i
 
 
 def test_a_worker_may_have_a_context_again_where_the_task_lets_them_but_not_two_at_once(lay: LayFloor) -> None:
-    floor = lay(contexts=1, work={"repeat_context": True})
-    work = floor.open("W1")
-    with pytest.raises(NothingToDo):
-        floor.open("W1")
+    floor = lay(contexts=2, work={"repeat_context": True})
+    work, other = floor.open("W1"), floor.open("W1")
+    assert floor.context(other).id != floor.context(work).id
     floor.write_all(work)
     assert floor.context(floor.open("W1")).id == floor.context(work).id
 
@@ -275,10 +275,30 @@ def test_a_problem_reaches_the_owner_with_what_it_is_about_and_not_without_end(f
     assert (entry.actor, entry.reason, entry.subject_id) == ("W7", "The prompt is <i>rude</i>.", work.hit_id)
     assert (entry.after["context"], entry.after["item"]) == (floor.context(work).id, 0)
     with floor.write() as session:
-        for _ in range(19):
+        for _ in range(9):
             report(session, work, None, "again", now=floor.now)
     with floor.write() as session, pytest.raises(WorkRefused, match="enough was reported"):
         report(session, work, None, "and again", now=floor.now)
+
+
+def test_one_page_does_not_use_up_the_reports_of_its_hit_and_all_pages_together_have_an_end(floor: Floor) -> None:
+    hit = floor.hit()
+    forged, honest = floor.open("FORGED", hit=hit), floor.open("W1", hit=hit)
+    with floor.write() as session:
+        for _ in range(10):
+            report(session, forged, None, "noise", now=floor.now)
+    with floor.write() as session, pytest.raises(WorkRefused, match="enough was reported"):
+        report(session, forged, None, "noise", now=floor.now)
+    with floor.write() as session:
+        report(session, honest, None, "The prompt is cut off.", now=floor.now)
+        for number in range(489):
+            about = {"session": f"other-{number}"}
+            audit.note(session, "reported", hit, who="FORGED", why="noise", now=floor.now, of=hit, after=about)
+    with floor.write() as session, pytest.raises(WorkRefused, match="enough was reported"):
+        report(session, honest, None, "It still is.", now=floor.now)
+    elsewhere = floor.open("W1")
+    with floor.write() as session:
+        report(session, elsewhere, None, "Another HIT's is cut off too.", now=floor.now)
 
 
 def test_nothing_is_taken_after_the_deadline(floor: Floor) -> None:

@@ -52,13 +52,16 @@ class Walk:
         self.check_rules()
 
     def open(self, worker: str, kind: HitKind) -> None:
-        before = self.standings(worker)
+        before, held = self.standings(worker), self.held(worker)
         try:
             page = self.floor.open(worker, kind=kind)
         except NothingToDo:
             return
         self.pages.append(page)
-        if kind is HitKind.CREATE:
+        if kind is HitKind.CREATE and not before:
+            # Nothing else is left: what their own pages have held the longest.
+            assert self.floor.context(page).id == held[0]
+        elif kind is HitKind.CREATE:
             # The context is one that the strategy ranks first among those that this worker may have.
             rank = RANKS[self.floor.spec.rounds.context_strategy]
             chosen = before[self.floor.context(page).id]
@@ -102,6 +105,12 @@ class Walk:
             for row in floor.rows(Context, Context.retired_at.is_(None))
             if row.id not in had
         }
+
+    def held(self, worker: str) -> list[int]:
+        """The contexts on this worker's pages, the longest held first."""
+        mine = {row.id for row in self.floor.rows(Worker) if row.external_id == worker}
+        leases = [one for one in self.floor.live_leases() if one.context_id and one.worker_id in mine]
+        return [int(one.context_id or 0) for one in sorted(leases, key=lambda one: (one.leased_at, one.id))]
 
     def stands(self, page: WorkSession) -> bool:
         if page.status is SessionStatus.OPEN:

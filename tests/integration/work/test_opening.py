@@ -5,9 +5,22 @@ from typing import Any
 
 import pytest
 
-from round_manager.creating import creation_items
+from round_manager.creating import creation_items, skip
 from round_manager.errors import NothingToDo, WorkRefused
-from round_manager.models import Block, Hit, HitKind, HitStatus, RoundStatus, SessionStatus, Worker, WorkSession
+from round_manager.models import (
+    Block,
+    Context,
+    Hit,
+    HitKind,
+    HitStatus,
+    Lease,
+    LeaseEnd,
+    RoundStatus,
+    SessionStatus,
+    Worker,
+    WorkItem,
+    WorkSession,
+)
 from round_manager.opening import open_session
 from round_manager.quizzes import take_quiz
 from round_manager.validating_work import Judgement, validation_items
@@ -114,8 +127,6 @@ def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: 
     floor = lay(contexts=1)
     hit = floor.hit()
     work = floor.open("W1", hit=hit)
-    with pytest.raises(NothingToDo, match="return the HIT"):
-        floor.open("W1")
     floor.clock.advance(21 * MINUTE)
     with floor.write() as session:
         assert sweep(session, now=floor.now) == 1
@@ -197,6 +208,91 @@ def test_what_was_handed_in_and_never_shown_by_the_marketplace_is_unconfirmed_on
     assert floor.one(work).status is SessionStatus.UNCONFIRMED
     assert floor.live_leases() == []
     assert floor.votes() == []
+
+
+def test_pages_in_a_workers_name_do_not_leave_that_worker_with_nothing_to_write_on(lay: LayFloor) -> None:
+    floor = lay(contexts=3)
+    link = floor.hit()
+    forged = []
+    for number in range(3):
+        floor.clock.advance(MINUTE)
+        forged.append(floor.open("W1", hit=link, assignment=f"FORGED{number}"))
+    work = floor.open("W1")
+    # The longest held is taken over; whoever wrote on that page can go on.
+    assert floor.context(work).id == floor.context(forged[0]).id
+    assert floor.one(floor.rows(Lease)[0]).outcome is LeaseEnd.RETURNED
+    assert len(floor.live_leases()) == 3
+    floor.write_all(forged[0], "still ")
+    floor.write_all(work)
+    floor.finish(work)
+    assert floor.context(floor.open("W1")).id == floor.context(forged[1]).id
+
+
+def test_what_nobody_holds_comes_before_what_ones_own_other_pages_hold(lay: LayFloor) -> None:
+    floor = lay(contexts=2, rounds={"context_strategy": "in_order"})
+    first, second = floor.rows(Context, Context.retired_at.is_(None))
+    floor.pending("OTHERS", context_id=second.id)
+    floor.pending("OTHERS", context_id=second.id)
+    assert [floor.context(floor.open("W1")).id for _ in range(3)] == [first.id, second.id, first.id]
+
+
+def test_a_page_whose_context_another_page_took_over_does_not_get_the_same_one_for_a_skip(lay: LayFloor) -> None:
+    floor = lay(contexts=1, work={"tries_before_skip": 0})
+    first, second = floor.open("W1"), floor.open("W1")
+    assert floor.context(first).id == floor.context(second).id
+    with floor.write() as session, pytest.raises(NothingToDo, match="go on with this one"):
+        skip(session, first, 0, now=floor.now)
+
+
+def test_what_label_studio_has_set_aside_for_a_worker_is_not_taken_over(lay: LayFloor) -> None:
+    floor = lay(contexts=1)
+    (context,) = floor.rows(Context, Context.retired_at.is_(None))
+    worker = floor.pending("W1").author_id
+    span: dict[str, Any] = {"leased_at": floor.now, "expires_at": floor.now + MINUTE}
+    with floor.write() as session:
+        session.add(Lease(context_id=context.id, worker_id=worker, **span))
+    with pytest.raises(NothingToDo, match="return the HIT"):
+        floor.open("W1")
+
+
+def test_a_link_that_is_opened_in_many_names_holds_no_more_votes_than_its_hit_brings(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.0}, work={"validations_per_hit": 2})
+    for _ in range(4):
+        floor.pending(wanted=1)
+    link = floor.hit(HitKind.VALIDATE)
+    honest = floor.open("V1", hit=link)
+    floor.judge_all(honest, Judgement(label="positive"))
+    floor.finish(honest)
+    for number in range(6):
+        floor.clock.advance(MINUTE)
+        forged = floor.open(f"FORGED{number}", hit=link, assignment=f"FORGED{number}")
+        floor.judge_all(forged, Judgement(label="negative"))
+        floor.finish(forged)
+        assert {lease.session_id for lease in floor.live_leases()} == {forged.id}
+    assert len(judged(floor, floor.validating("V2"))) == 2
+    floor.confirm(honest)
+    assert [vote.label for vote in floor.votes()] == ["positive", "positive"]
+
+
+def test_each_place_of_a_hit_holds_its_votes_until_more_pages_are_open_than_it_has(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.0}, work={"validations_per_hit": 1})
+    for _ in range(3):
+        floor.pending(wanted=1)
+    hit = floor.hit(HitKind.VALIDATE, max_assignments=2)
+    pages = []
+    for number in range(2):
+        pages.append(floor.open(f"V{number}", hit=hit, assignment=f"AS{number}"))
+        floor.clock.advance(MINUTE)
+    assert len(floor.live_leases()) == 2
+    # The marketplace gives the first one's place to somebody else, who gets what the first one had.
+    again = floor.open("V9", hit=hit, assignment="AS0")
+    assert judged(floor, again) == judged(floor, pages[0])
+    assert {lease.session_id for lease in floor.live_leases()} == {pages[1].id, again.id}
+
+
+def judged(floor: Floor, page: WorkSession) -> list[int]:
+    """The examples that are on the page."""
+    return [row.example_id for row in floor.rows(WorkItem, WorkItem.session_id == page.id)]
 
 
 def test_a_quiz_page_needs_no_round(floor: Floor) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
-from round_manager.gold import gold_answers
+from round_manager.gold import gold_answers, gold_count
 from round_manager.gold_items import update_gold
-from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, WorkItem
+from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
 from round_manager.tasks import create_task
 from round_manager.validating_work import Judgement, judge_item, validation_items
 from round_manager.votes import cast_vote
+from round_manager.work_sessions import desk_of
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor, pack_of
 
@@ -180,6 +181,39 @@ def test_gold_is_mixed_in_at_the_tasks_rate(lay: LayFloor) -> None:
         assert len(items) == 5
         counts[sum(row.gold_id is not None for row in items)] += 1
     assert set(counts) == {1, 2}
+
+
+def test_which_items_are_gold_follows_from_a_secret_of_the_task_and_is_the_same_each_time(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.5}, work={"validations_per_hit": 5})
+    with floor.write() as session:
+        update_gold(session, floor.task, pack_of("sentiment").seed[:40], now=floor.now)
+    for _ in range(5):
+        floor.pending(wanted=1)
+    hit = floor.hit(HitKind.VALIDATE)
+
+    def drawn(salt: str) -> tuple[int | None, ...]:
+        """The gold on one page, which begins again with its old id: where and which."""
+        with floor.write() as session:
+            session.get_one(Task, floor.task.id).worker_salt = salt * 32
+        floor.clock.advance(21 * MINUTE)
+        page = floor.open("V1", hit=hit)
+        return tuple(row.gold_id for row in sorted(floor.rows(WorkItem, WorkItem.session_id == page.id), key=place))
+
+    pages = [drawn(salt) for salt in "abca"]
+    assert pages[0] == pages[3]
+    assert len(set(pages)) > 1
+    page = floor.open("V1", hit=hit)
+    with floor.write() as session:
+        task, desk = session.get_one(Task, floor.task.id), desk_of(session, page)
+        counts = set()
+        for number in range(40):
+            task.worker_salt = f"{number:032}"
+            counts.add(gold_count(session, desk, 5))
+    assert counts == {2, 3}
+
+
+def place(row: WorkItem) -> int:
+    return row.item
 
 
 def test_no_worker_gets_the_same_gold_twice(lay: LayFloor) -> None:
