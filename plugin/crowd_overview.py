@@ -67,7 +67,9 @@ class Overview:
     without_round: list[str]
 
 
-def find_overview(store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None) -> Overview:
+def find_overview(
+    store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None, *, our_pages: bool = False
+) -> Overview:
     """The overview; with a crowd, it is asked for the seats of what is unfinished."""
     with store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
@@ -75,7 +77,7 @@ def find_overview(store: Store, marketplace: str, task: str | None, crowd: Crowd
         figures = group_figures(session, marketplace, one)
         standing = standing_hits(session, marketplace, one)
         ends = loose_ends(session, marketplace, one)
-        waiting = undecided(session, marketplace, one)
+        waiting = undecided(session, marketplace, one, our_pages=our_pages)
         unsent = planned(session, marketplace, one)
         wages = [wage for each in tasks for wage in group_wages(session, each)]
         without_round = [each.name for each in tasks if live_round(session, each.id) is None]

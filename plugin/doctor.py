@@ -13,13 +13,17 @@ from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
 from mturk.dollars import dollars
 from mturk.errors import CrowdError
+from plugin.backend_health import BackendSilent, look_at_backend
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
 from plugin.page_health import frame_problem, look_at_pages
 from plugin.settings import Settings
 from plugin.web.work.site import MarketSite
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
+from round_manager.models import RoundStatus
+from round_manager.rounds import live_round
 from round_manager.store import open_store
+from round_manager.tasks import list_tasks
 
 NEEDED_DISK = 2 * 1024**3
 SECONDS_TO_ANSWER = 3
@@ -152,6 +156,26 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", cure)
 
 
+def _served_tasks(settings: Settings) -> Iterator[Finding]:
+    """Only what the ML backend lacks: whether it answers at all is told with the servers."""
+    for task, number in _open_rounds(settings):
+        try:
+            look_at_backend(settings, task, number)
+        except BackendSilent:
+            return
+        except PluginError as error:
+            yield Finding(f"model for {task}", "warning", f"round {number} is open and gets no verdicts", str(error))
+
+
+def _open_rounds(settings: Settings) -> list[tuple[str, int]]:
+    try:
+        with open_store(settings.database) as store, store.read() as session:
+            rounds = [(task.name, live_round(session, task.id)) for task in list_tasks(session) if not task.archived_at]
+    except RoundManagerError:
+        return []  # What is wrong with the database is told with it.
+    return [(name, live.number) for name, live in rounds if live and live.status is RoundStatus.OPEN]
+
+
 def _pages(settings: Settings) -> Iterator[Finding]:
     what, address = "workers' pages", settings.hit_pages
     try:
@@ -207,6 +231,7 @@ _LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _editor,
     _label_studio,
     _servers,
+    _served_tasks,
     _pages,
     _crowd,
     _browser,

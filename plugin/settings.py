@@ -115,6 +115,21 @@ class Settings:
         return (self.hit_page_url or f"{self.web_url.rstrip('/')}/hits").rstrip("/")
 
     @property
+    def backend_auth(self) -> tuple[str, str] | None:
+        """The user and the password that the ML backend asks for; None where it asks nobody."""
+        if not self.ml_backend_auth:
+            return None
+        user, _, password = self.ml_backend_auth.partition(":")
+        if not (user and password):
+            raise SettingsError(f"{PREFIX}ML_BACKEND_AUTH is written as user:password; correct it")
+        return user, password
+
+    @property
+    def shows_our_pages(self) -> bool:
+        """Whether HITs show the web app's own pages, which know what was done on them."""
+        return self.hit_pages == f"{self.web_url.rstrip('/')}/hits"
+
+    @property
     def crowd_sites(self) -> tuple[str, ...]:
         """The addresses on which the marketplace shows HITs and takes them in."""
         return tuple((self.crowd_site_url or self.crowd_url).split())

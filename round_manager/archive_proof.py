@@ -125,7 +125,7 @@ def _split_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
 def _database_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
     if round.archive_sha256 != manifest.sha256:
         yield f"the database knows the archive as {round.archive_sha256}, this is {manifest.sha256}; {CURE}"
-    had = collected(session, round).by_status
+    had = collected(session, round).stored
     if had != dict(manifest.examples):
         yield f"the database has the examples {had}, the manifest says {dict(manifest.examples)}; {CURE}"
     in_round = select(func.count()).select_from(Vote).join(Example, Example.id == Vote.example_id)

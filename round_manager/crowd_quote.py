@@ -15,12 +15,30 @@ from round_manager.hit_terms import cut_of
 from round_manager.models import HitKind, Round, Task
 from round_manager.planning import Cost, Wish, check_wish, cost_of, order_terms
 from round_manager.rounds import live_round
+from round_manager.supply import pages_to_validate
+from round_manager.supply_facts import lacking_votes, places_out
 from round_manager.tasks import spec_of
+from templates import TaskSpec
+
+# More examples than a round has at once.
+ALL = 1_000_000
+
+
+@dataclass(frozen=True)
+class VotesWanted:
+    """What there is to validate: votes that are lacking, places that stand for them, and how many more are needed."""
+
+    votes: int
+    places_out: int
+    places_needed: int
 
 
 @dataclass(frozen=True)
 class Quote:
-    """One wish with its price; `at_once_cents` is what the marketplace sets aside when the HITs are posted."""
+    """One wish with its price; `at_once_cents` is what the marketplace sets aside when the HITs are posted.
+
+    `votes_wanted` is filled where the HITs are to validate.
+    """
 
     task: str
     round: int
@@ -34,11 +52,19 @@ class Quote:
     round_figures: Figures
     needs_qualification: bool
     quiz_attempts: int
+    votes_wanted: VotesWanted | None = None
 
     @property
     def fees_double(self) -> bool:
         """Whether a HIT has so many assignments that the fee on its rewards is twice as high."""
         return self.wish.assignments >= MANY_ASSIGNMENTS
+
+    @property
+    def places_too_many(self) -> int:
+        """Places in which workers would find nothing to validate."""
+        if self.votes_wanted is None:
+            return 0
+        return max(0, self.wish.hits * self.wish.assignments - self.votes_wanted.places_needed)
 
     def check_account(self) -> None:
         """Refuses what the account does not cover when it is posted."""
@@ -85,4 +111,11 @@ def quote(
         round_figures=figures(session, round),
         needs_qualification=spec.quiz is not None,
         quiz_attempts=spec.quiz.max_attempts if spec.quiz else 0,
+        votes_wanted=_votes_wanted(session, round, spec, crowd.name) if wish.kind is HitKind.VALIDATE else None,
     )
+
+
+def _votes_wanted(session: Session, round: Round, spec: TaskSpec, marketplace: str) -> VotesWanted:
+    lacking = lacking_votes(session, round, ALL)
+    out = places_out(session, round, marketplace).get(HitKind.VALIDATE, 0)
+    return VotesWanted(sum(lacking), out, pages_to_validate(spec, lacking, out))

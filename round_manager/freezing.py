@@ -103,10 +103,10 @@ def _fill(
     store: Store, task: Task, round: Round, draft: Path, last_attempt: int, splits: SplitReport, progress: Progress
 ) -> ArchiveManifest:
     with store.read() as session, ArchiveFiles(draft) as files:
-        had = collected(session, round)
+        stored = sum(collected(session, round).stored.values())
         rows = RoundRows(session, task, round, last_attempt=last_attempt)
         columns = rows.tables.columns
-        progress.start(had.examples, f"freezing round {round.number} of {task.name}")
+        progress.start(stored, f"freezing round {round.number} of {task.name}")
         examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)
         statuses: Counter[str] = Counter()
         for some, their_votes in files.made(rows.tables.examples, rows.examples()):

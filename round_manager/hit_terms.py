@@ -42,6 +42,21 @@ def cut_of(spec: TaskSpec, kind: HitKind) -> Cut:
     return Cut(spec.pay.quiz_cents, QUIZ_MINUTES, 0)
 
 
+def description_of(spec: TaskSpec, kind: HitKind) -> str:
+    """What a worker reads of the work before they take it; only writing is what the task's own words describe."""
+    if kind is HitKind.CREATE:
+        return spec.description
+    if kind is HitKind.QUIZ:
+        asked = len(spec.quiz.questions) if spec.quiz else 0
+        what = f"Read how this task works and answer {asked} question{'' if asked == 1 else 's'} about it."
+        return f"{what} It pays the same whether you pass or not; whoever passes can take the task's other HITs."
+    most = spec.work.validations_per_hit
+    some = f"up to {most} of them" if most > 1 else "one of them"
+    if spec.kind == "qa":
+        return f"Other people asked questions about passages. Read {some} and select each answer in its passage."
+    return f"Other people wrote texts. Read {some} and say of each how you understand it; there is nothing to write."
+
+
 def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None) -> Terms:
     """What the marketplace is told; whoever lacks the task's qualification can look but not take it."""
     cut = cut_of(spec, kind)
@@ -49,7 +64,7 @@ def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None) -> Ter
     needs = () if qualification_id is None else (Requirement(qualification_id, held, guarded=Guarded.ACCEPT),)
     return Terms(
         title=f"{LEADS[kind]}{spec.title}"[:LONGEST_TITLE],
-        description=spec.description[:LONGEST_DESCRIPTION],
+        description=description_of(spec, kind)[:LONGEST_DESCRIPTION],
         keywords=(*KEYWORDS[kind], spec.name),
         reward_cents=cut.reward_cents,
         assignment_seconds=cut.minutes * MINUTE,

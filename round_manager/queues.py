@@ -3,6 +3,7 @@
 from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
+from round_manager.finished_pages import is_page_finished
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -23,8 +24,8 @@ from round_manager.planning import may_be_posted
 BEING_PAID = (EntryState.OWED, EntryState.SENT)
 
 
-def undecided_work(session: Session, marketplace: str, task_id: int) -> list[str]:
-    """The marketplace's ids of work that was handed in and that nobody has decided or is paying for."""
+def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tuple[str, bool]]:
+    """The marketplace's ids of work that nobody has decided or is paying for, and whether its page was finished."""
     # By the HIT, which has few entries: the ledger has no index that is only about assignments.
     being_paid = exists().where(
         LedgerEntry.hit_id == Assignment.hit_id,
@@ -33,13 +34,13 @@ def undecided_work(session: Session, marketplace: str, task_id: int) -> list[str
         LedgerEntry.state.in_(BEING_PAID),
     )
     wanted = (
-        select(Assignment.external_id)
+        select(Assignment.external_id, is_page_finished())
         .join(Hit, Hit.id == Assignment.hit_id)
         .where(Assignment.status == AssignmentStatus.SUBMITTED, *_unfinished(task_id))
         .where(Hit.marketplace == marketplace, ~being_paid)
         .order_by(Assignment.id)
     )
-    return list(session.scalars(wanted))
+    return [(one, bool(is_finished)) for one, is_finished in session.execute(wanted)]
 
 
 def unsent_hits(session: Session, marketplace: str) -> int:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd
@@ -17,6 +17,7 @@ from round_manager import audit
 from round_manager.bonuses import bonuses_each, settle_bonuses
 from round_manager.clock import Clock
 from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.finished_pages import is_page_finished
 from round_manager.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve
 from round_manager.mirror import mark_rejected
 from round_manager.models import (
@@ -38,7 +39,7 @@ LONGEST_REASON = 1_024
 
 @dataclass(frozen=True)
 class Undecided:
-    """Work that waits for a decision."""
+    """Work that waits for a decision; `page_unfinished` where nothing or too little was done on the HIT's own page."""
 
     assignment_id: str
     worker_id: str
@@ -47,17 +48,23 @@ class Undecided:
     reward_cents: int
     submitted_at: datetime
     auto_approve_at: datetime | None
+    page_unfinished: bool
 
 
-def undecided(session: Session, marketplace: str, task_id: int | None = None) -> list[Undecided]:
-    """All work that was handed in and that nobody has decided or is paying for, the oldest first."""
+def undecided(
+    session: Session, marketplace: str, task_id: int | None = None, *, our_pages: bool = False
+) -> list[Undecided]:
+    """All work that was handed in and that nobody has decided or is paying for, the oldest first.
+
+    What was done on a page can only be told where HITs show `our_pages`.
+    """
     paying = select(LedgerEntry.assignment_id).where(
         LedgerEntry.kind == EntryKind.REWARD,
         LedgerEntry.state.in_((EntryState.OWED, EntryState.SENT)),
         LedgerEntry.assignment_id.is_not(None),
     )
     wanted = (
-        select(Assignment, Worker.external_id, Hit)
+        select(Assignment, Worker.external_id, Hit, is_page_finished() if our_pages else true())
         .join(Hit, Hit.id == Assignment.hit_id)
         .join(Worker, Worker.id == Assignment.worker_id)
         .where(
@@ -78,8 +85,9 @@ def undecided(session: Session, marketplace: str, task_id: int | None = None) ->
             hit.reward_cents,
             work.submitted_at or work.accepted_at,
             work.auto_approve_at,
+            not finished,
         )
-        for work, worker, hit in session.execute(wanted)
+        for work, worker, hit, finished in session.execute(wanted)
     ]
 
 

@@ -12,6 +12,7 @@ from round_manager.means import check_means
 from round_manager.models import (
     Attempt,
     AuditEntry,
+    ExampleStatus,
     ModelVersion,
     Round,
     RoundModel,
@@ -34,20 +35,31 @@ __all__ = [
 ]
 
 LIVE = (RoundStatus.OPEN, RoundStatus.VALIDATING)
+# Anybody can write under a forged name: what nobody confirmed is no part of what a round has.
+NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round has so far: examples by status, those of them that fooled, and questions put to the model."""
+    """What a round has so far: examples by status, those of them that fooled, and questions put to the model.
+
+    What is `not_counted` stands apart: nobody has confirmed who wrote it, or it was withdrawn.
+    """
 
     by_status: dict[str, int]
+    not_counted: dict[str, int]
     fooled: int
     attempts: int
 
     @property
     def examples(self) -> int:
-        """All of them, whatever their status."""
+        """All that count, whatever their status."""
         return sum(self.by_status.values())
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """All that there are, by status."""
+        return {**self.by_status, **self.not_counted}
 
 
 def live_round(session: Session, task_id: int) -> Round | None:
@@ -151,8 +163,11 @@ def pinned_versions(session: Session, round: Round) -> tuple[str, ...]:
 def collected(session: Session, round: Round) -> Collected:
     """What the round has so far."""
     tallies = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0)).all()
-    by_status: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    others: dict[str, int] = {}
     for tally in tallies:
-        by_status[tally.status.value] = by_status.get(tally.status.value, 0) + tally.examples
+        part = others if tally.status in NOT_COUNTED else counted
+        part[tally.status.value] = part.get(tally.status.value, 0) + tally.examples
+    fooled = sum(tally.examples for tally in tallies if tally.fooled and tally.status not in NOT_COUNTED)
     attempts = session.scalar(select(func.count()).select_from(Attempt).where(Attempt.round_id == round.id))
-    return Collected(by_status, sum(tally.examples for tally in tallies if tally.fooled), attempts or 0)
+    return Collected(counted, others, fooled, attempts or 0)

@@ -130,12 +130,17 @@ def plan_supply(spec: TaskSpec, facts: Facts) -> Supply:
     return Supply(_writing(spec, facts, left), pages, people)
 
 
+def pages_to_validate(spec: TaskSpec, lacking: Sequence[int], out: int) -> int:
+    """Pages to validate that are lacking: one worker's page has one vote for an example, and so many examples.
+
+    `lacking` are the votes that each example lacks, `out` the pages that stand already.
+    """
+    needed = max(max(lacking), ceil(sum(lacking) / _votes_a_page(spec))) if lacking else 0
+    return max(0, needed - out)
+
+
 def _pages(spec: TaskSpec, facts: Facts) -> int:
-    """Pages to validate that are lacking: one worker's page has one vote for an example, and so many examples."""
-    if not facts.lacking:
-        return 0
-    needed = max(max(facts.lacking), ceil(sum(facts.lacking) / _votes_a_page(spec)))
-    return max(0, needed - facts.places(HitKind.VALIDATE))
+    return pages_to_validate(spec, facts.lacking, facts.places(HitKind.VALIDATE))
 
 
 def _votes_a_page(spec: TaskSpec) -> int:

@@ -21,6 +21,7 @@ from round_manager.models import (
     RoundTally,
     Vote,
 )
+from round_manager.rounds import NOT_COUNTED
 from templates import TaskSpec
 
 # Of examples that wait for votes the oldest are handed out first; what comes after so many waits for the next look.
@@ -28,7 +29,6 @@ MOST_WAITING = 2_000
 # Who did nothing for so long is not counted on.
 LATELY = timedelta(days=3)
 CAN_BRING_WORK = (HitStatus.PLANNED, HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
-NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 
 
 def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str, *, now: datetime) -> dict[str, Any]:

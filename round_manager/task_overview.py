@@ -21,8 +21,8 @@ from round_manager.queues import (
     work_to_decide,
 )
 from round_manager.rates import Rate
-from round_manager.rounds import list_rounds, pinned_versions
-from round_manager.supply_facts import NOT_COUNTED, tallies_of
+from round_manager.rounds import NOT_COUNTED, list_rounds, pinned_versions
+from round_manager.supply_facts import tallies_of
 from round_manager.training_jobs import awaited, running_job
 from round_manager.waiting import waiting
 

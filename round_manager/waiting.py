@@ -201,7 +201,8 @@ def _work(session: Session, round: Round, name: str) -> Iterator[Reason]:
     found = session.scalar(handed_in) or 0
     if found:
         pieces = count(found, "piece of work is", "pieces of work are")
-        yield Reason(f"{pieces} handed in and not decided; `outfox crowd approve {name} --all` approves")
+        cure = f"`outfox crowd approve {name} --all` approves it, or tells what only a person can decide"
+        yield Reason(f"{pieces} handed in and not decided; {cure}")
 
 
 def _judgements(session: Session, round: Round, name: str, pending: int, *, is_checked: bool) -> Iterator[Reason]:

@@ -15,6 +15,7 @@ COMMANDS = {
     "post": "plugin.cli.crowd_posting:post",
     "reconcile": "plugin.cli.crowd_books:reconcile",
     "reject": "plugin.cli.crowd_review:reject",
+    "reports": "plugin.cli.crowd_reports:reports",
     "statement": "plugin.cli.crowd_books:statement",
     "status": "plugin.cli.crowd_status:status",
     "workers": "plugin.cli.crowd_workers:workers",

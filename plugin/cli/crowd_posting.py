@@ -45,7 +45,7 @@ HOURS_OF_A_YEAR = 365 * 24
     "--check-page/--no-check-page",
     default=True,
     show_default=True,
-    help="Look first whether the HITs' page answers; not where only this machine cannot reach it.",
+    help="Look first whether the HITs' page and the model answer; not where only this machine cannot reach them.",
 )
 @YES
 @DRY_RUN
@@ -79,7 +79,7 @@ def post(
             announce(f"{left}: this run sees to those and plans no new ones; run it again for new ones")
             hits = 0
         if check_page and (hits or waiting["all"]):
-            _check_page(settings)
+            _check_page(settings, _to_create(desk, task if hits and kind == "create" else None))
         cleared = None if dry_run else _reconcile(desk)
         order = _quote(desk, task, kind, hits, assignments, hours, account) if hits and kind else None
         if dry_run:
@@ -105,14 +105,31 @@ def post(
     leave(problem=sent.problem, wrong=refused)
 
 
-def _check_page(settings: Settings) -> None:
-    """Workers are not sent to a page that is not there, and no money is bound for it."""
+def _check_page(settings: Settings, to_create: dict[str, int]) -> None:
+    """Workers are not sent to a page that is not there or has no model to ask, and no money is bound for it."""
+    from plugin.backend_health import look_at_backend
     from plugin.page_health import look_at_pages
 
     try:
-        look_at_pages(settings)
+        if look_at_pages(settings).are_ours:
+            for task, number in to_create.items():
+                look_at_backend(settings, task, number)
     except PluginError as error:
         raise type(error)(f"{error}; --no-check-page posts all the same") from error
+
+
+def _to_create(desk: Desk, task: str | None) -> dict[str, int]:
+    """The open rounds, by their tasks, that HITs to create are to be posted for."""
+    from round_manager.crowd_status import planned
+    from round_manager.models import HitKind
+    from round_manager.rounds import live_round
+    from round_manager.tasks import find_task
+
+    with desk.store.read() as session:
+        names = {one.task for one in planned(session, desk.crowd.name) if one.kind is HitKind.CREATE}
+        names |= {task} if task else set()
+        rounds = {name: live_round(session, find_task(session, name).id) for name in sorted(names)}
+    return {name: live.number for name, live in rounds.items() if live}
 
 
 def _reconcile(desk: Desk) -> "Reconciled":
@@ -190,10 +207,25 @@ def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableTyp
         (order.task, f"{dollars(order.task_figures.released_cents)} left; {order.task_figures}"),
     ]
     lines.append(table(("", f"on {desk.crowd.name}"), rows))
+    lines += _votes(order)
     if order.fees_double:
         half = "HITs of 9 assignments or fewer cost half of that fee"
         lines.append(f"warning: with {wish.assignments} assignments the fee on rewards is 40 %, not 20 %; {half}")
     return [*lines, *_who(order)]
+
+
+def _votes(order: "Quote") -> list[str]:
+    """What there is to validate, and whether more places are asked for than that fills."""
+    wanted = order.votes_wanted
+    if wanted is None:
+        return []
+    places = count(wanted.places_needed, "more place")
+    needs = f"{count(wanted.votes, 'vote is', 'votes are')} lacking; {count(wanted.places_out, 'place')} for them"
+    told = [f"{needs} out already, {places} needed"]
+    if order.places_too_many:
+        many = count(order.places_too_many, "place")
+        told.append(f"warning: {many} too many: workers would find nothing to validate there, and return the HIT")
+    return told
 
 
 def _who(order: "Quote") -> list[str]:
@@ -217,7 +249,8 @@ def _quoted(order: "Quote | None") -> dict[str, Any] | None:
         return None
     told = {key: value for key, value in asdict(order).items() if key not in ("wish", "cost")}
     return {**told, **asdict(order.wish), **{f"total_{key}": value for key, value in asdict(order.cost).items()},
-            "total_cents": order.cost.total_cents, "fees_double": order.fees_double}  # fmt: skip
+            "total_cents": order.cost.total_cents, "fees_double": order.fees_double,
+            "places_too_many": order.places_too_many}  # fmt: skip
 
 
 def _outcome(data: dict[str, Any], task: str) -> str:

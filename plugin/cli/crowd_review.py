@@ -7,7 +7,17 @@ import click
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, Desk, leave_paid, open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, paid_text, unknown_text, when
+from plugin.cli.crowd_words import (
+    DECIDE,
+    MOST_SHOWN,
+    count,
+    more_than,
+    page_text,
+    paid_text,
+    unfinished_text,
+    unknown_text,
+    when,
+)
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -15,6 +25,8 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from round_manager.models import Assignment
     from round_manager.reviewing import Undecided
+
+MOST_NAMED = 10
 
 
 @click.command()
@@ -27,27 +39,29 @@ if TYPE_CHECKING:
 def approve(settings: Settings, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
     """Read what was handed in, approve it and pay the rewards; whatever else is owed is paid with it.
 
-    With --dry-run nothing is read from the marketplace, so only what was collected before is told.
+    Where HITs show our own pages, --all leaves out what was handed in without its page being finished: name it to pay
+    for it. With --dry-run nothing is read from the marketplace, so only what was collected before is told.
     """
+    ours = settings.shows_our_pages
     with open_desk(settings) as desk:
         task_id, works = _split(desk, names)
         if bool(works) == every:
             raise click.UsageError("name the assignments, or give --all for all that waits")
         if dry_run:
-            _would_approve(desk, _chosen(desk, task_id, works))
+            _would_approve(desk, *_chosen(desk, task_id, works, ours))
             return
         # Asked first: with wrong keys the marketplace would refuse every payment for good.
         desk.account_cents()
         with ProgressBar() as progress:
             collected = desk.services.collecting.run(progress)
-            chosen = _chosen(desk, task_id, works)
+            chosen, left = _chosen(desk, task_id, works, ours)
             new = _owe(desk, chosen, why)
             paid = desk.services.payday.run(progress)
     uncovered = len(chosen) - new
     data = {"dry_run": False, "collected": asdict(collected), "approved": new, "uncovered": uncovered,
-            "paid": asdict(paid)}  # fmt: skip
+            "left_out": [one.assignment_id for one in left], "paid": asdict(paid)}  # fmt: skip
     text = f"{count(collected.works, 'new piece')} of work, {new} newly approved; {paid_text(paid)}"
-    text += unknown_text(collected)
+    text += unknown_text(collected) + _left_text(left)
     show(data, text if new or paid.rewards else f"{text}; `outfox crowd status` shows what is where")
     leave_paid(paid, uncovered)
 
@@ -103,14 +117,26 @@ def _split(desk: Desk, names: tuple[str, ...]) -> tuple[int | None, tuple[str, .
     return None, names
 
 
-def _chosen(desk: Desk, task_id: int | None, works: tuple[str, ...]) -> list["Undecided"]:
+def _chosen(
+    desk: Desk, task_id: int | None, works: tuple[str, ...], our_pages: bool
+) -> tuple[list["Undecided"], list["Undecided"]]:
+    """What is to be approved, and what is left out because only a person who names it can say that it is right."""
     from round_manager.reviewing import find_assignment, undecided
 
     with desk.store.read() as session:
         for one in works:
             _refuse_rejected(find_assignment(session, desk.crowd.name, one))
-        waiting = undecided(session, desk.crowd.name, task_id)
-    return [one for one in waiting if not works or one.assignment_id in works]
+        waiting = undecided(session, desk.crowd.name, task_id, our_pages=our_pages)
+    if works:
+        return [one for one in waiting if one.assignment_id in works], []
+    return [one for one in waiting if not one.page_unfinished], [one for one in waiting if one.page_unfinished]
+
+
+def _left_text(left: list["Undecided"]) -> str:
+    if not left:
+        return ""
+    named = ", ".join(one.assignment_id for one in left[:MOST_NAMED]) + (" …" if len(left) > MOST_NAMED else "")
+    return f"; left out: {unfinished_text(len(left))} ({named}); {DECIDE}"
 
 
 def _refuse_rejected(work: "Assignment") -> None:
@@ -130,7 +156,7 @@ def _owe(desk: Desk, chosen: list["Undecided"], why: str) -> int:
         return reviewing.approve(session, works, who=desk.who, why=why, now=desk.clock.now())
 
 
-def _would_approve(desk: Desk, chosen: list["Undecided"]) -> None:
+def _would_approve(desk: Desk, chosen: list["Undecided"], left: list["Undecided"]) -> None:
     from rich.console import Group
 
     from round_manager.crowd_debts import reward_cost
@@ -140,16 +166,21 @@ def _would_approve(desk: Desk, chosen: list["Undecided"]) -> None:
     with desk.store.read() as session:
         works = [find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
         fees = sum(reward_cost(session, work) for work in works) - cents
-    columns = ("assignment", "worker", "kind", "reward", "handed in")
+    columns = ("assignment", "worker", "kind", "reward", "handed in", "page")
     rows = [
-        (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at))
+        (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at), page_text(one))
         for one in chosen[:MOST_SHOWN]
     ]
+    unfinished = sum(one.page_unfinished for one in chosen)
+    shown = len(columns) if unfinished else -1
     price = f"{dollars(cents)} in rewards and {dollars(fees)} in fees"
     told = f"would approve {count(len(chosen), 'piece')} of work for {price}"
-    text = f"{told}; nothing was changed, and nothing new was read: `outfox crowd status` does that"
-    data = {"dry_run": True, "works": [asdict(one) for one in chosen], "reward_cents": cents, "fee_cents": fees}
-    show(data, Group(*([table(columns, rows)] if rows else []), *filter(None, [more_than(chosen)]), text))
+    told += f", {unfinished_text(unfinished)}" if unfinished else ""
+    text = f"{told}{_left_text(left)}; nothing was changed, and nothing new was read: `outfox crowd status` does that"
+    data = {"dry_run": True, "works": [asdict(one) for one in chosen], "reward_cents": cents, "fee_cents": fees,
+            "left_out": [one.assignment_id for one in left]}  # fmt: skip
+    listed = [table(columns[:shown], [row[:shown] for row in rows])] if rows else []
+    show(data, Group(*listed, *filter(None, [more_than(chosen)]), text))
 
 
 def _make_known(desk: Desk, assignment: str) -> None:

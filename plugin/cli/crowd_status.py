@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, asking, count, more_than, when
+from plugin.cli.crowd_words import DECIDE, MOST_SHOWN, asking, count, more_than, page_text, unfinished_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
@@ -38,10 +38,10 @@ def status(settings: Settings, task: str | None, collect: bool) -> None:
         with open_desk(settings) as desk:
             with ProgressBar() as progress:
                 collected = desk.services.collecting.run(progress)
-            found = find_overview(desk.store, desk.crowd.name, task, desk.crowd)
+            found = find_overview(desk.store, desk.crowd.name, task, desk.crowd, our_pages=settings.shows_our_pages)
     else:
         with open_store(settings.database) as store:
-            found = find_overview(store, settings.crowd_name, task)
+            found = find_overview(store, settings.crowd_name, task, our_pages=settings.shows_our_pages)
     data = {"marketplace": settings.crowd_name, "collected": asdict(collected) if collected else None}
     show({**data, **_data(found)}, Group(*_texts(found)))
 
@@ -81,7 +81,7 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
     if found.undecided:
         yield from _section(f"{count(len(found.undecided), 'piece')} of work to decide on, the oldest first:")
         yield _undecided(found)
-        yield "`outfox crowd approve TASK --all` pays for all of it, `outfox crowd approve ASSIGNMENT…` for some"
+        yield from _advice(found)
     for plan in (one for one in found.planned if one.unsent):
         what = f"{count(plan.unsent, 'HIT')} {asking(plan.kind)} of {plan.task}"
         yield from _section(f"{what} waiting to be posted")
@@ -159,13 +159,24 @@ def _warning(one: "GroupRow") -> str:
 
 
 def _undecided(found: "Overview") -> RenderableType:
-    columns = ("assignment", "worker", "kind", "reward", "handed in", "approves itself")
+    columns = ("assignment", "worker", "kind", "reward", "handed in", "approves itself", "page")
     rows = [
         (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at),
-         when(one.auto_approve_at))
+         when(one.auto_approve_at), page_text(one))
         for one in found.undecided[:MOST_SHOWN]
     ]  # fmt: skip
-    return Group(table(columns, rows), *filter(None, [more_than(found.undecided)]))
+    shown = len(columns) if any(one.page_unfinished for one in found.undecided) else -1
+    return Group(table(columns[:shown], [row[:shown] for row in rows]), *filter(None, [more_than(found.undecided)]))
+
+
+def _advice(found: "Overview") -> Iterator[str]:
+    unfinished = sum(one.page_unfinished for one in found.undecided)
+    if not unfinished:
+        yield "`outfox crowd approve TASK --all` pays for all of it, `outfox crowd approve ASSIGNMENT…` for some"
+        return
+    if unfinished < len(found.undecided):
+        yield "`outfox crowd approve TASK --all` pays for what is finished, `outfox crowd approve ASSIGNMENT…` for some"
+    yield f"{unfinished_text(unfinished)}; {DECIDE}"
 
 
 def _ends(ends: Sequence["LooseEnd"], most: int = MOST_SHOWN) -> RenderableType:

@@ -1,6 +1,6 @@
 """Words that the commands of `outfox crowd` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from round_manager.collecting import Collected
     from round_manager.models import HitKind
     from round_manager.payday import Paid
+    from round_manager.reviewing import Undecided
 
 
 MOST_SHOWN = 50
+# What to do about work that was handed in without anything done on its page.
+DECIDE = "`outfox crowd approve ASSIGNMENT…` pays for it by name, `outfox crowd reject` does not"
 
 
 def when(moment: datetime | None) -> str:
@@ -35,6 +38,22 @@ def asking(kind: "HitKind") -> str:
 def more_than(rows: Sequence[object], most: int = MOST_SHOWN) -> str:
     """What to say of rows that were left out of a table."""
     return f"… and {len(rows) - most:,} more; --json shows all" if len(rows) > most else ""
+
+
+def not_counted_text(by_status: Mapping[str, int]) -> str:
+    """What to add of a round's examples that do not count; nothing where there are none."""
+    told = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
+    return f"; not counted: {told}" if told else ""
+
+
+def page_text(work: "Undecided") -> str:
+    """What a table says of the page that the work was to be done on."""
+    return "not finished" if work.page_unfinished else ""
+
+
+def unfinished_text(number: int) -> str:
+    """`1 handed in without the page being finished`."""
+    return f"{number:,} handed in without the page being finished"
 
 
 def unknown_text(collected: "Collected") -> str:

@@ -105,12 +105,15 @@ def list_all(settings: Settings, task: str) -> None:
     with open_store(settings.database) as store, store.read() as session:
         for one in list_rounds(session, find_task(session, task)):
             had = collected(session, one)
-            figures = {"examples": had.examples, "fooled": had.fooled, "attempts": had.attempts}
+            figures = {"examples": had.examples, "fooled": had.fooled, "attempts": had.attempts,
+                       "not_counted": sum(had.not_counted.values())}  # fmt: skip
             told = {"round": one.number, "status": one.status.value, "versions": list(pinned_versions(session, one))}
             data.append({**told, "opened": one.opened_at, **figures})
-    columns = ("round", "status", "versions", "opened", "examples", "fooled", "attempts")
+    columns = ["round", "status", "versions", "opened", "examples", "fooled", "attempts"]
+    # Most rounds have nothing that nobody confirmed.
+    columns += ["not_counted"] if any(one["not_counted"] for one in data) else []
     rows = [[_plain(one[column]) for column in columns] for one in data]
-    show(data, table(columns, rows))
+    show(data, table([column.replace("_", " ") for column in columns], rows))
 
 
 def _plain(value: object) -> object:

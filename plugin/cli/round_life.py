@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from plugin.cli.crowd_words import when
+from plugin.cli.crowd_words import not_counted_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
@@ -141,6 +141,7 @@ def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
         "versions": list(versions),
         "examples": had.examples,
         "by_status": had.by_status,
+        "not_counted": had.not_counted,
         "fooled": had.fooled,
         "target_fooling": round.target_fooling,
         "budget_cents": money.budget_cents,
@@ -154,11 +155,12 @@ def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
 
 def _texts(data: dict[str, Any]) -> list[RenderableType]:
     statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(data["by_status"].items()))
+    examples = f"{data['examples']:,}" + (f" ({statuses})" if statuses else "")
     facts = [
         ("status", f"{data['status']}, paused" if data["paused"] else data["status"]),
         ("against", ", ".join(data["versions"])),
         *((word, when(data[word])) for word in ("opened", "closes", "validating", "closed")),
-        ("examples", f"{data['examples']:,}" + (f" ({statuses})" if statuses else "")),
+        ("examples", f"{examples}{not_counted_text(data['not_counted'])}"),
         ("fooled", f"{data['fooled']:,}; the target is {data['target_fooling']:,} validated ones"),
         ("money", data["budget"]),
         ("due", f"{data['due']['to']}: {data['due']['why']}" if data["due"] else ""),

@@ -9,7 +9,7 @@ import click
 from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
-from plugin.cli.crowd_words import when
+from plugin.cli.crowd_words import count, when
 from plugin.cli.output import json_option, show, table
 from plugin.settings import Settings
 
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from round_manager.models import ManagerStep
     from round_manager.rates import Rate
     from round_manager.task_overview import TaskOverview
+
+QUEUES = {
+    "examples_waiting_for_votes": ("example waiting for votes", "examples waiting for votes"),
+    "examples_waiting_for_owner": ("example waiting for the owner", "examples waiting for the owner"),
+    "hits_to_create": ("HIT to create", "HITs to create"),
+    "hits_to_validate": ("HIT to validate", "HITs to validate"),
+    "hits_to_quiz": ("HIT for the quiz", "HITs for the quiz"),
+    "pages_to_confirm": ("page to confirm", "pages to confirm"),
+    "work_to_approve": ("piece of work to approve", "pieces of work to approve"),
+    "payments_owed": ("payment owed", "payments owed"),
+    "payments_in_doubt": ("payment in doubt", "payments in doubt"),
+    "held_for_a_person": ("HIT or payment held for a person", "HITs and payments held for a person"),
+    "unsent_to_label_studio": ("task not sent to Label Studio yet", "tasks not sent to Label Studio yet"),
+}
 
 
 @click.command()
@@ -94,7 +108,7 @@ def _texts(
     columns = ("task", "round", "state", "collected", "fooled", "validated", "vMER", "spent", "owed", "model")
     yield table(columns, [_row(one) for one in found])
     for one in found:
-        waiting = [f"{number:,} {name.replace('_', ' ')}" for name, number in one.queues.items() if number]
+        waiting = [count(number, *QUEUES[name]) for name, number in one.queues.items() if number]
         yield ""
         yield f"{one.task} waits for: {'; '.join(one.waits_for) or 'nothing'}"
         if waiting:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from plugin.cli.crowd_words import count as number
+from plugin.cli.crowd_words import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.settings import DATABASE, Settings
@@ -98,6 +100,7 @@ def _overview(store: "Store", name: str) -> dict[str, Any]:
                     "versions": list(pinned_versions(session, one)),
                     "examples": had.examples,
                     "by_status": had.by_status,
+                    "not_counted": had.not_counted,
                     "fooled": had.fooled,
                     "target_fooling": one.target_fooling,
                     "attempts": had.attempts,
@@ -118,8 +121,9 @@ def _told(one: dict[str, Any]) -> str:
     if one["status"] == "draft":
         return "draft"
     statuses = ", ".join(f"{count} {status}" for status, count in sorted(one["by_status"].items()))
-    examples = f"{one['examples']} examples, {one['fooled']} fooled" + (f" ({statuses})" if statuses else "")
-    return f"{one['status']} against {', '.join(one['versions'])}; {one['attempts']} attempts, {examples}"
+    examples = f"{number(one['examples'], 'example')}, {one['fooled']} fooled" + (f" ({statuses})" if statuses else "")
+    examples += not_counted_text(one["not_counted"])
+    return f"{one['status']} against {', '.join(one['versions'])}; {number(one['attempts'], 'attempt')}, {examples}"
 
 
 def _next_step(settings: Settings, name: str, last: "Round") -> str:

@@ -40,7 +40,8 @@ class Opening(Protocol):
 class Bench:
     """A store and all that rounds are run with; without a crowd or a studio, their steps have nothing to do.
 
-    `check_pages` raises where workers would see nothing; `last_round` is the last one that is opened by itself.
+    `check_pages` raises where workers would see nothing; `last_round` is the last one that is opened by itself. Where
+    HITs show `our_pages`, work whose page was not finished is left to a person.
     """
 
     store: Store
@@ -53,3 +54,4 @@ class Bench:
     trainings: Trainings
     check_pages: Callable[[], None]
     last_round: int | None = None
+    our_pages: bool = False

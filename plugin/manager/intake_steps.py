@@ -69,14 +69,17 @@ class Qualify(CrowdStep):
 
 
 class Approve(CrowdStep):
-    """Approves what was handed in, so that its reward is owed; what no budget covers is told."""
+    """Approves what was handed in, so that its reward is owed; what no budget covers is told.
+
+    Where HITs show our own pages, what was handed in without its page being finished is a person's to decide.
+    """
 
     name = "approve"
     each_task = True
 
     def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
         market, approved, told = crowd.crowd.name, 0, ""
-        waiting = self._waiting(bench, market, task)
+        waiting, unfinished = self._waiting(bench, market, task)
         for first in range(0, len(waiting), WORKS_AT_ONCE):
             try:
                 with bench.store.write() as session:
@@ -88,15 +91,27 @@ class Approve(CrowdStep):
             left = count(len(waiting) - approved, "piece of work", "pieces of work")
             cure = f"`outfox round budget {task} DOLLARS` raises it"
             raise StepFailed(told or f"the budget does not cover {left} that nobody planned for; {cure}", retry=False)
-        return Came(f"{count(approved, 'piece')} of work approved" if approved else "")
+        done = f"{count(approved, 'piece')} of work approved" if approved else ""
+        return Came(done, waits=_unfinished_text(len(unfinished)))
 
     def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        waiting = self._waiting(bench, crowd.crowd.name, task)
+        waiting, _ = self._waiting(bench, crowd.crowd.name, task)
         return f"approve {count(len(waiting), 'piece')} of work" if waiting else ""
 
-    def _waiting(self, bench: Bench, market: str, task: str) -> list[str]:
+    def _waiting(self, bench: Bench, market: str, task: str) -> tuple[list[str], list[str]]:
+        """Work that can be approved, and work that a person has to look at."""
         with bench.store.read() as session:
-            return undecided_work(session, market, find_task(session, task).id)
+            rows = undecided_work(session, market, find_task(session, task).id)
+        unfinished = [one for one, is_finished in rows if bench.our_pages and not is_finished]
+        return [one for one, is_finished in rows if is_finished or not bench.our_pages], unfinished
+
+
+def _unfinished_text(number: int) -> str:
+    if not number:
+        return ""
+    works = count(number, "piece of work was", "pieces of work were")
+    cure = "`outfox crowd status` lists it, and a person approves it by name or rejects it"
+    return f"{works} handed in without the page being finished; {cure}"
 
 
 class Read:

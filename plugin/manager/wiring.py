@@ -53,6 +53,7 @@ def open_bench(settings: Settings, wishes: Wishes) -> Iterator[Bench]:
                 trainings=trainings,
                 check_pages=lambda: _check_pages(settings),
                 last_round=wishes.last_round,
+                our_pages=settings.shows_our_pages,
             )
         finally:
             trainings.stop()

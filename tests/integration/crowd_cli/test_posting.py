@@ -123,3 +123,13 @@ def test_mistakes_are_told_with_the_cure(shop: Shop) -> None:
     assert "--kind" in shop.refused("post", SENTIMENT, "--hits", 1)
     assert "-1" in shop.refused("post", SENTIMENT, "--kind", "create", "--hits", -1)
     assert "0" in shop.refused(*POST, 1, "--assignments", 0)
+
+
+def test_places_in_which_there_is_nothing_to_validate_are_warned_of(shop: Shop) -> None:
+    validate = ("post", SENTIMENT, "--kind", "validate", "--hits", 2, "--dry-run")
+    text = shop.text(*validate)
+    assert "0 votes are lacking; 0 places for them out already, 0 more places needed" in text
+    assert "warning: 2 places too many: workers would find nothing to validate there" in text
+    said = shop.asked(*validate)["quote"]
+    assert (said["votes_wanted"]["votes"], said["places_too_many"]) == (0, 2)
+    assert "too many" not in shop.text("post", SENTIMENT, "--kind", "create", "--hits", 2, "--dry-run")

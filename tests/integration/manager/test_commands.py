@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from plugin.cli.status import QUEUES
 from plugin.training_process import PROGRAM
 from round_manager.manager_record import note_failure, note_well
 from round_manager.store import open_store
@@ -61,6 +62,35 @@ def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> Non
         "the manager's last pass",
     ):
         assert part in text
+
+
+def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(1)
+    (told,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert set(told["queues"]) <= set(QUEUES)
+    text = outfox("status").out
+    assert f"{told['queues']['hits_to_create']} HITs to create, 1 page to confirm" in text
+
+
+def test_what_nobody_confirmed_is_told_apart_from_what_a_round_has(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(1)
+    owned.settle()
+    page = owned.floor.open("FORGED")
+    owned.floor.write_all(page)
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    (listed,) = json.loads(outfox("round", "list", "sentiment", "--json").out)
+    shown = json.loads(outfox("round", "show", "sentiment", "--json").out)
+    (of_task,) = json.loads(outfox("task", "show", "sentiment", "--json").out)["rounds"]
+    assert (task["collected"], task["fooled"]) == (1, 1)
+    for one in (listed, shown, of_task):
+        assert (one["examples"], one["fooled"]) == (1, 1)
+    assert listed["not_counted"] == 1
+    assert shown["not_counted"] == of_task["not_counted"] == {"unconfirmed": 1}
+    assert "1 (1 pending); not counted: 1 unconfirmed" in outfox("round", "show", "sentiment").out
+    assert "1 example, 1 fooled (1 pending); not counted: 1 unconfirmed" in outfox("task", "show", "sentiment").out
+    assert "not counted" in outfox("round", "list", "sentiment").out
 
 
 def test_status_shows_what_fails_and_what_is_waited_for(outfox: Outfox, owned: Company) -> None:

@@ -11,7 +11,7 @@ from plugin.manager.loop import Manager, Outcome
 from plugin.manager.step import NOTHING, Came
 from plugin.manager.steps import NAMES, STEPS
 from round_manager.manager_record import last_pass, pause_after, troubles
-from round_manager.models import Hit, HitKind, ManagerStep
+from round_manager.models import Assignment, Hit, HitKind, ManagerStep
 from round_manager.tasks import create_task
 from tests.integration.manager.company import MANAGER, TASK, Company
 from tests.integration.manager.conftest import Found
@@ -176,3 +176,23 @@ def test_each_pass_leaves_word_of_itself(small: Found) -> None:
         found = last_pass(session)
     assert found is not None
     assert (found.ran_at, found.ran_by) == (company.clock.now(), MANAGER)
+
+
+def test_work_whose_page_was_not_finished_is_left_to_a_person_and_told(small: Found) -> None:
+    company = small()
+    company.manage()
+    _, second = company.standing(HitKind.CREATE)[:2]
+    company.write(1)
+    company.crowd.accept(str(second.external_id), "W8")
+    straight = company.crowd.submit(str(second.external_id), "W8")
+    (approve,) = [one for one in company.manage(our_pages=True) if one.step == "approve"]
+    assert approve.came.done == "1 piece of work approved"
+    assert "1 piece of work was handed in without the page being finished" in approve.came.waits
+    with company.store.read() as session:
+        assert [one.waits for one in troubles(session) if one.name == "approve"] == [approve.came.waits]
+    states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
+    assert states.pop(straight) == "submitted"
+    assert list(states.values()) == ["approved"]
+    # Where HITs show a page of the owner's, nobody can tell.
+    (approve,) = [one for one in company.manage() if one.step == "approve"]
+    assert (approve.came.done, approve.came.waits) == ("1 piece of work approved", "")

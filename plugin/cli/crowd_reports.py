@@ -1,0 +1,42 @@
+"""`outfox crowd reports`: what workers say is wrong, and why they skipped a text."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+
+from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
+from plugin.cli.output import json_option, show, table
+from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.worker_reports import Report
+
+
+@click.command()
+@click.argument("task")
+@json_option
+@click.pass_obj
+def reports(settings: Settings, task: str) -> None:
+    """List what workers reported on a task's pages, and why they skipped a text; the newest first.
+
+    Workers are named as in the task's data. Who is not confirmed may be anybody who had the HIT's link.
+    """
+    from round_manager.store import open_store
+    from round_manager.tasks import find_task
+    from round_manager.worker_reports import worker_reports
+
+    with open_store(settings.database) as store, store.read() as session:
+        found = worker_reports(session, find_task(session, task))
+    show([asdict(one) for one in found], _listed(found) if found else f"nobody has reported anything about {task}")
+
+
+def _listed(found: list["Report"]) -> Group:
+    columns = ("when", "worker", "confirmed", "HIT", "kind", "item", "text")
+    rows = [
+        (when(one.at), one.worker, "yes" if one.confirmed else "no", one.hit_id, one.kind,
+         "page" if one.item is None else str(one.item), " ".join(one.text.split()))
+        for one in found[:MOST_SHOWN]
+    ]  # fmt: skip
+    return Group(table(columns, rows), *filter(None, [more_than(found)]))

@@ -1,0 +1,101 @@
+"""HITs to create are posted only where the ML backend answers for their round, as their page will ask it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.service import VerdictService
+from ml_backend.serving.web import backend_app
+from plugin.page_health import OURS
+from round_manager.clock import SystemClock
+from tests.fakes.own_page import OwnPage
+from tests.fakes.predictor import FakePredictor
+from tests.fakes.shelf import FakeShelf
+from tests.fakes.sink import ListSink
+from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.work.floor import pack_of
+from tests.integration.workpages.office import Served
+
+POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1)
+UNKNOWN_HIT = 409
+
+
+@pytest.fixture(autouse=True)
+def _pages(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pages of ours answer, and no ML backend does."""
+    with OwnPage(UNKNOWN_HIT, **{OURS: "1"}) as page:
+        monkeypatch.delenv("OUTFOX_HIT_PAGE_URL")
+        monkeypatch.setenv("OUTFOX_WEB_URL", page.url)
+        monkeypatch.setenv("OUTFOX_ML_BACKEND_URL", "http://127.0.0.1:9")
+        yield
+
+
+@pytest.fixture
+def shelf() -> FakeShelf:
+    """What the ML backend has loaded: nothing yet."""
+    return FakeShelf()
+
+
+def backend_for(task: str, shelf: FakeShelf) -> Any:
+    """An ML backend for one task, which asks for a password."""
+    service = VerdictService({task: pack_of(task)}, shelf, ListSink(), SystemClock())
+    return backend_app(service, auth=BasicAuth("web", "pass"))
+
+
+@pytest.fixture
+def backend(shelf: FakeShelf, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """An ML backend that serves the task."""
+    served = Served(backend_for(SENTIMENT, shelf))
+    monkeypatch.setenv("OUTFOX_ML_BACKEND_URL", served.url)
+    monkeypatch.setenv("OUTFOX_ML_BACKEND_AUTH", "web:pass")
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("more", ["--yes", "--dry-run"])
+def test_without_an_ml_backend_nothing_to_create_is_posted(shop: Shop, more: str) -> None:
+    line = shop.refused(*POST, more, code=3)
+    for words in ("does not answer", "`outfox ml-backend --tasks sentiment`", "--no-check-page"):
+        assert words in line
+    assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
+    assert shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")["posted"] == 1
+    assert shop.asked(*POST, "--yes", "--no-check-page")["posted"] == 1
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_backend_that_has_the_rounds_model_is_enough(shop: Shop, shelf: FakeShelf) -> None:
+    assert "has no model for round 1 of sentiment yet" in shop.refused(*POST, "--yes", code=3)
+    shelf.place(SENTIMENT, FakePredictor(pack_of(SENTIMENT).spec, "v1"), round=1)
+    assert shop.asked(*POST, "--yes")["posted"] == 1
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_password_that_is_wrong_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFOX_ML_BACKEND_AUTH", "web:wrong")
+    assert "refuses our password; correct OUTFOX_ML_BACKEND_AUTH" in shop.refused(*POST, "--yes")
+
+
+def test_a_task_that_the_backend_does_not_serve_is_told_here_and_by_the_doctor(
+    shop: Shop, shelf: FakeShelf, backend: Served
+) -> None:
+    backend.exchange(backend_for("nli", shelf))
+    line = shop.refused(*POST, "--yes")
+    assert "does not serve sentiment" in line
+    assert "with --tasks sentiment too" in line
+    found = {one["what"]: one for one in json.loads(shop.outfox("doctor", "--json").out)}
+    assert found["model for sentiment"]["state"] == "warning"
+    assert "does not serve sentiment" in found["model for sentiment"]["advice"]
+
+
+def test_what_was_planned_before_is_not_sent_without_a_model(shop: Shop) -> None:
+    shop.planned_hit()
+    assert "does not answer" in shop.refused("post", SENTIMENT, code=3)
+
+
+def test_what_answers_but_is_no_backend_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OwnPage() as something:
+        monkeypatch.setenv("OUTFOX_ML_BACKEND_URL", something.url)
+        assert "does not serve sentiment" in shop.refused(*POST, "--yes")
