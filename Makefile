@@ -20,7 +20,7 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
 	@touch $(READY)
 
-demo: setup ## Label Studio, the sentiment task and its model, running
+demo: setup ## Label Studio, a marketplace, the model and the manager, running
 	$(BIN)/outfox --home .outfox/demo demo
 
 test: check ## everything that continuous integration runs
