@@ -27,7 +27,6 @@ def test_the_one_that_was_left_behind_is_ended_before_the_next_one_starts(tmp_pa
     left = _started(tmp_path, SLEEP)
     again = _child(tmp_path, SLEEP)
     again.start()
-    # Whoever runs the tests may ignore SIGTERM, and what they start does then too.
     assert left.wait(10) in (-signal.SIGTERM, -signal.SIGKILL)
     assert again.lives
     again.stop()
