@@ -4,9 +4,10 @@ A marketplace's frame names an assignment and a worker, and signs neither. A ses
 again when the page is loaded again, and believed only when the marketplace itself shows the same three: see confirming.
 """
 
+import hashlib
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.creating import fill_creation
@@ -20,6 +21,7 @@ from round_manager.models import (
     Hit,
     HitKind,
     HitStatus,
+    Lease,
     LeaseEnd,
     Round,
     RoundStatus,
@@ -46,16 +48,19 @@ def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> boo
     return _find(session, hit, assignment, worker) is not None
 
 
-def open_session(session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime) -> WorkSession:
+def open_session(
+    session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime, submit_to: str = ""
+) -> WorkSession:
     """The session of who claims to be this worker on this assignment, with its items; the same one on each load.
 
     Marketplaces give an assignment that was returned or abandoned out again under its old name. So a session whose time
-    is over begins again when its page does, and keeps what was handed in.
+    is over begins again when its page does, and keeps what was handed in. Where the marketplace names another place to
+    hand in (`submit_to`), the worker returned the HIT and took it again: they have its whole time, and all they wrote.
     """
     _check_claim(assignment, worker)
     found = _find(session, hit, assignment, worker)
     if found is not None and not _is_over(found, now):
-        return found
+        return _accepted(session, hit, found, submit_to, now)
     problem = _problem(session, hit)
     if not problem:
         # Two tabs that load at once: the second one waits here, and then finds what the first one made.
@@ -68,9 +73,10 @@ def open_session(session: Session, hit: Hit, assignment: str, worker: str, *, no
         if found is None:
             raise WorkRefused(problem)
         return found
-    if found is None:
-        return _make(session, hit, assignment, worker, now)
-    return _begin_again(session, hit, found, now)
+    work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
+    work.acceptance = _fingerprint(submit_to)
+    session.flush()
+    return work
 
 
 def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetime) -> WorkSession:
@@ -92,6 +98,27 @@ def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetim
     session.flush()
     _fill(session, work, now)
     return work
+
+
+def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, now: datetime) -> WorkSession:
+    told = _fingerprint(submit_to)
+    if told is None or told == found.acceptance or found.status is not SessionStatus.OPEN:
+        return found
+    work = hold(session, found)
+    if work.status is not SessionStatus.OPEN or work.acceptance == told:  # Another tab was faster.
+        return work
+    if work.acceptance is not None:
+        work.expires_at = now + timedelta(seconds=hit.assignment_seconds)
+        mine = (Lease.session_id == work.id) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
+        session.execute(update(Lease).where(mine).values(expires_at=work.expires_at))
+    work.acceptance = told
+    session.flush()
+    return work
+
+
+def _fingerprint(submit_to: str) -> str | None:
+    """What is kept of a place to hand in: it is a secret of the worker's."""
+    return hashlib.sha256(submit_to.encode()).hexdigest() if submit_to else None
 
 
 def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) -> WorkSession:

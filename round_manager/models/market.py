@@ -185,3 +185,5 @@ class WorkSession(Numbered, Table):
     expires_at: Mapped[datetime]
     submitted_at: Mapped[datetime | None] = mapped_column(default=None)
     active_ms: Mapped[int] = mapped_column(default=0)
+    # A fingerprint of where this acceptance is handed in; with another one the HIT was returned and taken again.
+    acceptance: Mapped[str | None] = mapped_column(Words(64), default=None)

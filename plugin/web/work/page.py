@@ -68,7 +68,7 @@ class HitPages:
             self._limits.open(public_id)
         with self._door.store().write() as session:
             shown = find_hit(session, public_id)
-            work = open_session(session, shown.hit, assignment, worker, now=self._clock.now())
+            work = open_session(session, shown.hit, assignment, worker, now=self._clock.now(), submit_to=submit_to)
         if work.status is SessionStatus.EXPIRED:
             raise TimeIsOver(OVER)
         if work.status is SessionStatus.UNCONFIRMED:

@@ -8,7 +8,7 @@ import requests
 
 from plugin.labelstudio.bundle import editor_bundle
 from plugin.web.work.limits import OPENINGS, Limits
-from round_manager.models import Attempt, HitKind, SessionStatus, Task, WorkSession
+from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
 from tests.conftest import PACKS
 from tests.integration.work.floor import MINUTE, pack_of
 from tests.integration.workpages.conftest import OpenOffice
@@ -40,6 +40,23 @@ def test_the_page_may_be_framed_by_the_marketplace_alone_and_keeps_no_cookie(off
     assert answer.headers["Cache-Control"] == "no-store"
     assert "Set-Cookie" not in answer.headers
     assert "X-Frame-Options" not in answer.headers
+
+
+def test_who_returns_a_hit_and_takes_it_again_gets_its_whole_time_and_finds_their_text(office: Office) -> None:
+    hit = office.floor.hit(assignment_seconds=180)
+    first = office.open("W1", hit)
+    first.put("/items/0/draft", first.written("Half a sentence."))
+    given = first.state()["deadline"]
+    office.floor.clock.advance(2 * MINUTE)
+    assert office.open("W1", hit).state()["deadline"] == given
+    again = office.open("W1", hit, turkSubmitTo=f"{SITE}/s/another-acceptance")
+    assert again.state()["deadline"] > given
+    office.floor.clock.advance(2 * MINUTE)
+    state = again.state()
+    assert (state["status"], len(office.floor.rows(WorkSession))) == ("open", 1)
+    assert "Half a sentence." in str(state["items"][0]["draft"])
+    (lease,) = office.floor.rows(Lease)
+    assert (lease.ended_at, lease.expires_at.isoformat()) == (None, state["deadline"])
 
 
 @pytest.mark.parametrize("told", [{"assignmentId": PREVIEW}, {}], ids=["not accepted", "nothing told"])
