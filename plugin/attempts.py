@@ -11,11 +11,11 @@ from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
-from round_manager.attempts import Intake, store_attempts
 from round_manager.clock import Clock, SystemClock
 from round_manager.errors import RoundManagerError
-from round_manager.model_versions import register_version
-from round_manager.tasks import find_task
+from round_manager.examples.attempts import Intake, store_attempts
+from round_manager.learning.versions import register_version
+from round_manager.tasks.tasks import find_task
 
 Deliver = Callable[[Sequence[Tried]], None]
 

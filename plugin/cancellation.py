@@ -1,11 +1,11 @@
 """Cancelling a training, whether its process still lives or not."""
 
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import TrainingBusy, TrainingError
+from round_manager.learning.jobs import DIED, ask_to_cancel, bury, training_turn
 from round_manager.models import TrainingJob
-from round_manager.store import Store
-from round_manager.tasks import find_task
-from round_manager.training_jobs import DIED, ask_to_cancel, bury, training_turn
+from round_manager.tasks.tasks import find_task
 
 
 def cancel_training(store: Store, name: str, *, who: str, clock: Clock) -> TrainingJob:

@@ -11,13 +11,13 @@ from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
 from plugin.settings import PREFIX, Settings
 from round_manager.clock import Clock, SystemClock
-from round_manager.collecting import Collecting
-from round_manager.payday import Payday
-from round_manager.posting import Posting
-from round_manager.reconciling import Reconciler
-from round_manager.recruiting import Recruiting
-from round_manager.reviewing import Rejecting
-from round_manager.store import Store
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.reconciling import Reconciler
+from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.reviewing import Rejecting
+from round_manager.database.store import Store
 
 # A person who waits for a command learns after so long that the marketplace does not answer.
 SECONDS_TO_WAIT = 20.0

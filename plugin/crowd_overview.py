@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mturk.crowd import Crowd, PostedHit
 from mturk.errors import UnknownToCrowd
-from round_manager.crowd_status import (
+from round_manager.crowd.reviewing import Undecided, undecided
+from round_manager.crowd.status import (
     GroupFigures,
     LooseEnd,
     Planned,
@@ -16,12 +17,11 @@ from round_manager.crowd_status import (
     planned,
     standing_hits,
 )
+from round_manager.crowd.wages import GroupWage, group_wages
+from round_manager.database.store import Store
 from round_manager.models import Task
-from round_manager.reviewing import Undecided, undecided
-from round_manager.rounds import live_round
-from round_manager.store import Store
-from round_manager.tasks import find_task, list_tasks
-from round_manager.wages import GroupWage, group_wages
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task, list_tasks
 
 # Up to so many HITs are asked for one by one; a listing shows a hundred for one call.
 FEW_HITS = 50

@@ -19,11 +19,11 @@ from plugin.labelstudio.editor import editor_files
 from plugin.page_health import frame_problem, look_at_pages
 from plugin.settings import Settings
 from plugin.web.work.site import MarketSite
+from round_manager.database.store import open_store
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
 from round_manager.models import RoundStatus
-from round_manager.rounds import live_round
-from round_manager.store import open_store
-from round_manager.tasks import list_tasks
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import list_tasks
 
 NEEDED_DISK = 2 * 1024**3
 SECONDS_TO_ANSWER = 3

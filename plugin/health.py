@@ -53,9 +53,9 @@ def _trouble_of_manager() -> str:
     from plugin.errors import PluginError
     from plugin.settings import load_settings
     from round_manager.clock import SystemClock
+    from round_manager.database.store import open_store
     from round_manager.errors import RoundManagerError
-    from round_manager.manager_record import last_pass
-    from round_manager.store import open_store
+    from round_manager.loop.manager_record import last_pass
 
     try:
         with open_store(load_settings(os.environ).database) as store, store.read() as session:

@@ -8,10 +8,10 @@ from typing import Self
 
 from ml_backend.errors import TrainingCancelled
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import RoundManagerError
+from round_manager.learning.jobs import HowFar, Wish, beat
 from round_manager.progress import Progress
-from round_manager.store import Store
-from round_manager.training_jobs import HowFar, Wish, beat
 
 SECONDS_BETWEEN_BEATS = 2.0
 

@@ -10,13 +10,13 @@ from ml_backend.predictor import Predictor
 from ml_backend.registry.candidate import Load, prepare
 from ml_backend.registry.registry import Registry
 from plugin.heartbeat import Heartbeat
-from round_manager.acceptance import Acceptance, Comparison
 from round_manager.clock import Clock
-from round_manager.evaluating import keep_evaluation, kept_evaluation
-from round_manager.model_versions import find_versions
-from round_manager.store import Store
-from round_manager.tasks import find_task
-from round_manager.training_rows import HeldOut
+from round_manager.database.store import Store
+from round_manager.learning.acceptance import Acceptance, Comparison
+from round_manager.learning.evaluating import keep_evaluation, kept_evaluation
+from round_manager.learning.rows import HeldOut
+from round_manager.learning.versions import find_versions
+from round_manager.tasks.tasks import find_task
 from templates import TaskSpec
 
 Weigh = Callable[[Path], int | None]

@@ -7,7 +7,7 @@ from ml_backend.fooled_rules import find_rule
 from plugin.labelstudio.interface import check_templates
 from plugin.pack_costs import costs_of
 from round_manager.errors import PolicyError
-from round_manager.policies import find_policy
+from round_manager.validation.policies import find_policy
 from templates import Pack, PackError, Problem
 
 

@@ -17,17 +17,17 @@ from plugin.heartbeat import Heartbeat
 from plugin.measuring import Measuring
 from plugin.version_registration import VersionRegistration
 from plugin.workshop import Order, Workshop
-from round_manager.acceptance import Acceptance
 from round_manager.audit import note
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import ModelVersionError
-from round_manager.model_versions import check_fits, find_versions
+from round_manager.learning.acceptance import Acceptance
+from round_manager.learning.jobs import DIED, Trainer, begin, bury, finish, list_jobs, training_turn
+from round_manager.learning.rows import TrainingRows, training_rows
+from round_manager.learning.versions import check_fits, find_versions
 from round_manager.models import TrainingState
 from round_manager.progress import Progress, Unwatched
-from round_manager.store import Store
-from round_manager.tasks import find_task, spec_of
-from round_manager.training_jobs import DIED, Trainer, begin, bury, finish, list_jobs, training_turn
-from round_manager.training_rows import TrainingRows, training_rows
+from round_manager.tasks.tasks import find_task, spec_of
 from templates import Pack
 
 

@@ -13,12 +13,12 @@ from ml_backend.registry.rotation import Progress, rotate
 from plugin.errors import PluginError
 from plugin.version_registration import VersionRegistration
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import RoundError
-from round_manager.means import check_means
-from round_manager.model_versions import find_versions
-from round_manager.rounds import draft_round, live_round, open_round, pinned_versions
-from round_manager.store import Store
-from round_manager.tasks import find_task, spec_of
+from round_manager.learning.versions import find_versions
+from round_manager.tasks.means import check_means
+from round_manager.tasks.rounds import draft_round, live_round, open_round, pinned_versions
+from round_manager.tasks.tasks import find_task, spec_of
 from templates import TaskSpec
 
 

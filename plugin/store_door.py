@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from round_manager.store import Store, open_store
+from round_manager.database.store import Store, open_store
 
 
 class StoreDoor:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from plugin.operator import operator_name
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import TrainingBusy
-from round_manager.store import Store
-from round_manager.tasks import find_task
-from round_manager.training_jobs import Trainer, tell_failure, training_turn
+from round_manager.learning.jobs import Trainer, tell_failure, training_turn
+from round_manager.tasks.tasks import find_task
 
 PROGRAM = "from plugin.cli import main; main()"
 PREFIX = "outfox: "

@@ -9,9 +9,9 @@ from ml_backend.manifest import Manifest
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.registry import Registry
 from round_manager.clock import Clock
-from round_manager.model_versions import check_fits, register_version
-from round_manager.store import Store
-from round_manager.tasks import find_task
+from round_manager.database.store import Store
+from round_manager.learning.versions import check_fits, register_version
+from round_manager.tasks.tasks import find_task
 from templates import TaskSpec
 
 MOST_ANCESTORS = 100

@@ -16,7 +16,7 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.context_files import Uploaded
+    from round_manager.work.context_files import Uploaded
 
 MOST_SHOWN = 50
 LONGEST_TEXT = 60
@@ -45,10 +45,10 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
     Example: outfox context upload nli premises.csv --dry-run
     """
     from round_manager.clock import SystemClock
-    from round_manager.context_files import upload_contexts
-    from round_manager.rehearsal import rehearsal
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task, spec_of
+    from round_manager.database.rehearsal import rehearsal
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task, spec_of
+    from round_manager.work.context_files import upload_contexts
     from templates.context_file import read_context_file
 
     with open_store(settings.database) as store:
@@ -71,9 +71,9 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
 @click.pass_obj
 def list_all(settings: Settings, task: str, retired: bool, most: int) -> None:
     """List a task's contexts in the owner's order, with the examples that were written on each."""
-    from round_manager.contexts import count_contexts, list_contexts
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.contexts import count_contexts, list_contexts
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.read() as session:
         owner = find_task(session, task)

@@ -17,9 +17,9 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from round_manager.database.store import Store
     from round_manager.models import Round, Task
-    from round_manager.statement import Line
-    from round_manager.store import Store
+    from round_manager.money.statement import Line
 
 MOST_DAYS = 3_660
 
@@ -37,7 +37,7 @@ def statement(settings: Settings, task: str | None, day: datetime | None, days: 
     those of today. Exit code 1: it does not add up.
     """
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     today = SystemClock().now().date()
     last = day.date() if day else today
@@ -93,9 +93,9 @@ def reconcile(
 
 def _statement(store: "Store", task: str | None, last: date, days: int, today: date) -> tuple[list["Line"], int]:
     """The lines, the newest day first, and by how many cents today's differ from the sums that the database keeps."""
-    from round_manager.rounds import list_rounds
-    from round_manager.statement import drift, end_of, statement
-    from round_manager.tasks import find_task, list_tasks
+    from round_manager.money.statement import drift, end_of, statement
+    from round_manager.tasks.rounds import list_rounds
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     lines: list[Line] = []
     drifted = 0
@@ -150,8 +150,8 @@ def _texts(lines: Sequence["Line"], right: bool, drifted: int) -> list[Renderabl
 
 def _resolve(settings: Settings, word: str, key: str, why: str, *, dry_run: bool) -> None:
     from round_manager.clock import SystemClock
-    from round_manager.reconciling import resolve_hit, resolve_payment
-    from round_manager.store import open_store
+    from round_manager.crowd.reconciling import resolve_hit, resolve_payment
+    from round_manager.database.store import open_store
 
     outcome = {
         "paid": f"{key} is settled as paid",
@@ -173,7 +173,7 @@ def _resolve(settings: Settings, word: str, key: str, why: str, *, dry_run: bool
 
 
 def _must_be_held(store: "Store", marketplace: str, word: str, key: str) -> None:
-    from round_manager.crowd_status import loose_ends
+    from round_manager.crowd.status import loose_ends
     from round_manager.errors import CrowdWorkError
 
     with store.read() as session:
@@ -184,7 +184,7 @@ def _must_be_held(store: "Store", marketplace: str, word: str, key: str) -> None
 
 
 def _would_ask(desk: Desk) -> None:
-    from round_manager.crowd_status import loose_ends
+    from round_manager.crowd.status import loose_ends
 
     with desk.store.read() as session:
         ends = loose_ends(session, desk.crowd.name)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mturk.crowd import Crowd
     from plugin.crowd import CrowdServices
     from round_manager.clock import Clock
-    from round_manager.payday import Paid
-    from round_manager.store import Store
+    from round_manager.crowd.payday import Paid
+    from round_manager.database.store import Store
 
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
 
@@ -65,7 +65,7 @@ class Desk:
 
     def account_cents(self) -> int:
         """What the account has; refused where it is not the account that our HITs were posted with."""
-        from round_manager.same_account import check_account
+        from round_manager.crowd.same_account import check_account
 
         cents = self.crowd.balance()
         check_account(self.store, self.crowd, now=self.clock.now())
@@ -78,7 +78,7 @@ def open_desk(settings: Settings) -> Iterator[Desk]:
     from plugin.cli.crowd_patience import SpokenPatience
     from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     patience = SpokenPatience(budget=SECONDS_TO_WAIT, silent=not _may_announce())
     crowd, clock = crowd_of(settings, patience), SystemClock()

@@ -14,7 +14,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.crowd_status import Standing
+    from round_manager.crowd.status import Standing
 
 THREADS = 8
 WHY = "expired with all of the task's HITs"
@@ -72,11 +72,11 @@ def expire(
 
 def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
     """How many HITs were planned and never sent, and the money that is free again without them."""
-    from round_manager.budget import figures
-    from round_manager.cancelling import cancel_planned
+    from round_manager.database.rehearsal import rehearsal
     from round_manager.models import HitKind
-    from round_manager.rehearsal import rehearsal
-    from round_manager.tasks import find_task
+    from round_manager.money.budget import figures
+    from round_manager.money.cancelling import cancel_planned
+    from round_manager.tasks.tasks import find_task
 
     with rehearsal(desk.store) if rehearse else desk.store.write() as session:
         found = find_task(session, task)
@@ -88,9 +88,9 @@ def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tupl
 
 
 def _standing(desk: Desk, task: str, hits: tuple[str, ...], kind: str | None) -> list["Standing"]:
-    from round_manager.crowd_status import standing_hits
+    from round_manager.crowd.status import standing_hits
     from round_manager.errors import CrowdWorkError
-    from round_manager.tasks import find_task
+    from round_manager.tasks.tasks import find_task
 
     with desk.store.read() as session:
         posted = standing_hits(session, desk.crowd.name, find_task(session, task).id)
@@ -103,8 +103,8 @@ def _standing(desk: Desk, task: str, hits: tuple[str, ...], kind: str | None) ->
 
 
 def _reserved(desk: Desk, task: str, chosen: Sequence["Standing"]) -> int:
-    from round_manager.crowd_status import standing_hits
-    from round_manager.tasks import find_task
+    from round_manager.crowd.status import standing_hits
+    from round_manager.tasks.tasks import find_task
 
     ids = {one.hit_id for one in chosen}
     with desk.store.read() as session:

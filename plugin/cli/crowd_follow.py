@@ -12,7 +12,7 @@ from plugin.settings import Settings
 
 if TYPE_CHECKING:
     from mturk.notifications import EventQueue
-    from round_manager.collecting import Collected
+    from round_manager.crowd.collecting import Collected
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -33,7 +33,7 @@ def follow(settings: Settings, every: float) -> None:
     Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost where one does not
     arrive, and nothing is done twice where one does.
     """
-    from round_manager.following import Following
+    from round_manager.crowd.following import Following
 
     stop = threading.Event()
     for one in STOPS:

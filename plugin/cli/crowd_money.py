@@ -14,9 +14,9 @@ from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.crowd_debts import Owed
+    from round_manager.crowd.debts import Owed
+    from round_manager.crowd.wages import GroupWage
     from round_manager.models import LedgerEntry
-    from round_manager.wages import GroupWage
 
 
 @click.command()
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def balance(settings: Settings) -> None:
     """Show what the account has, what all tasks have reserved and owe, and whether it covers that."""
-    from round_manager.crowd_debts import money_by_task
+    from round_manager.crowd.debts import money_by_task
 
     with open_desk(settings) as desk:
         account = desk.account_cents()
@@ -124,9 +124,9 @@ def pay(settings: Settings, task: str | None, top_up: bool, yes: bool, dry_run: 
 
 
 def _give(desk: Desk, assignment: str, cents: int, reason: str, *, again: bool, rehearse: bool) -> "LedgerEntry":
-    from round_manager.crowd_debts import give_bonus_once
-    from round_manager.rehearsal import rehearsal
-    from round_manager.reviewing import find_assignment, give_bonus
+    from round_manager.crowd.debts import give_bonus_once
+    from round_manager.crowd.reviewing import find_assignment, give_bonus
+    from round_manager.database.rehearsal import rehearsal
 
     give = give_bonus if again else give_bonus_once
     with rehearsal(desk.store) if rehearse else desk.store.write() as session:
@@ -143,8 +143,8 @@ def _is_paid(desk: Desk, entry: "LedgerEntry") -> bool:
 
 def _wages(desk: Desk, task: str | None, *, top_up: bool) -> list["GroupWage"]:
     """What top-ups go by; nothing where none are wanted, but a task that is not there is told all the same."""
-    from round_manager.tasks import find_task, list_tasks
-    from round_manager.wages import group_wages
+    from round_manager.crowd.wages import group_wages
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     with desk.store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
@@ -153,7 +153,7 @@ def _wages(desk: Desk, task: str | None, *, top_up: bool) -> list["GroupWage"]:
 
 def _planned(desk: Desk, wages: list["GroupWage"]) -> list[dict[str, Any]]:
     """What each group would get."""
-    from round_manager.crowd_debts import new_top_ups
+    from round_manager.crowd.debts import new_top_ups
 
     with desk.store.read() as session:
         lacking = new_top_ups(session, wages)
@@ -175,9 +175,9 @@ def _planned(desk: Desk, wages: list["GroupWage"]) -> list[dict[str, Any]]:
 
 def _owe_top_ups(desk: Desk, wages: list["GroupWage"], *, rehearse: bool) -> tuple[int, list["Owed"]]:
     """How many cents of top-ups are owed now, without fees, and all that is owed then."""
-    from round_manager.crowd_debts import owed_by_kind
-    from round_manager.rehearsal import rehearsal
-    from round_manager.wages import owe_top_ups
+    from round_manager.crowd.debts import owed_by_kind
+    from round_manager.crowd.wages import owe_top_ups
+    from round_manager.database.rehearsal import rehearsal
 
     with rehearsal(desk.store) if rehearse else desk.store.write() as session:
         new = owe_top_ups(session, desk.crowd, wages, now=desk.clock.now())
@@ -186,7 +186,7 @@ def _owe_top_ups(desk: Desk, wages: list["GroupWage"], *, rehearse: bool) -> tup
 
 
 def _owed(desk: Desk) -> list["Owed"]:
-    from round_manager.crowd_debts import owed_by_kind
+    from round_manager.crowd.debts import owed_by_kind
 
     with desk.store.read() as session:
         return owed_by_kind(session, desk.crowd.name)

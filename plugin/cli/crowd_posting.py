@@ -15,8 +15,8 @@ from plugin.errors import PluginError
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.crowd_quote import Quote
-    from round_manager.reconciling import Reconciled
+    from round_manager.crowd.reconciling import Reconciled
+    from round_manager.loop.quote import Quote
 
 MOST_HITS = 100_000
 MOST_ASSIGNMENTS = 1_000
@@ -120,10 +120,10 @@ def _check_page(settings: Settings, to_create: dict[str, int]) -> None:
 
 def _to_create(desk: Desk, task: str | None) -> dict[str, int]:
     """The open rounds, by their tasks, that HITs to create are to be posted for."""
-    from round_manager.crowd_status import planned
+    from round_manager.crowd.status import planned
     from round_manager.models import HitKind
-    from round_manager.rounds import live_round
-    from round_manager.tasks import find_task
+    from round_manager.tasks.rounds import live_round
+    from round_manager.tasks.tasks import find_task
 
     with desk.store.read() as session:
         names = {one.task for one in planned(session, desk.crowd.name) if one.kind is HitKind.CREATE}
@@ -141,8 +141,8 @@ def _reconcile(desk: Desk) -> "Reconciled":
 
 def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
     """HITs that were planned and may not be posted: all on this marketplace, and those of this task and kind."""
-    from round_manager.crowd_status import planned
-    from round_manager.tasks import find_task
+    from round_manager.crowd.status import planned
+    from round_manager.tasks.tasks import find_task
 
     with desk.store.read() as session:
         find_task(session, task)
@@ -154,11 +154,11 @@ def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
 
 
 def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int) -> "Quote":
-    from round_manager.budget import check_budget
-    from round_manager.crowd_quote import open_round_of, quote, wish_for
+    from round_manager.database.rehearsal import rehearsal
+    from round_manager.loop.quote import open_round_of, quote, wish_for
     from round_manager.models import HitKind
-    from round_manager.rehearsal import rehearsal
-    from round_manager.tasks import find_task
+    from round_manager.money.budget import check_budget
+    from round_manager.tasks.tasks import find_task
 
     with rehearsal(desk.store) as session:
         found = find_task(session, task)
@@ -171,9 +171,9 @@ def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours:
 
 
 def _plan(desk: Desk, task: str, order: "Quote") -> None:
-    from round_manager.crowd_quote import open_round_of
-    from round_manager.planning import plan_hits
-    from round_manager.tasks import find_task
+    from round_manager.crowd.planning import plan_hits
+    from round_manager.loop.quote import open_round_of
+    from round_manager.tasks.tasks import find_task
 
     if order.needs_qualification:
         with desk.store.read() as session:

@@ -11,7 +11,7 @@ from plugin.cli.output import json_option, show, table
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.worker_reports import Report
+    from round_manager.work.reports import Report
 
 
 @click.command()
@@ -23,9 +23,9 @@ def reports(settings: Settings, task: str) -> None:
 
     Workers are named as in the task's data. Who is not confirmed may be anybody who had the HIT's link.
     """
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
-    from round_manager.worker_reports import worker_reports
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task
+    from round_manager.work.reports import worker_reports
 
     with open_store(settings.database) as store, store.read() as session:
         found = worker_reports(session, find_task(session, task))

@@ -23,8 +23,8 @@ from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from round_manager.crowd.reviewing import Undecided
     from round_manager.models import Assignment
-    from round_manager.reviewing import Undecided
 
 MOST_NAMED = 10
 
@@ -106,7 +106,7 @@ def reject(settings: Settings, assignment: str, reason: str, override: bool, dry
 
 def _split(desk: Desk, names: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
     """The task, where the first name is one, and the assignments."""
-    from round_manager.tasks import find_task, list_tasks
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     with desk.store.read() as session:
         if names and names[0] in [task.name for task in list_tasks(session)]:
@@ -121,7 +121,7 @@ def _chosen(
     desk: Desk, task_id: int | None, works: tuple[str, ...], our_pages: bool
 ) -> tuple[list["Undecided"], list["Undecided"]]:
     """What is to be approved, and what is left out because only a person who names it can say that it is right."""
-    from round_manager.reviewing import find_assignment, undecided
+    from round_manager.crowd.reviewing import find_assignment, undecided
 
     with desk.store.read() as session:
         for one in works:
@@ -149,7 +149,7 @@ def _refuse_rejected(work: "Assignment") -> None:
 
 
 def _owe(desk: Desk, chosen: list["Undecided"], why: str) -> int:
-    from round_manager import reviewing
+    from round_manager.crowd import reviewing
 
     with desk.store.write() as session:
         works = [reviewing.find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
@@ -159,8 +159,8 @@ def _owe(desk: Desk, chosen: list["Undecided"], why: str) -> int:
 def _would_approve(desk: Desk, chosen: list["Undecided"], left: list["Undecided"]) -> None:
     from rich.console import Group
 
-    from round_manager.crowd_debts import reward_cost
-    from round_manager.reviewing import find_assignment
+    from round_manager.crowd.debts import reward_cost
+    from round_manager.crowd.reviewing import find_assignment
 
     cents = sum(one.reward_cents for one in chosen)
     with desk.store.read() as session:
@@ -185,8 +185,8 @@ def _would_approve(desk: Desk, chosen: list["Undecided"], left: list["Undecided"
 
 def _make_known(desk: Desk, assignment: str) -> None:
     """Reads the marketplace where the work was never collected."""
+    from round_manager.crowd.reviewing import find_assignment
     from round_manager.errors import CrowdWorkError
-    from round_manager.reviewing import find_assignment
 
     try:
         with desk.store.read() as session:
@@ -197,12 +197,12 @@ def _make_known(desk: Desk, assignment: str) -> None:
 
 
 def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -> None:
-    from round_manager.crowd_debts import reward_cost
+    from round_manager.crowd.debts import reward_cost
+    from round_manager.crowd.reviewing import find_assignment
+    from round_manager.database.rehearsal import rehearsal
     from round_manager.errors import CrowdWorkError
-    from round_manager.ledger import owe_rewards, owed_entry
     from round_manager.models import AssignmentStatus, EntryKind
-    from round_manager.rehearsal import rehearsal
-    from round_manager.reviewing import find_assignment
+    from round_manager.money.ledger import owe_rewards, owed_entry
 
     with desk.store.read() as session:
         work = find_assignment(session, desk.crowd.name, assignment)

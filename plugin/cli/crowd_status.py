@@ -16,7 +16,7 @@ from plugin.settings import Settings
 
 if TYPE_CHECKING:
     from plugin.crowd_overview import GroupRow, Overview
-    from round_manager.crowd_status import LooseEnd
+    from round_manager.crowd.status import LooseEnd
 
 FEW = 10
 
@@ -31,7 +31,7 @@ FEW = 10
 def status(settings: Settings, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, handed in, decided and earned, and what needs a person."""
     from plugin.crowd_overview import find_overview
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     collected = None
     if collect:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from mturk.dollars import dollars
 
 if TYPE_CHECKING:
-    from round_manager.collecting import Collected
+    from round_manager.crowd.collecting import Collected
+    from round_manager.crowd.payday import Paid
+    from round_manager.crowd.reviewing import Undecided
     from round_manager.models import HitKind
-    from round_manager.payday import Paid
-    from round_manager.reviewing import Undecided
 
 
 MOST_SHOWN = 50
@@ -30,7 +30,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def asking(kind: "HitKind") -> str:
     """What HITs of a kind are for, as in `2 HITs to validate`."""
-    from round_manager.hit_terms import WORDS
+    from round_manager.money.hit_terms import WORDS
 
     return WORDS[kind]
 

@@ -14,7 +14,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.crowd_workers import WorkerFigures
+    from round_manager.crowd.workers import WorkerFigures
     from round_manager.models import Task
 
 LONGEST_SUBJECT = 200
@@ -43,9 +43,9 @@ def workers() -> None:
 @click.pass_obj
 def list_all(settings: Settings, task: str | None) -> None:
     """List who worked, may work or is blocked, as far as it was collected; the latest to hand something in first."""
-    from round_manager.crowd_workers import worker_figures
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task, list_tasks
+    from round_manager.crowd.workers import worker_figures
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     with open_store(settings.database) as store, store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
@@ -146,7 +146,7 @@ def block(settings: Settings, worker: str, reason: str, lift: bool, dry_run: boo
 
     To keep somebody from one task only, use `outfox crowd workers withdraw`.
     """
-    from round_manager.crowd_workers import is_blocked
+    from round_manager.crowd.workers import is_blocked
     from round_manager.errors import CrowdWorkError
 
     if not lift and not reason.strip():
@@ -186,15 +186,15 @@ def _would(does: str, worker_ids: tuple[str, ...], rest: str = "") -> None:
 
 
 def _task(desk: Desk, name: str) -> "Task":
-    from round_manager.tasks import find_task
+    from round_manager.tasks.tasks import find_task
 
     with desk.store.read() as session:
         return find_task(session, name)
 
 
 def _of_task(desk: Desk, name: str) -> tuple[str, ...]:
-    from round_manager.crowd_workers import worker_figures
-    from round_manager.tasks import find_task
+    from round_manager.crowd.workers import worker_figures
+    from round_manager.tasks.tasks import find_task
 
     with desk.store.read() as session:
         found = worker_figures(session, desk.crowd.name, [find_task(session, name)])

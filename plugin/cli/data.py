@@ -13,7 +13,7 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from round_manager.data_access import ListedToken
+    from round_manager.tasks.data_access import ListedToken
 
 MOST_DAYS = 3_650
 
@@ -37,9 +37,9 @@ def token(settings: Settings, task: str, days: int, why: str) -> None:
     For example: outfox data token sentiment --days 30 --why "for Ada's thesis"
     """
     from round_manager.clock import SystemClock
-    from round_manager.data_access import make_token
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.data_access import make_token
+    from round_manager.tasks.tasks import find_task
 
     now = SystemClock().now()
     with open_store(settings.database) as store, store.write() as session:
@@ -61,9 +61,9 @@ def token(settings: Settings, task: str, days: int, why: str) -> None:
 def list_(settings: Settings, task: str | None) -> None:
     """List tasks that are public, and tokens: of one task or of all."""
     from round_manager.clock import SystemClock
-    from round_manager.data_access import list_tokens
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task, list_tasks
+    from round_manager.database.store import open_store
+    from round_manager.tasks.data_access import list_tokens
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     now = SystemClock().now()
     with open_store(settings.database) as store, store.read() as session:
@@ -86,8 +86,8 @@ def list_(settings: Settings, task: str | None) -> None:
 def revoke(settings: Settings, key: str, why: str) -> None:
     """End a token at once; TOKEN is its name in `outfox data list`."""
     from round_manager.clock import SystemClock
-    from round_manager.data_access import revoke_token
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
+    from round_manager.tasks.data_access import revoke_token
 
     now = SystemClock().now()
     with open_store(settings.database) as store, store.write() as session:
@@ -102,7 +102,7 @@ def revoke(settings: Settings, key: str, why: str) -> None:
 @click.pass_obj
 def publish(settings: Settings, task: str, why: str) -> None:
     """Let anybody read a task's frozen rounds, without a token."""
-    from round_manager.data_access import publish as make_public
+    from round_manager.tasks.data_access import publish as make_public
 
     _change(settings, task, why, make_public)
     address = f"{settings.web_url.rstrip('/')}/data/{task}"
@@ -116,7 +116,7 @@ def publish(settings: Settings, task: str, why: str) -> None:
 @click.pass_obj
 def unpublish(settings: Settings, task: str, why: str) -> None:
     """Ask for a token again; what people have copied stays theirs."""
-    from round_manager.data_access import unpublish as make_private
+    from round_manager.tasks.data_access import unpublish as make_private
 
     _change(settings, task, why, make_private)
     show({"task": task, "public": False}, f"only tokens open the frozen rounds of {task}")
@@ -124,8 +124,8 @@ def unpublish(settings: Settings, task: str, why: str) -> None:
 
 def _change(settings: Settings, task: str, why: str, change: Any) -> None:
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.write() as session:
         change(session, find_task(session, task), who=operator_name(), why=why, now=SystemClock().now())

@@ -18,7 +18,7 @@ def db(settings: Settings) -> None:
 @click.pass_obj
 def upgrade(settings: Settings) -> None:
     """Make the database or bring its tables up to date; safe to run again."""
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database, upgrade=True) as store:
         found = store.check().found
@@ -30,7 +30,7 @@ def upgrade(settings: Settings) -> None:
 @click.pass_obj
 def check(settings: Settings) -> None:
     """Tell whether the database is there and up to date; if not, what to do."""
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         found = store.check().found

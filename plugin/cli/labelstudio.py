@@ -18,7 +18,7 @@ from round_manager.errors import RoundManagerError
 if TYPE_CHECKING:
     from ml_backend.judging import RegistryJudge
     from plugin.labelstudio.remote import RemoteStudio
-    from round_manager.store import Store
+    from round_manager.database.store import Store
     from templates import Pack
 
 WRONG, AWAY = 2, 3
@@ -57,7 +57,7 @@ def connect(settings: Settings, task: str, ml_backend: str | None, auth_file: Pa
     from plugin.labelstudio.connecting import connect as connect_task
     from plugin.labelstudio.studio import BackendAuth
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     backend = settings.ml_backend_url if ml_backend is None else ml_backend
     auth = backend_auth(settings, auth_file)
@@ -86,7 +86,7 @@ def push(settings: Settings, task: str) -> None:
     """Send contexts to write for and examples to check; safe to run again, each is there once."""
     from plugin.labelstudio.pushing import push as push_task
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store, ProgressBar() as bar:
         pushed = push_task(store, _studio(settings), task, SystemClock(), _steps(bar, f"{task} goes to Label Studio"))
@@ -107,7 +107,7 @@ def sync(settings: Settings, task: str | None, every: bool, from_start: bool, wh
     from plugin.labelstudio.crowd_work import show_crowd_work
     from plugin.labelstudio.syncing import sync_task
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     if (task is None) == (not every):
         raise click.UsageError("name a task, or give --all for every one")
@@ -141,7 +141,7 @@ def status(settings: Settings, task: str | None) -> None:
 
     from plugin.cli.labelstudio_status import status_text
     from plugin.labelstudio.status import find_status
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         found = find_status(store, _studio(settings), task)
@@ -168,7 +168,7 @@ def predictions(settings: Settings, task: str, version: str | None, project: int
     from ml_backend.registry.registry import open_registry
     from plugin.labelstudio.predicting import predict
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     registry = open_registry(where or settings.registry_place, settings.cache_path / "models")
     known = registry.versions(task)
@@ -202,7 +202,7 @@ def _judge(settings: Settings, where: str | None) -> "RegistryJudge":
 
 def _pack(store: "Store", task: str) -> "Pack":
     from ml_backend.hashing import json_sha256
-    from round_manager.tasks import find_task
+    from round_manager.tasks.tasks import find_task
     from templates import load_pack
 
     with store.read() as session:
@@ -216,9 +216,9 @@ def _pack(store: "Store", task: str) -> "Pack":
 
 
 def _connected(store: "Store") -> list[str]:
-    from round_manager.label_studio import find_link
+    from round_manager.labelstudio.mirror import find_link
     from round_manager.models import ProjectKind
-    from round_manager.tasks import list_tasks
+    from round_manager.tasks.tasks import list_tasks
 
     with store.read() as session:
         return [one.name for one in list_tasks(session) if find_link(session, one.id, ProjectKind.CREATE)]

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 
 from plugin.cli.output import table
 from plugin.labelstudio.status import ProjectStatus, Status
-from round_manager.label_studio_crowd import CrowdCounts
+from round_manager.labelstudio.crowd import CrowdCounts
 
 
 def status_text(found: Status) -> RenderableType:

@@ -111,7 +111,7 @@ def _options(context: click.Context) -> list[str]:
 
 
 def _check_task(bench: "Bench", task: str | None) -> None:
-    from round_manager.tasks import find_task
+    from round_manager.tasks.tasks import find_task
 
     if task is not None:
         with bench.store.read() as session:

@@ -12,7 +12,7 @@ from plugin.errors import PluginError
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.lineage import Ancestor
+    from round_manager.learning.lineage import Ancestor
 
 DIFFERS = 2
 
@@ -25,9 +25,9 @@ DIFFERS = 2
 @click.pass_obj
 def lineage(settings: Settings, task: str, version: str | None, check: bool) -> None:
     """Show what a version learned from and what was measured of it. Default: the version that answers."""
-    from round_manager.lineage import lineage as line_of
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.learning.lineage import lineage as line_of
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.read() as session:
         line = line_of(session, find_task(session, task), version or _answering(settings, task))
@@ -54,9 +54,9 @@ def _answering(settings: Settings, task: str) -> str:
 
 def _checked(settings: Settings, task: str, version: "Ancestor") -> list[str]:
     """The places whose rows have another hash now than when the version was trained."""
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task, spec_of
-    from round_manager.training_rows import training_rows
+    from round_manager.database.store import open_store
+    from round_manager.learning.rows import training_rows
+    from round_manager.tasks.tasks import find_task, spec_of
 
     rounds = [one.source.removeprefix("round ") for one in version.learned if one.source != "seed"]
     if not rounds:

@@ -51,8 +51,8 @@ def retrain(settings: Settings, task: str, mode: str | None, why: str, timeout: 
     from plugin.retraining import Retraining
     from plugin.workshop import LocalWorkshop
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
-    from round_manager.training_jobs import Trainer
+    from round_manager.database.store import open_store
+    from round_manager.learning.jobs import Trainer
 
     place = where or settings.registry_place
     with open_store(settings.database) as store, ProgressBar() as progress, _ended_by_terminate():
@@ -84,10 +84,10 @@ def retrain(settings: Settings, task: str, mode: str | None, why: str, timeout: 
 def jobs(settings: Settings, task: str, last: int) -> None:
     """Show the trainings of a task: how far the running one is, and how the others ended."""
     from round_manager.clock import SystemClock
-    from round_manager.model_versions import names_of
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
-    from round_manager.training_jobs import list_jobs
+    from round_manager.database.store import open_store
+    from round_manager.learning.jobs import list_jobs
+    from round_manager.learning.versions import names_of
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.read() as session:
         found = list_jobs(session, find_task(session, task), last)
@@ -107,7 +107,7 @@ def cancel(settings: Settings, task: str) -> None:
     """Stop the training of a task; the model that answers and the rounds stay as they are."""
     from plugin.cancellation import cancel_training
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         job = cancel_training(store, task, who=operator_name(), clock=SystemClock())
@@ -119,8 +119,8 @@ def cancel(settings: Settings, task: str) -> None:
 
 def pack_of(settings: Settings, name: str) -> Pack:
     """The pack that the task was made from, else the one of its name."""
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.read() as session:
         folder = Path(find_task(session, name).folder)

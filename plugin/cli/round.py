@@ -50,7 +50,7 @@ def open_next(
     from ml_backend.registry.registry import open_registry
     from plugin.round_opening import RoundOpening
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     place = where or settings.registry_place
     with open_store(settings.database) as store, ProgressBar() as progress:
@@ -74,11 +74,11 @@ def open_next(
 def set_budget(settings: Settings, task: str, cents: int, number: int | None, why: str) -> None:
     """Set what a round may cost, fees included; not below what is reserved or spent, nor above the task's budget."""
     from mturk.dollars import dollars
-    from round_manager.budget import set_round_budget
     from round_manager.clock import SystemClock
-    from round_manager.rounds import find_round, list_rounds, live_round
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.money.budget import set_round_budget
+    from round_manager.tasks.rounds import find_round, list_rounds, live_round
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.write() as session:
         owner = find_task(session, task)
@@ -97,9 +97,9 @@ def set_budget(settings: Settings, task: str, cents: int, number: int | None, wh
 @click.pass_obj
 def list_all(settings: Settings, task: str) -> None:
     """List a task's rounds: status, models, and what was collected."""
-    from round_manager.rounds import collected, list_rounds, pinned_versions
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.rounds import collected, list_rounds, pinned_versions
+    from round_manager.tasks.tasks import find_task
 
     data = []
     with open_store(settings.database) as store, store.read() as session:

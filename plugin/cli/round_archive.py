@@ -12,7 +12,7 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.archive_proof import Proof
+    from round_manager.archive.proof import Proof
 
 NUMBER = click.option("--round", "number", type=click.IntRange(1), help="Which round. Default: the last closed one.")
 NOT_PROVED = 1
@@ -30,13 +30,13 @@ def freeze(settings: Settings, task: str, number: int | None, place: str | None,
 
     For example: outfox round freeze sentiment --round 1 --to s3://our-data/rounds
     """
-    from round_manager.archives import open_archives
+    from round_manager.archive.archives import open_archives
+    from round_manager.archive.freezing import freeze as freeze_round
+    from round_manager.archive.freezing import newest_closed
     from round_manager.clock import SystemClock
-    from round_manager.freezing import freeze as freeze_round
-    from round_manager.freezing import newest_closed
-    from round_manager.rounds import find_round
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.rounds import find_round
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, ProgressBar() as progress:
         with store.read() as session:
@@ -70,8 +70,8 @@ def verify(settings: Settings, what: str, number: int | None) -> int:
 
     Exit code 1: the archive is not what it should be.
     """
-    from round_manager.archive_proof import verify as prove
-    from round_manager.archives import opened_archive
+    from round_manager.archive.archives import opened_archive
+    from round_manager.archive.proof import verify as prove
 
     if "/" in what or Path(what).is_dir():
         with opened_archive(what) as folder:
@@ -88,13 +88,13 @@ def verify(settings: Settings, what: str, number: int | None) -> int:
 
 
 def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str, "Proof"]:
-    from round_manager.archive_proof import verify as prove
-    from round_manager.archives import opened_archive
+    from round_manager.archive.archives import opened_archive
+    from round_manager.archive.freezing import newest_closed
+    from round_manager.archive.proof import verify as prove
+    from round_manager.database.store import open_store
     from round_manager.errors import ArchiveError
-    from round_manager.freezing import newest_closed
-    from round_manager.rounds import find_round
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.tasks.rounds import find_round
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.read() as session:
         owner = find_task(session, task)

@@ -12,7 +12,7 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.store import Store
+    from round_manager.database.store import Store
 
 ROUND = click.option(
     "--round", "number", type=click.IntRange(1), help="Which round. Default: the one that is live, else the newest."
@@ -35,11 +35,11 @@ def close(settings: Settings, task: str, give_up: bool, why: str, number: int | 
     Example: outfox round close sentiment --why "we have enough"
     """
     from round_manager.clock import SystemClock
-    from round_manager.lifecycle import begin_validating, close_round, waiting
+    from round_manager.database.store import open_store
+    from round_manager.loop.lifecycle import begin_validating, close_round, waiting
     from round_manager.models import RoundStatus
-    from round_manager.rounds import choose_round
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.tasks.rounds import choose_round
+    from round_manager.tasks.tasks import find_task
 
     now, who = SystemClock().now(), operator_name()
     with open_store(settings.database) as store, store.write() as session:
@@ -72,7 +72,7 @@ def pause_it(settings: Settings, task: str, why: str) -> None:
 
     Its date stays what it was, and a paused round does not end by itself.
     """
-    from round_manager.lifecycle import pause
+    from round_manager.loop.lifecycle import pause
 
     _move(settings, task, why, pause, "is paused; `outfox round resume {task}` goes on")
 
@@ -84,7 +84,7 @@ def pause_it(settings: Settings, task: str, why: str) -> None:
 @click.pass_obj
 def resume_it(settings: Settings, task: str, why: str) -> None:
     """Go on with a paused round."""
-    from round_manager.lifecycle import resume
+    from round_manager.loop.lifecycle import resume
 
     _move(settings, task, why, resume, "goes on, {status}")
 
@@ -96,7 +96,7 @@ def resume_it(settings: Settings, task: str, why: str) -> None:
 @click.pass_obj
 def show_one(settings: Settings, task: str, number: int | None) -> None:
     """Show a round: where it is, what it waits for, and who moved it when and why."""
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         data = _overview(store, task, number)
@@ -105,9 +105,9 @@ def show_one(settings: Settings, task: str, number: int | None) -> None:
 
 def _move(settings: Settings, task: str, why: str, step: Any, said: str) -> None:
     from round_manager.clock import SystemClock
-    from round_manager.rounds import choose_round
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.rounds import choose_round
+    from round_manager.tasks.tasks import find_task
 
     with open_store(settings.database) as store, store.write() as session:
         chosen = choose_round(session, find_task(session, task))
@@ -117,11 +117,11 @@ def _move(settings: Settings, task: str, why: str, step: Any, said: str) -> None
 
 
 def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
-    from round_manager.budget import figures
     from round_manager.clock import SystemClock
-    from round_manager.lifecycle import due, history, waiting
-    from round_manager.rounds import choose_round, collected, pinned_versions
-    from round_manager.tasks import find_task
+    from round_manager.loop.lifecycle import due, history, waiting
+    from round_manager.money.budget import figures
+    from round_manager.tasks.rounds import choose_round, collected, pinned_versions
+    from round_manager.tasks.tasks import find_task
 
     now = SystemClock().now()
     with store.read() as session:

@@ -13,10 +13,10 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from round_manager.metrics import Counts, RoundMetrics
+    from round_manager.database.store import Store
     from round_manager.rates import Rate
-    from round_manager.store import Store
-    from round_manager.validators import Validator
+    from round_manager.validation.metrics import Counts, RoundMetrics
+    from round_manager.validation.validators import Validator
 
 COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/verified", "$/verified")
 
@@ -38,7 +38,7 @@ def metrics(settings: Settings, task: str, number: int | None, by: str | None) -
 
     Example: outfox round metrics sentiment --round 1 --by label
     """
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         data, text = _rounds(store, task, number) if by is None else _parts(store, task, number, by)
@@ -46,7 +46,7 @@ def metrics(settings: Settings, task: str, number: int | None, by: str | None) -
 
 
 def _rounds(store: "Store", task: str, number: int | None) -> tuple[Any, RenderableType]:
-    from round_manager.metrics import round_metrics
+    from round_manager.validation.metrics import round_metrics
 
     chosen = begun_rounds(store, task, number)
     with store.read() as session:
@@ -57,8 +57,8 @@ def _rounds(store: "Store", task: str, number: int | None) -> tuple[Any, Rendera
 
 
 def _parts(store: "Store", task: str, number: int | None, by: str) -> tuple[Any, RenderableType]:
-    from round_manager.metrics import metrics_by
-    from round_manager.validators import validators
+    from round_manager.validation.metrics import metrics_by
+    from round_manager.validation.validators import validators
 
     round = begun_rounds(store, task, number)[-1]
     with store.read() as session:

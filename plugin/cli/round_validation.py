@@ -13,9 +13,9 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from round_manager.flags import Flagged, Said
+    from round_manager.database.store import Store
     from round_manager.models import Round
-    from round_manager.store import Store
+    from round_manager.validation.flags import Flagged, Said
 
 ROUND = click.option(
     "--round", "number", type=click.IntRange(1), metavar="N", help="Which round. Default: the last that was opened."
@@ -27,8 +27,8 @@ def begun_rounds(store: "Store", task: str, number: int | None) -> "list[Round]"
     """The task's rounds that were opened, or the one of that number; a draft has nothing to show yet."""
     from round_manager.errors import RoundError
     from round_manager.models import RoundStatus
-    from round_manager.rounds import find_round, list_rounds
-    from round_manager.tasks import find_task
+    from round_manager.tasks.rounds import find_round, list_rounds
+    from round_manager.tasks.tasks import find_task
 
     with store.read() as session:
         owner = find_task(session, task)
@@ -50,8 +50,8 @@ def flags(settings: Settings, task: str, number: int | None) -> None:
 
     Example: outfox round decide sentiment EXAMPLE --withdraw --why "names a real person"
     """
-    from round_manager.flags import flagged
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
+    from round_manager.validation.flags import flagged
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
@@ -106,9 +106,9 @@ def aggregate(settings: Settings, task: str, number: int | None, least: float, s
 
     With --settle, disputed examples without a gold label get the model's: verified where it is the author's.
     """
-    from round_manager import aggregation
     from round_manager.clock import SystemClock
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
+    from round_manager.validation import aggregation
 
     if settling and not why.strip():
         raise click.UsageError("say --why; it is kept with each decision")
@@ -131,9 +131,9 @@ def aggregate(settings: Settings, task: str, number: int | None, least: float, s
 
 def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
     from round_manager.clock import SystemClock
-    from round_manager.deciding import decide_round
-    from round_manager.flags import count_flagged
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
+    from round_manager.validation.deciding import decide_round
+    from round_manager.validation.flags import count_flagged
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
@@ -152,9 +152,9 @@ def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
 
 def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: str) -> None:
     from round_manager.clock import SystemClock
-    from round_manager.flags import find_example, keep, withdraw
-    from round_manager.store import open_store
-    from round_manager.tasks import find_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.tasks import find_task
+    from round_manager.validation.flags import find_example, keep, withdraw
 
     with open_store(settings.database) as store, store.write() as session:
         found = find_example(session, find_task(session, task), example)

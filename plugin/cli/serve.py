@@ -39,7 +39,7 @@ def serve(settings: Settings, host: str, port: int, workers: int, sync_every: fl
     from plugin.store_door import StoreDoor
     from plugin.web.process import ServeProcess
     from plugin.web.work.wiring import work_pages
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     # A database that is not there or not up to date, a weak secret, or a setting of the pages that cannot be is told
     # here, and not to every caller.

@@ -14,9 +14,9 @@ from plugin.cli.output import json_option, show, table
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from round_manager.loop.overview import TaskOverview
     from round_manager.models import ManagerStep
     from round_manager.rates import Rate
-    from round_manager.task_overview import TaskOverview
 
 QUEUES = {
     "examples_waiting_for_votes": ("example waiting for votes", "examples waiting for votes"),
@@ -45,10 +45,10 @@ def status(settings: Settings, task: str | None) -> None:
     """
     from ml_backend.serving.outbox import count_tries
     from round_manager.clock import SystemClock
-    from round_manager.manager_record import last_pass, troubles
-    from round_manager.store import open_store
-    from round_manager.task_overview import task_overview
-    from round_manager.tasks import find_task, list_tasks
+    from round_manager.database.store import open_store
+    from round_manager.loop.manager_record import last_pass, troubles
+    from round_manager.loop.overview import task_overview
+    from round_manager.tasks.tasks import find_task, list_tasks
 
     now = SystemClock().now()
     with open_store(settings.database) as store, store.read() as session:

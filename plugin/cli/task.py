@@ -12,8 +12,8 @@ from plugin.settings import DATABASE, Settings
 from templates import Pack, PackError
 
 if TYPE_CHECKING:
+    from round_manager.database.store import Store
     from round_manager.models import Round, Task
-    from round_manager.store import Store
 
 
 @click.group()
@@ -29,10 +29,10 @@ def create(settings: Settings, pack: Pack) -> None:
     """Check a pack and make its task, or bring it up to date; safe to run again."""
     from plugin.pack_check import check_pack
     from round_manager.clock import SystemClock
-    from round_manager.contexts import count_contexts
-    from round_manager.rounds import list_rounds
-    from round_manager.store import open_store
-    from round_manager.tasks import create_task
+    from round_manager.database.store import open_store
+    from round_manager.tasks.contexts import count_contexts
+    from round_manager.tasks.rounds import list_rounds
+    from round_manager.tasks.tasks import create_task
 
     problems = check_pack(pack)
     if problems:
@@ -54,9 +54,9 @@ def create(settings: Settings, pack: Pack) -> None:
 @click.pass_obj
 def list_all(settings: Settings) -> None:
     """List the tasks, with their last round."""
-    from round_manager.rounds import list_rounds
-    from round_manager.store import open_store
-    from round_manager.tasks import list_tasks
+    from round_manager.database.store import open_store
+    from round_manager.tasks.rounds import list_rounds
+    from round_manager.tasks.tasks import list_tasks
 
     with open_store(settings.database) as store, store.read() as session:
         found = [(one, list_rounds(session, one)[-1]) for one in list_tasks(session)]
@@ -72,7 +72,7 @@ def list_all(settings: Settings) -> None:
 @click.pass_obj
 def show_one(settings: Settings, name: str) -> None:
     """Show a task: its rounds, their models, and what was collected."""
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
         data = _overview(store, name)
@@ -82,9 +82,9 @@ def show_one(settings: Settings, name: str) -> None:
 
 
 def _overview(store: "Store", name: str) -> dict[str, Any]:
-    from round_manager.contexts import count_contexts
-    from round_manager.rounds import collected, list_rounds, pinned_versions
-    from round_manager.tasks import find_task
+    from round_manager.tasks.contexts import count_contexts
+    from round_manager.tasks.rounds import collected, list_rounds, pinned_versions
+    from round_manager.tasks.tasks import find_task
 
     with store.read() as session:
         found: Task = find_task(session, name)

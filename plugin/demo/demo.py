@@ -22,13 +22,13 @@ from plugin.operator import operator_name
 from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
 from round_manager.clock import SystemClock
-from round_manager.manager_record import last_pass
+from round_manager.database.store import Store, open_store
+from round_manager.loop.manager_record import last_pass
+from round_manager.loop.recruits import plan_recruits
 from round_manager.models import RoundStatus
 from round_manager.progress import Progress
-from round_manager.recruits import plan_recruits
-from round_manager.rounds import list_rounds
-from round_manager.store import Store, open_store
-from round_manager.tasks import create_task, find_task
+from round_manager.tasks.rounds import list_rounds
+from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, load_pack
 
 TASK = "sentiment"

@@ -17,14 +17,14 @@ from plugin.simulation.people import make_people
 from plugin.simulation.report import report_json, report_text, write_report
 from plugin.simulation.results import find_results
 from round_manager.clock import SystemClock
-from round_manager.manager_record import troubles
+from round_manager.database.store import Store, open_store
+from round_manager.learning.jobs import awaited, running_job
+from round_manager.loop.manager_record import troubles
+from round_manager.loop.overview import task_overview
 from round_manager.models import RoundStatus
 from round_manager.progress import Progress
-from round_manager.rounds import list_rounds
-from round_manager.store import Store, open_store
-from round_manager.task_overview import task_overview
-from round_manager.tasks import find_task
-from round_manager.training_jobs import awaited, running_job
+from round_manager.tasks.rounds import list_rounds
+from round_manager.tasks.tasks import find_task
 
 NOTEBOOK = "simulation.jsonl"
 SECONDS_BETWEEN_LOOKS = 0.5

@@ -11,12 +11,12 @@ from plugin.labelstudio.projects import project_settings
 from plugin.labelstudio.studio import BackendAuth, BackendSeen, ProjectSeen, Studio
 from plugin.labelstudio.webhooks import webhook
 from round_manager.clock import Clock
-from round_manager.label_studio import find_link, is_linked, keep_link, move_link, note_link
-from round_manager.label_studio_tasks import newest_sent
+from round_manager.database.store import Store
+from round_manager.labelstudio.mirror import find_link, is_linked, keep_link, move_link, note_link
+from round_manager.labelstudio.tasks import newest_sent
 from round_manager.models import LabelStudioLink, ProjectKind
-from round_manager.rounds import live_round
-from round_manager.store import Store
-from round_manager.tasks import find_task
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task
 from templates import Pack
 from templates.samples import Template
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from plugin.labelstudio.reading import FEEDBACK
 from plugin.labelstudio.studio import KEY, WORKER, Json
-from round_manager.label_studio_crowd import Piece
+from round_manager.examples.verdict_record import verdict_of
+from round_manager.labelstudio.crowd import Piece
 from round_manager.models import Example, Vote
-from round_manager.verdict_record import verdict_of
 from templates import TaskSpec
 from templates.payloads import Span, creation_task, results, validation_task
 from templates.rows import Context

@@ -14,7 +14,9 @@ from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.reading import content_sha256
 from plugin.labelstudio.studio import Studio
 from round_manager.clock import Clock
-from round_manager.label_studio_crowd import (
+from round_manager.database.store import Store
+from round_manager.database.turns import turn
+from round_manager.labelstudio.crowd import (
     Piece,
     Standing,
     crowd_queue,
@@ -27,8 +29,6 @@ from round_manager.label_studio_crowd import (
     plan_crowd_work,
 )
 from round_manager.models import LabelStudioLink
-from round_manager.store import Store
-from round_manager.turns import turn
 from templates.xml_lines import Element, read_elements
 
 PIECES_AT_ONCE = 100

@@ -19,9 +19,12 @@ from plugin.labelstudio.reading import (
 )
 from plugin.labelstudio.studio import TaskSeen
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
-from round_manager.judging import Judge
-from round_manager.label_studio import hold_annotation, keep_annotation
+from round_manager.examples.judging import Judge
+from round_manager.examples.submissions import Submission, check_submission, submit
+from round_manager.examples.votes import cast_vote
+from round_manager.labelstudio.mirror import hold_annotation, keep_annotation
 from round_manager.models import (
     Context,
     Example,
@@ -34,11 +37,8 @@ from round_manager.models import (
     Source,
     Task,
 )
-from round_manager.rounds import live_round, pinned_versions
-from round_manager.store import Store
-from round_manager.submissions import Submission, check_submission, submit
-from round_manager.tasks import spec_of
-from round_manager.votes import cast_vote
+from round_manager.tasks.rounds import live_round, pinned_versions
+from round_manager.tasks.tasks import spec_of
 from round_manager.workers import ensure_worker
 from templates import TaskSpec
 from templates.contract import judged_fields

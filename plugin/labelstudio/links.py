@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import Studio
 from round_manager.clock import Clock
+from round_manager.database.store import Store
 from round_manager.errors import RoundManagerError
-from round_manager.label_studio import clear_error, find_link, note_error
+from round_manager.labelstudio.mirror import clear_error, find_link, note_error
 from round_manager.models import LabelStudioLink, ProjectKind, Task
-from round_manager.store import Store
-from round_manager.tasks import find_task
+from round_manager.tasks.tasks import find_task
 
 NOT_FOUND = 404
 

@@ -12,10 +12,10 @@ from plugin.labelstudio.links import linked
 from plugin.labelstudio.pushing import Progress
 from plugin.labelstudio.studio import Json, ProjectSeen, Studio, TaskSeen
 from round_manager.clock import Clock
-from round_manager.label_studio_tasks import submitted_on
+from round_manager.database.store import Store
+from round_manager.labelstudio.tasks import submitted_on
 from round_manager.models import LabelStudioLink, ProjectKind
-from round_manager.store import Store
-from round_manager.tasks import spec_of
+from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 from templates.payloads import Span, results
 from templates.xml_lines import Element, read_elements

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import KEY, Json, Studio
 from round_manager.clock import Clock
-from round_manager.label_studio_tasks import (
+from round_manager.database.store import Store
+from round_manager.labelstudio.tasks import (
     Unsent,
     adopt_tasks,
     mark_sent,
@@ -15,8 +16,7 @@ from round_manager.label_studio_tasks import (
     unsent_tasks,
 )
 from round_manager.models import LabelStudioLink, ProjectKind, Task
-from round_manager.store import Store
-from round_manager.tasks import spec_of
+from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 from templates.payloads import creation_task, validation_task
 

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import Studio
-from round_manager.label_studio import Counts, counts, find_link, last_problems
-from round_manager.label_studio_crowd import CrowdCounts, crowd_counts
+from round_manager.database.store import Store
+from round_manager.labelstudio.crowd import CrowdCounts, crowd_counts
+from round_manager.labelstudio.mirror import Counts, counts, find_link, last_problems
 from round_manager.models import LabelStudioLink, ProjectKind
-from round_manager.rounds import live_round
-from round_manager.store import Store
-from round_manager.tasks import find_task, list_tasks
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task, list_tasks
 
 PROBLEMS_SHOWN = 5
 TICK = timedelta(microseconds=1)

@@ -9,12 +9,12 @@ from plugin.labelstudio.intake import Intake, Outcome
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import Studio, TaskSeen
 from round_manager.clock import Clock
-from round_manager.judging import Judge
-from round_manager.label_studio import annotations_numbered, move_cursor, note_success
-from round_manager.label_studio_crowd import is_crowd_work
-from round_manager.label_studio_tasks import tasks_known
+from round_manager.database.store import Store
+from round_manager.examples.judging import Judge
+from round_manager.labelstudio.crowd import is_crowd_work
+from round_manager.labelstudio.mirror import annotations_numbered, move_cursor, note_success
+from round_manager.labelstudio.tasks import tasks_known
 from round_manager.models import LabelStudioLink
-from round_manager.store import Store
 
 TASKS_AT_ONCE = 100
 # Read again each time: what Label Studio began to write before the last read may have become visible only after it.

@@ -7,9 +7,9 @@ from typing import Protocol
 from plugin.crowd import CrowdServices
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import Opened
-from round_manager.archives import Archives
+from round_manager.archive.archives import Archives
 from round_manager.clock import Clock
-from round_manager.store import Store
+from round_manager.database.store import Store
 
 
 class Studio(Protocol):

@@ -3,15 +3,15 @@
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from round_manager.crowd.qualifying import qualify_passed
+from round_manager.crowd.reviewing import approve, find_assignment
 from round_manager.errors import BudgetError
-from round_manager.qualifying import qualify_passed
-from round_manager.queues import undecided_work
-from round_manager.quizzes import passed_and_waiting
-from round_manager.reviewing import approve, find_assignment
-from round_manager.rounds import live_round
-from round_manager.tasks import find_task
-from round_manager.waiting import count
-from round_manager.work_sessions import SWEPT_AT_ONCE, sweep
+from round_manager.loop.queues import undecided_work
+from round_manager.loop.waiting import count
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task
+from round_manager.work.quizzes import passed_and_waiting
+from round_manager.work.sessions import SWEPT_AT_ONCE, sweep
 
 WORKS_AT_ONCE = 200
 WHY_APPROVED = "work is approved unless a person says otherwise"

@@ -15,11 +15,11 @@ from typing import Any
 
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, Step
+from round_manager.database.turns import turn
 from round_manager.errors import RoundManagerError
-from round_manager.manager_record import note_failure, note_pass, note_well, steps_on_record
+from round_manager.loop.manager_record import note_failure, note_pass, note_well, steps_on_record
 from round_manager.models import ManagerStep
-from round_manager.tasks import list_tasks
-from round_manager.turns import turn
+from round_manager.tasks.tasks import list_tasks
 
 _log = logging.getLogger(__name__)
 EVERYTHING = "all"

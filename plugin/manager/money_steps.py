@@ -4,13 +4,13 @@ from mturk.dollars import dollars
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
-from round_manager.crowd_debts import owed_by_kind
-from round_manager.fair_pay import is_at_its_end, lacking_cents, owe_fair_pay
+from round_manager.crowd.debts import owed_by_kind
+from round_manager.loop.fair_pay import is_at_its_end, lacking_cents, owe_fair_pay
+from round_manager.loop.queues import held_for_a_person
+from round_manager.loop.waiting import count
 from round_manager.models import Round
-from round_manager.queues import held_for_a_person
-from round_manager.rounds import live_round
-from round_manager.tasks import find_task
-from round_manager.waiting import count
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task
 
 
 class Reconcile(CrowdStep):

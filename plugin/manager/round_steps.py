@@ -3,18 +3,18 @@
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, StepFailed
 from plugin.manager.trainings import MOST_FAILURES
-from round_manager.deciding import Decided, decide_round
+from round_manager.archive.freezing import freeze
+from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import BudgetError, RoundError
-from round_manager.fair_pay import lacking_cents
-from round_manager.freezing import freeze
-from round_manager.lifecycle import Due, begin_validating, close_round, due
-from round_manager.means import check_means
+from round_manager.learning.jobs import awaited, running_job
+from round_manager.loop.fair_pay import lacking_cents
+from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
+from round_manager.loop.waiting import count, undecided
 from round_manager.models import Round, RoundStatus
-from round_manager.rehearsal import rehearsal
-from round_manager.rounds import draft_round, list_rounds, live_round
-from round_manager.tasks import find_task
-from round_manager.training_jobs import awaited, running_job
-from round_manager.waiting import count, undecided
+from round_manager.tasks.means import check_means
+from round_manager.tasks.rounds import draft_round, list_rounds, live_round
+from round_manager.tasks.tasks import find_task
+from round_manager.validation.deciding import Decided, decide_round
 
 WHY_FROZEN = "the round is closed"
 

@@ -4,15 +4,15 @@ from mturk.errors import UnknownToCrowd
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
-from round_manager.calls import Calls
+from round_manager.crowd.calls import Calls
+from round_manager.loop.queues import unsent_hits
+from round_manager.loop.supply import Supply, supply_round, wanted_supply
+from round_manager.loop.unneeded import unneeded_hits
+from round_manager.loop.waiting import count
 from round_manager.models import Round
-from round_manager.queues import unsent_hits
-from round_manager.rounds import live_round
 from round_manager.specs import spec_of
-from round_manager.supply import Supply, supply_round, wanted_supply
-from round_manager.tasks import find_task
-from round_manager.unneeded import unneeded_hits
-from round_manager.waiting import count
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task
 
 # So often at most, HITs are planned in one go; the rest comes with the next pass.
 TIMES_TO_PLAN = 20

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Protocol
 
 from round_manager.clock import Clock
+from round_manager.database.store import Store
+from round_manager.learning.jobs import Awaited, awaited, list_jobs, running_job
 from round_manager.models import TrainingJob, TrainingState
-from round_manager.store import Store
-from round_manager.tasks import find_task
-from round_manager.training_jobs import Awaited, awaited, list_jobs, running_job
+from round_manager.tasks.tasks import find_task
 
 MOST_FAILURES = 5
 # A training whose process lives is heard of every few seconds.

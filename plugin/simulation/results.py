@@ -10,15 +10,15 @@ from statistics import median
 from ml_backend.examination import examine
 from ml_backend.registry.candidate import Load, prepare
 from ml_backend.registry.registry import Registry
-from round_manager.metrics import RoundMetrics, round_metrics
+from round_manager.database.store import Store
+from round_manager.learning.jobs import list_jobs
+from round_manager.learning.rows import HeldOut, training_rows
 from round_manager.models import RoundStatus
-from round_manager.paid_work import PaidWork, paid_work
 from round_manager.rates import Rate
-from round_manager.rounds import list_rounds, pinned_versions
-from round_manager.store import Store
-from round_manager.tasks import find_task, spec_of
-from round_manager.training_jobs import list_jobs
-from round_manager.training_rows import HeldOut, training_rows
+from round_manager.tasks.rounds import list_rounds, pinned_versions
+from round_manager.tasks.tasks import find_task, spec_of
+from round_manager.validation.metrics import RoundMetrics, round_metrics
+from round_manager.validation.paid_work import PaidWork, paid_work
 from templates import Pack, TaskSpec
 
 HOUR = 3_600

@@ -9,14 +9,14 @@ from typing import Any
 
 from plugin.errors import PluginError
 from plugin.store_door import StoreDoor
-from round_manager.archive_manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive_reading import ArchiveSource, file_pieces, open_source
+from round_manager.archive.csv_shelf import CsvShelf
+from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
+from round_manager.archive.reading import ArchiveSource, file_pieces, open_source
 from round_manager.clock import Clock
-from round_manager.csv_shelf import CsvShelf
-from round_manager.data_access import readable_task
 from round_manager.errors import ArchiveError
 from round_manager.models import Round
-from round_manager.rounds import list_rounds
+from round_manager.tasks.data_access import readable_task
+from round_manager.tasks.rounds import list_rounds
 
 NAME = re.compile(r"(examples|votes|attempts|contexts|models)\.(parquet|jsonl|csv)")
 TYPES = {

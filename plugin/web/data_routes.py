@@ -16,8 +16,8 @@ from plugin.store_door import StoreDoor
 from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
 from plugin.web.edge import REQUEST_ID
+from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.clock import Clock
-from round_manager.csv_shelf import CsvShelf
 from round_manager.errors import ArchiveError, DataRefused
 
 SCHEME = "Bearer "

@@ -10,9 +10,9 @@ from ml_backend.registry.registry import open_registry
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from round_manager.clock import SystemClock
-from round_manager.label_studio import find_link
+from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
-from round_manager.tasks import list_tasks
+from round_manager.tasks.tasks import list_tasks
 
 if TYPE_CHECKING:
     from plugin.labelstudio.studio import Studio

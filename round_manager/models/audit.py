@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Words
+from round_manager.database.columns import Words
 from round_manager.models.checks import filled
 from round_manager.models.table import Numbered, Table, index
 

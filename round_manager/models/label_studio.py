@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Words
+from round_manager.database.columns import Words
 from round_manager.models.checks import check, filled, one_of, sha256
 from round_manager.models.table import Numbered, Table, index
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Words
+from round_manager.database.columns import Words
 from round_manager.models.checks import at_least, check, filled, together
 from round_manager.models.table import Numbered, Table
 

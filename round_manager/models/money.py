@@ -19,7 +19,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Cents, Words
+from round_manager.database.columns import Cents, Words
 from round_manager.models.checks import at_least, check, one_of, together, whole_cents
 from round_manager.models.table import Numbered, Table, index
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Words
+from round_manager.database.columns import Words
 from round_manager.models.checks import check, filled
 from round_manager.models.table import Numbered, Table, index
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 from sqlalchemy import BigInteger, Double, Enum, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
-from round_manager.columns import Id, Json, UtcTime, Words
+from round_manager.database.columns import Id, Json, UtcTime, Words
 
 NAMES = {
     "pk": "pk_%(table_name)s",

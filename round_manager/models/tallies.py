@@ -1,6 +1,6 @@
 """What follows from an example that is added or withdrawn: the tallies that handing out reads."""
 
-from round_manager.guard import Effect, Trigger
+from round_manager.database.guard import Effect, Trigger
 
 # A withdrawn example counts for nothing. The context is counted before the label, and both after the status: everybody
 # takes these rows in one order.

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Cents, Words
+from round_manager.database.columns import Cents, Words
 from round_manager.models.checks import (
     WORD,
     at_least,

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.columns import Words
+from round_manager.database.columns import Words
 from round_manager.models.checks import at_least, check, exactly_one, filled, one_of, together
 from round_manager.models.collection import Source
 from round_manager.models.table import Numbered, Table, index

@@ -7,11 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from round_manager.columns import EPOCH, json_text
-from round_manager.ids import public_id
+from round_manager.database.columns import EPOCH, json_text
+from round_manager.database.ids import public_id
+from round_manager.database.store import open_store
+from round_manager.examples.submissions import content_sha256
 from round_manager.models import Round, RoundStatus
-from round_manager.store import open_store
-from round_manager.submissions import content_sha256
 from templates import TaskSpec
 from tests.fakes.clock import NOON
 from tests.integration.services.stage import Stage, set_stage

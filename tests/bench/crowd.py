@@ -25,14 +25,14 @@ from mturk.marketplace import people
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
 from round_manager.clock import SystemClock
-from round_manager.collecting import Collecting
-from round_manager.ledger import Debt, owe_new
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.reviewing import approve
+from round_manager.database.store import Store, open_store
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, HitKind, Round, Task
-from round_manager.payday import Payday
-from round_manager.planning import Wish, plan_hits
-from round_manager.posting import Posting
-from round_manager.reviewing import approve
-from round_manager.store import Store, open_store
+from round_manager.money.ledger import Debt, owe_new
 from tests.bench.crashing.place import Place, marketplace
 from tests.bench.crowd_calls import Watched
 from tests.integration.services.stage import set_stage

@@ -28,11 +28,11 @@ import outfox
 from plugin.cli import COMMANDS, run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.archives import open_archives
+from round_manager.archive.archives import open_archives
+from round_manager.archive.freezing import freeze
+from round_manager.archive.splitting import split_with_pauses
 from round_manager.clock import SystemClock
-from round_manager.freezing import freeze
-from round_manager.splitting import split_with_pauses
-from round_manager.store import open_store
+from round_manager.database.store import open_store
 from tests.bench.big_round import fill_round
 
 TASK = "sentiment"

@@ -17,9 +17,9 @@ from plugin.labelstudio.remote import RemoteStudio
 from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.syncing import Synced, sync_task
 from round_manager.clock import SystemClock
-from round_manager.rounds import open_round
-from round_manager.store import Store, open_store
-from round_manager.tasks import create_task
+from round_manager.database.store import Store, open_store
+from round_manager.tasks.rounds import open_round
+from round_manager.tasks.tasks import create_task
 from templates import BUILT_IN, Pack, find_pack, load_pack
 from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements

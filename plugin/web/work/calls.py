@@ -26,17 +26,17 @@ from plugin.web.work.written import (
     worded,
 )
 from round_manager.clock import Clock
-from round_manager.creating import hand_in, skip
 from round_manager.errors import WorkRefused
-from round_manager.handing_out import take_turn
-from round_manager.marks import check_mark, check_shown
 from round_manager.models import Attempt, HitKind
-from round_manager.quizzes import attempts_left, take_quiz
-from round_manager.trying import Question, Written, check_try, earlier_try, record_try
-from round_manager.validating_work import judge_item
-from round_manager.work_items import finish, keep_draft, report
-from round_manager.work_pages import creation_item, page_shown, validation_item
-from round_manager.work_sessions import beat, desk_of, find_session
+from round_manager.work.creating import hand_in, skip
+from round_manager.work.handing_out import take_turn
+from round_manager.work.items import finish, keep_draft, report
+from round_manager.work.marks import check_mark, check_shown
+from round_manager.work.pages import creation_item, page_shown, validation_item
+from round_manager.work.quizzes import attempts_left, take_quiz
+from round_manager.work.sessions import beat, desk_of, find_session
+from round_manager.work.trying import Question, Written, check_try, earlier_try, record_try
+from round_manager.work.validating import judge_item
 from templates.payloads import Json
 
 Body = Mapping[str, Any]

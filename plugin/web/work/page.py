@@ -18,8 +18,8 @@ from plugin.web.work.tokens import PageHeld, PageTokens
 from round_manager.clock import Clock
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import HitKind, SessionStatus
-from round_manager.opening import PREVIEW, has_session, open_session
-from round_manager.work_pages import HitShown, find_hit
+from round_manager.work.opening import PREVIEW, has_session, open_session
+from round_manager.work.pages import HitShown, find_hit
 from templates.payloads import Json
 from templates.samples import Template
 

@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from ml_backend.verdict import ModelSaid, Verdict
-from round_manager.contexts import pack_context
-from round_manager.creating import CreationItem
-from round_manager.marks import mark_of
+from round_manager.examples.verdict_record import INPUTS_HASH
 from round_manager.models import Attempt, HitKind, QuizResult
-from round_manager.quizzes import marked, quiz_questions
-from round_manager.validating_work import ValidationItem
-from round_manager.verdict_record import INPUTS_HASH
-from round_manager.work_pages import PageShown
+from round_manager.tasks.contexts import pack_context
+from round_manager.work.creating import CreationItem
+from round_manager.work.marks import mark_of
+from round_manager.work.pages import PageShown
+from round_manager.work.quizzes import marked, quiz_questions
+from round_manager.work.validating import ValidationItem
 from templates import TaskSpec
 from templates.payloads import Json, creation_task, validation_task
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from round_manager.clock import Clock
-from round_manager.qualifying import qualify_passed
-from round_manager.recruiting import Recruiting
-from round_manager.work_sessions import sweep
+from round_manager.crowd.qualifying import qualify_passed
+from round_manager.crowd.recruiting import Recruiting
+from round_manager.work.sessions import sweep
 
 SECONDS = 10.0
 LOCK = "workers.lock"

@@ -7,10 +7,10 @@ from typing import Any
 from plugin.labelstudio.errors import Unreadable
 from plugin.labelstudio.reading import read_judged, read_written
 from plugin.web.work.errors import BadCall
-from round_manager.creating import CreationItem
 from round_manager.errors import WorkRefused
-from round_manager.trying import ASKED, Written
-from round_manager.validating_work import Judgement, ValidationItem
+from round_manager.work.creating import CreationItem
+from round_manager.work.trying import ASKED, Written
+from round_manager.work.validating import Judgement, ValidationItem
 from templates import TaskSpec
 
 MOST_RESULTS = 200

@@ -16,7 +16,13 @@ from mturk.connection import Endpoint
 from mturk.notifications import EventQueue, open_queue
 from mturk.patience import Patience
 from round_manager.clock import SystemClock
-from round_manager.collecting import Collecting
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.reconciling import Reconciler
+from round_manager.crowd.reviewing import approve, give_bonus
+from round_manager.database.store import Store, open_store
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -28,12 +34,6 @@ from round_manager.models import (
     Round,
     RoundStatus,
 )
-from round_manager.payday import Payday
-from round_manager.planning import Wish, plan_hits
-from round_manager.posting import Posting
-from round_manager.reconciling import Reconciler
-from round_manager.reviewing import approve, give_bonus
-from round_manager.store import Store, open_store
 
 BONUS_CENTS = 7
 WHO = "driver"

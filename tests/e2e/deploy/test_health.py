@@ -8,8 +8,8 @@ from flask import Flask
 
 from plugin.health import LONGEST_PASS, main
 from round_manager.clock import SystemClock
-from round_manager.manager_record import note_pass
-from round_manager.store import open_store
+from round_manager.database.store import open_store
+from round_manager.loop.manager_record import note_pass
 from tests.e2e.deploy.compose import ROOT
 from tests.e2e.marketplace.question import served
 

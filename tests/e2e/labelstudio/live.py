@@ -18,7 +18,7 @@ from ml_backend.predictor import Predictor, load_predictor
 from ml_backend.training import train
 from ml_backend.verdict import Verdict, judge
 from plugin.serving import free_port
-from round_manager.store import open_store
+from round_manager.database.store import open_store
 from templates import Pack, find_pack
 from tests.e2e.labelstudio.conftest import Studio
 from tests.e2e.labelstudio.projects import Project

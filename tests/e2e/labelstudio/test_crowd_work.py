@@ -17,12 +17,12 @@ from plugin.settings import load_settings
 from plugin.store_door import StoreDoor
 from plugin.web.label_studio import StudioReader
 from round_manager.clock import SystemClock
-from round_manager.contexts import update_contexts
+from round_manager.database.store import Store, open_store
 from round_manager.models import Example
-from round_manager.rounds import live_round, open_round, pinned_versions
-from round_manager.store import Store, open_store
-from round_manager.tasks import find_task
-from round_manager.validating_work import Judgement
+from round_manager.tasks.contexts import update_contexts
+from round_manager.tasks.rounds import live_round, open_round, pinned_versions
+from round_manager.tasks.tasks import find_task
+from round_manager.work.validating import Judgement
 from templates import Pack, find_pack
 from templates.payloads import Json
 from templates.rows import Context

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 from werkzeug.wrappers import Response
 
 from plugin.serving import free_port
+from round_manager.database.store import open_store
 from round_manager.models import Hit, HitKind
-from round_manager.store import open_store
 from tests.e2e.browser import SCREENSHOTS, Complaints
 from tests.integration.store.databases import SqliteDatabases
 from tests.integration.work.floor import lay_floor

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 from sqlalchemy import select, update
 
-from round_manager.crowd_quote import open_round_of
-from round_manager.deciding import decide_round
+from round_manager.crowd.reviewing import approve, find_assignment, undecided
+from round_manager.loop.quote import open_round_of
 from round_manager.models import Example, ExampleStatus, LedgerEntry, Vote, WorkSession
-from round_manager.reviewing import approve, find_assignment, undecided
-from round_manager.statement import Line, drift, statement
-from round_manager.tasks import find_task
+from round_manager.money.statement import Line, drift, statement
+from round_manager.tasks.tasks import find_task
+from round_manager.validation.deciding import decide_round
 from tests.e2e.work.stage import WorkStage
 
 OWNER = "owner@example.com"

@@ -38,11 +38,11 @@ from plugin.round_opening import RoundOpening
 from plugin.serving import free_port
 from plugin.settings import Settings
 from round_manager.clock import SystemClock
-from round_manager.crowd_quote import open_round_of
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.database.store import Store, open_store
+from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
-from round_manager.planning import Wish, plan_hits
-from round_manager.store import Store, open_store
-from round_manager.tasks import create_task, find_task
+from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from tests.fakes.market import MarketServer
 

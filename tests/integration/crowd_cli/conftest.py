@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from round_manager.store import open_store
+from round_manager.database.store import open_store
 from tests.conftest import Outfox
 from tests.fakes.market import MarketServer
 from tests.fakes.own_page import OwnPage

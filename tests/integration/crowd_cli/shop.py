@@ -15,12 +15,12 @@ from mturk.marketplace.tables import Hit as MarketHit
 from mturk.marketplace.tables import Worker
 from plugin.crowd import crowd_of
 from plugin.settings import load_settings
-from round_manager.budget import Figures
-from round_manager.ledger import send
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.reviewing import approve, give_bonus
+from round_manager.database.store import Store, open_store
 from round_manager.models import Assignment, Hit, HitKind, LedgerEntry, Round
-from round_manager.planning import Wish, plan_hits
-from round_manager.reviewing import approve, give_bonus
-from round_manager.store import Store, open_store
+from round_manager.money.budget import Figures
+from round_manager.money.ledger import send
 from tests.conftest import Outfox, Ran
 from tests.fakes.market import DEPOSIT_CENTS, MarketServer
 

@@ -5,16 +5,16 @@ import threading
 import pytest
 
 from plugin.crowd_overview import FEW_HITS, Seats, find_overview, find_seats
-from round_manager.crowd_debts import give_bonus_once, money_by_task, new_top_ups, owed_by_kind
-from round_manager.crowd_status import standing_hits
-from round_manager.crowd_workers import worker_figures
+from round_manager.crowd.debts import give_bonus_once, money_by_task, new_top_ups, owed_by_kind
+from round_manager.crowd.reviewing import find_assignment, give_bonus
+from round_manager.crowd.status import standing_hits
+from round_manager.crowd.wages import group_wages, owe_top_ups
+from round_manager.crowd.workers import worker_figures
+from round_manager.database.rehearsal import rehearsal
+from round_manager.database.store import Store
 from round_manager.errors import BudgetError, CrowdWorkError
-from round_manager.ledger import send
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
-from round_manager.rehearsal import rehearsal
-from round_manager.reviewing import find_assignment, give_bonus
-from round_manager.store import Store
-from round_manager.wages import group_wages, owe_top_ups
+from round_manager.money.ledger import send
 from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
 from tests.integration.money.counter import OWNER, Counter, open_counter
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here

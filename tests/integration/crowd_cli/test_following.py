@@ -16,8 +16,8 @@ from mturk.marketplace.courier import Courier
 from mturk.notifications import open_queue
 from plugin.crowd import crowd_of, crowd_services
 from plugin.settings import load_settings
-from round_manager.collecting import Collected
-from round_manager.following import Following
+from round_manager.crowd.collecting import Collected
+from round_manager.crowd.following import Following
 from tests.fakes.s3 import S3Server
 from tests.integration.crowd_cli.shop import Shop
 
@@ -88,9 +88,9 @@ def test_rubbish_in_the_queue_and_a_marketplace_that_is_away_for_a_moment_do_not
         client.send_message(QueueUrl=queue, MessageBody=body)
     shop.post(1)
     shop.hand_in()
-    monkeypatch.setattr("round_manager.following.SECONDS_AFTER_TROUBLE", 0.0)
+    monkeypatch.setattr("round_manager.crowd.following.SECONDS_AFTER_TROUBLE", 0.0)
     failures = iter([CrowdUnavailable("away")])
-    from round_manager.collecting import Collecting
+    from round_manager.crowd.collecting import Collecting
 
     really = Collecting.run
 

@@ -9,9 +9,9 @@ import pytest
 from mturk.marketplace import working
 from mturk.marketplace.errors import NotQualified
 from mturk.marketplace.tables import Worker
-from round_manager.model_versions import register_version
-from round_manager.rounds import open_round
-from round_manager.tasks import create_task
+from round_manager.learning.versions import register_version
+from round_manager.tasks.rounds import open_round
+from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.integration.crowd_cli.shop import REWARD, SENTIMENT, Shop
 from tests.integration.services.stage import manifest_for

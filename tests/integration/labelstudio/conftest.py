@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import Store, open_store
+from round_manager.database.store import Store, open_store
 from tests.integration.labelstudio.gallery import Gallery, hang
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
     databases,

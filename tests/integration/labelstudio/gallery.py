@@ -14,11 +14,11 @@ from plugin.labelstudio.pushing import Pushed, push
 from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.studio import WORKER, TaskSeen
 from plugin.labelstudio.syncing import Synced, sync_task
-from round_manager.label_studio import find_link
-from round_manager.label_studio_crowd import CrowdCounts
+from round_manager.database.store import Store
+from round_manager.labelstudio.crowd import CrowdCounts
+from round_manager.labelstudio.mirror import find_link
 from round_manager.models import Example, ProjectKind, Vote, WorkSession
-from round_manager.store import Store
-from round_manager.validating_work import Judgement, judge_item, validation_items
+from round_manager.work.validating import Judgement, judge_item, validation_items
 from templates import Pack
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeStudio

@@ -11,6 +11,7 @@ from plugin.labelstudio.crowd_work import Shown
 from plugin.labelstudio.predicting import predict
 from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
+from round_manager.examples.tries import link_late_tries
 from round_manager.models import (
     Attempt,
     Example,
@@ -19,7 +20,6 @@ from round_manager.models import (
     LabelStudioTask,
     Source,
 )
-from round_manager.tries import link_late_tries
 from tests.conftest import PACKS
 from tests.fakes.predictor import FakePredictor
 from tests.integration.labelstudio.conftest import Hang

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import Store, open_store
+from round_manager.database.store import Store, open_store
 from templates import Pack
 from tests.integration.learning.school import School, found_school, small_pack, teach
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here

@@ -16,8 +16,11 @@ from ml_backend.registry.pins import Pins
 from plugin.retraining import Retrained, Retraining
 from plugin.version_registration import VersionRegistration
 from round_manager.audit import note
-from round_manager.ids import public_id
-from round_manager.model_versions import find_versions
+from round_manager.database.ids import public_id
+from round_manager.database.store import Store
+from round_manager.learning.jobs import Trainer
+from round_manager.learning.rows import SPLIT, TrainingRows, training_rows
+from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Evaluation,
     Example,
@@ -30,11 +33,8 @@ from round_manager.models import (
     TrainingJob,
     Worker,
 )
-from round_manager.rounds import find_round, open_round
-from round_manager.store import Store
-from round_manager.tasks import create_task, find_task
-from round_manager.training_jobs import Trainer
-from round_manager.training_rows import SPLIT, TrainingRows, training_rows
+from round_manager.tasks.rounds import find_round, open_round
+from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, load_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version

@@ -15,12 +15,12 @@ from ml_backend.artefact import read_manifest
 from ml_backend.training import train
 from plugin.training_process import TrainingProcess
 from round_manager.clock import SystemClock
-from round_manager.model_versions import find_versions
+from round_manager.database.store import open_store
+from round_manager.learning.jobs import HowFar, beat, begin, list_jobs, running_job
+from round_manager.learning.versions import find_versions
 from round_manager.models import TrainingState
-from round_manager.rounds import live_round
-from round_manager.store import open_store
-from round_manager.tasks import find_task
-from round_manager.training_jobs import HowFar, beat, begin, list_jobs, running_job
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task
 from templates import load_pack
 from tests.conftest import Outfox, replace_in
 from tests.fakes.registry import eventually, load_fixed

@@ -18,15 +18,15 @@ from ml_backend.serving.web import backend_app
 from ml_backend.signing import VerdictSigner
 from plugin.backend_judge import BackendJudge
 from plugin.round_opening import RoundOpening
-from round_manager.attempts import store_attempts
-from round_manager.contexts import live_contexts
+from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict
-from round_manager.metrics import round_metrics
+from round_manager.examples.attempts import store_attempts
+from round_manager.examples.submissions import Submission, submit
 from round_manager.models import Attempt, ModelVersion, Source
-from round_manager.rounds import collected, live_round, pinned_versions
-from round_manager.store import Store
-from round_manager.submissions import Submission, submit
-from round_manager.tasks import create_task, find_task
+from round_manager.tasks.contexts import live_contexts
+from round_manager.tasks.rounds import collected, live_round, pinned_versions
+from round_manager.tasks.tasks import create_task, find_task
+from round_manager.validation.metrics import round_metrics
 from round_manager.workers import ensure_worker
 from templates import Pack
 from tests.fakes.clock import NOON, SettableClock

@@ -11,8 +11,8 @@ from ml_backend.errors import BackendError, ModelError, TrainingCancelled
 from ml_backend.registry.beats import Beat, Served
 from ml_backend.registry.errors import RotationNotConfirmed
 from round_manager.errors import RoundError, TrainingError
+from round_manager.learning.jobs import ask_to_cancel, bury
 from round_manager.models import TrainingJob, TrainingState
-from round_manager.training_jobs import ask_to_cancel, bury
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually, spoil
 from tests.fakes.workshop import FakeWorkshop

@@ -10,8 +10,8 @@ from sqlalchemy import event, func, select
 
 from ml_backend.registry.pins import Pins
 from plugin.retraining import Retraining
+from round_manager.database.store import Store, open_store
 from round_manager.models import AuditEntry, Evaluation, RoundStatus, TrainingJob, TrainingState
-from round_manager.store import Store, open_store
 from tests.fakes.registry import QuickRegistry
 from tests.fakes.workshop import FakeWorkshop
 from tests.integration.learning.school import OWNER, School, first_round

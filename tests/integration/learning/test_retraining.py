@@ -8,9 +8,9 @@ from sqlalchemy import select
 
 from ml_backend.registry.rotation import rollback
 from ml_backend.registry.shelf import Shelf
+from round_manager.database.store import Store
+from round_manager.learning.jobs import awaited
 from round_manager.models import AuditEntry, Evaluation, Split, TrainingState
-from round_manager.store import Store
-from round_manager.training_jobs import awaited
 from tests.fakes.registry import eventually, load_fixed, make_version
 from tests.fakes.workshop import FakeWorkshop
 from tests.integration.learning.school import (

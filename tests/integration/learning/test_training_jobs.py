@@ -6,10 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from plugin.cancellation import cancel_training
+from round_manager.database.store import Store, open_store
 from round_manager.errors import TrainingBusy, TrainingError
-from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
-from round_manager.store import Store, open_store
-from round_manager.training_jobs import (
+from round_manager.learning.jobs import (
     DIED,
     Awaited,
     HowFar,
@@ -25,6 +24,7 @@ from round_manager.training_jobs import (
     tell_failure,
     training_turn,
 )
+from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.learning.school import OWNER, TASK, Row, School, first_round
 from tests.integration.store.databases import Databases

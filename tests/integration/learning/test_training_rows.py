@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from round_manager.archive.splitting import split_round
 from round_manager.errors import RoundError
+from round_manager.examples.submissions import content_sha256
+from round_manager.learning.rows import TrainingRows, rows_to_learn, training_rows
 from round_manager.models import ExampleStatus, Round, Split
-from round_manager.splitting import split_round
-from round_manager.submissions import content_sha256
-from round_manager.training_rows import TrainingRows, rows_to_learn, training_rows
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
 from tests.fakes.clock import NOON
@@ -146,7 +146,7 @@ def test_a_round_of_copies_teaches_nothing(school: School) -> None:
 
 
 def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:
-    from round_manager.training_rows import _row
+    from round_manager.learning.rows import _row
 
     fields = {"question": "Who rows?", "passage": "Anna rows. Anna sings."}
     return _row("1", Split.TRAIN, fields, None, answer, spec)

@@ -18,11 +18,18 @@ from plugin.manager.steps import STEPS
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
 from plugin.version_registration import VersionRegistration
-from round_manager.archives import open_archives
+from round_manager.archive.archives import open_archives
 from round_manager.clock import Clock
-from round_manager.collecting import Collecting
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.reconciling import Reconciler
+from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.reviewing import Rejecting
+from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
-from round_manager.model_versions import find_versions
+from round_manager.learning.jobs import Trainer, begin, finish
+from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Assignment,
     Example,
@@ -36,16 +43,9 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.payday import Payday
-from round_manager.posting import Posting
-from round_manager.reconciling import Reconciler
-from round_manager.recruiting import Recruiting
-from round_manager.reviewing import Rejecting
-from round_manager.rounds import list_rounds, pinned_versions
-from round_manager.store import Store
-from round_manager.tasks import find_task
-from round_manager.training_jobs import Trainer, begin, finish
-from round_manager.validating_work import Judgement, judge_item
+from round_manager.tasks.rounds import list_rounds, pinned_versions
+from round_manager.tasks.tasks import find_task
+from round_manager.work.validating import Judgement, judge_item
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.integration.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
 from tests.integration.work.floor import Floor, lay_floor

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from round_manager.store import Store, open_store
+from round_manager.database.store import Store, open_store
 from tests.integration.manager.company import Company, found_company
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
     databases,

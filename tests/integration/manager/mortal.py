@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
-from round_manager.store import Store
+from round_manager.database.store import Store
 from tests.fakes.crowd import FakeCrowd
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from plugin.cli.status import QUEUES
 from plugin.training_process import PROGRAM
-from round_manager.manager_record import note_failure, note_well
-from round_manager.store import open_store
+from round_manager.database.store import open_store
+from round_manager.loop.manager_record import note_failure, note_well
 from tests.conftest import Outfox
 from tests.fakes.registry import eventually
 from tests.integration.manager.company import Company, found_company

@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 from round_manager.models import EntryState, LedgerEntry
-from round_manager.rounds import pinned_versions
+from round_manager.tasks.rounds import pinned_versions
 from tests.integration.manager.company import Company
 from tests.integration.manager.conftest import Found
 from tests.integration.manager.mortal import Fate

@@ -4,9 +4,8 @@ from datetime import timedelta
 
 from plugin.manager.round_steps import Open
 from plugin.manager.trainings import MOST_FAILURES
-from round_manager.budget import set_round_budget
-from round_manager.lifecycle import begin_validating, pause, resume
-from round_manager.manager_record import troubles
+from round_manager.loop.lifecycle import begin_validating, pause, resume
+from round_manager.loop.manager_record import troubles
 from round_manager.models import (
     EntryKind,
     EntryState,
@@ -22,7 +21,8 @@ from round_manager.models import (
     Task,
     TrainingState,
 )
-from round_manager.quizzes import take_quiz
+from round_manager.money.budget import set_round_budget
+from round_manager.work.quizzes import take_quiz
 from tests.integration.manager.company import TASK, Company
 from tests.integration.manager.conftest import Found
 

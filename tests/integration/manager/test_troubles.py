@@ -10,9 +10,9 @@ from plugin.manager.bench import Bench
 from plugin.manager.loop import Manager, Outcome
 from plugin.manager.step import NOTHING, Came
 from plugin.manager.steps import NAMES, STEPS
-from round_manager.manager_record import last_pass, pause_after, troubles
+from round_manager.loop.manager_record import last_pass, pause_after, troubles
 from round_manager.models import Assignment, Hit, HitKind, ManagerStep
-from round_manager.tasks import create_task
+from round_manager.tasks.tasks import create_task
 from tests.integration.manager.company import MANAGER, TASK, Company
 from tests.integration.manager.conftest import Found
 from tests.integration.work.floor import pack_of

@@ -10,17 +10,17 @@ from sqlalchemy import func, select
 
 from mturk.crowd import WorkState
 from mturk.fees import bonus_fee, reward_fee
-from round_manager.budget import Figures, figures
-from round_manager.collecting import Collecting
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.posting import Posting, Sent
+from round_manager.crowd.reconciling import Reconciler
+from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.reviewing import Rejecting, approve, give_bonus
+from round_manager.database.store import Store
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
-from round_manager.payday import Payday
-from round_manager.planning import Wish, plan_hits
-from round_manager.posting import Posting, Sent
-from round_manager.reconciling import Reconciler
-from round_manager.recruiting import Recruiting
-from round_manager.reviewing import Rejecting, approve, give_bonus
-from round_manager.statement import drift, statement
-from round_manager.store import Store
+from round_manager.money.budget import Figures, figures
+from round_manager.money.statement import drift, statement
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.services.stage import Stage, set_stage

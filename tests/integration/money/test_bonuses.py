@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.errors import LedgerError
-from round_manager.ledger import owe_bonus, release
+from round_manager.examples.submissions import submit
 from round_manager.models import Assignment, EntryKind, Example, Round
-from round_manager.submissions import submit
+from round_manager.money.ledger import owe_bonus, release
 from tests.integration.money.counter import Counter
 
 WHY = "It fooled the model."

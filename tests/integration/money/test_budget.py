@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import select
 
-from round_manager.budget import set_round_budget
 from round_manager.errors import BudgetError
 from round_manager.models import AuditEntry, Round, RoundStatus, Task
+from round_manager.money.budget import set_round_budget
 from tests.integration.money.counter import OWNER, Counter
 
 

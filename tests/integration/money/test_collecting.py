@@ -7,8 +7,8 @@ from sqlalchemy import func, select
 
 from mturk.crowd import Token
 from mturk.errors import UnknownToCrowd
+from round_manager.crowd.reconciling import resolve_hit
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
-from round_manager.reconciling import resolve_hit
 from tests.integration.money.counter import DAY, OWNER, Counter
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from mturk.crowd import WorkState
 from mturk.errors import CrowdBusy, CrowdUnavailable, NotAllowed, UnknownToCrowd
+from round_manager.crowd.reconciling import resolve_payment
 from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
 from round_manager.models import EntryKind
-from round_manager.reconciling import resolve_payment
 from tests.integration.money.counter import OWNER, Counter
 
 

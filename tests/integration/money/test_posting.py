@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import func, select
 
 from mturk.errors import CrowdRefused, CrowdUnavailable, NoFunds, NotAllowed
+from round_manager.crowd.planning import Wish, cost_of
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round
-from round_manager.planning import Wish, cost_of
 from tests.integration.money.counter import DAY, Counter
 
 

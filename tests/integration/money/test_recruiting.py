@@ -5,9 +5,9 @@ from sqlalchemy import select
 
 from mturk.crowd import Comparator
 from mturk.errors import CrowdRefused
+from round_manager.crowd.planning import order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
-from round_manager.planning import order_terms
 from tests.integration.money.counter import OWNER, Counter
 
 

@@ -1,8 +1,8 @@
 """Places in the quiz for a whole crowd, and what everybody's work brought."""
 
+from round_manager.loop.recruits import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task
-from round_manager.paid_work import PaidWork, paid_work
-from round_manager.recruits import plan_recruits
+from round_manager.validation.paid_work import PaidWork, paid_work
 from tests.integration.money.counter import OWNER, Counter
 
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from mturk.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
-from round_manager.statement import Line, end_of, statement
+from round_manager.money.statement import Line, end_of, statement
 from tests.integration.money.counter import DAY, OWNER, Counter, open_counter
 from tests.integration.store.databases import Databases
 
@@ -118,14 +118,14 @@ class Books(RuleBasedStateMachine):
         self.counter.check()
 
     def _undecided(self) -> list[str]:
-        from round_manager.reviewing import undecided
+        from round_manager.crowd.reviewing import undecided
 
         with self.counter.store.read() as session:
             return [one.assignment_id for one in undecided(session, self.counter.crowd.name)]
 
 
 def test_the_books_add_up_whatever_happens(sqlite_databases: Databases) -> None:
-    from round_manager.store import open_store
+    from round_manager.database.store import open_store
 
     class Fresh(Books):
         def __init__(self) -> None:

@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 
-from round_manager.store import Store
-from round_manager.turns import turn
+from round_manager.database.store import Store
+from round_manager.database.turns import turn
 from tests.integration.money.counter import Counter
 
 HOLDER = """
 import sys, time
-from round_manager.store import open_store
-from round_manager.turns import turn
+from round_manager.database.store import open_store
+from round_manager.database.turns import turn
 with open_store(sys.argv[1]) as store, turn(store, "till"):
     print("held", flush=True)
     time.sleep(600)

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
+from round_manager.crowd.wages import GroupWage, group_wages, owe_top_ups
 from round_manager.models import Assignment, EntryKind, Round, Task
-from round_manager.wages import GroupWage, group_wages, owe_top_ups
 from tests.integration.money.counter import Counter
 
 

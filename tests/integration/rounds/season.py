@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy import select
 
-from round_manager.collecting import Collecting
-from round_manager.deciding import decide_round
-from round_manager.lifecycle import Due, Waiting, begin_validating, close_round, due, waiting
+from round_manager.crowd.collecting import Collecting
+from round_manager.crowd.payday import Payday
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.reviewing import approve
+from round_manager.database.store import Store
+from round_manager.loop.lifecycle import Due, Waiting, begin_validating, close_round, due, waiting
 from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, HitKind, Round, RoundStatus, WorkSession
-from round_manager.payday import Payday
-from round_manager.planning import Wish, plan_hits
-from round_manager.posting import Posting
-from round_manager.reviewing import approve
-from round_manager.store import Store
-from round_manager.validating_work import Judgement
+from round_manager.validation.deciding import decide_round
+from round_manager.work.validating import Judgement
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.work.floor import Floor, lay_floor
 

@@ -1,6 +1,6 @@
 """Two managers, workers and payments at the same moment: a round moves once, and nothing slips past it."""
 
-from round_manager.lifecycle import begin_validating, close_round, pause, resume
+from round_manager.loop.lifecycle import begin_validating, close_round, pause, resume
 from round_manager.models import Hit, HitStatus, RoundStatus, WorkSession
 from tests.integration.rounds.season import Season
 from tests.integration.work.test_at_once import at_once

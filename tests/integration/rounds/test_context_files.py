@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 from sqlalchemy import select
 
-from round_manager.context_files import Uploaded, upload_contexts
-from round_manager.contexts import count_contexts, list_contexts, live_contexts, update_contexts
 from round_manager.models import AuditEntry, Context
+from round_manager.tasks.contexts import count_contexts, list_contexts, live_contexts, update_contexts
+from round_manager.work.context_files import Uploaded, upload_contexts
 from templates.errors import PackError, Problem
 from templates.rows import Context as PackContext
 from tests.integration.rounds.season import DAY, OWNER, Season

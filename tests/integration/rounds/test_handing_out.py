@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import event, func, insert, select, update
 
 from round_manager.errors import NothingToDo
-from round_manager.handing_out import RANKS, lease_contexts
 from round_manager.models import Context, ContextTally, Example, ExampleStatus, LabelTally
+from round_manager.work.handing_out import RANKS, lease_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season
 

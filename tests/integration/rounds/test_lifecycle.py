@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from round_manager.budget import figures
 from round_manager.errors import RoundError, WorkRefused
 from round_manager.models import (
     Assignment,
@@ -20,7 +19,8 @@ from round_manager.models import (
     Round,
     RoundStatus,
 )
-from round_manager.rounds import draft_round
+from round_manager.money.budget import figures
+from round_manager.tasks.rounds import draft_round
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import DAY, OWNER, Season
 

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import select, update
 
 from plugin.round_opening import RoundOpening
-from round_manager.budget import set_round_budget
+from round_manager.database.store import Store
 from round_manager.errors import BudgetError, RoundError, RoundManagerError
-from round_manager.means import least_cents
 from round_manager.models import AuditEntry, Context, Round, RoundStatus, Task
-from round_manager.rounds import list_rounds
-from round_manager.store import Store
-from round_manager.tasks import create_task
+from round_manager.money.budget import set_round_budget
+from round_manager.tasks.means import least_cents
+from round_manager.tasks.rounds import list_rounds
+from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version

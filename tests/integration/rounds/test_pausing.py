@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.errors import CrowdWorkError, RoundError, WorkRefused
-from round_manager.label_studio_tasks import plan_creation, plan_validation, unsent_tasks
-from round_manager.lifecycle import pause, resume
+from round_manager.labelstudio.tasks import plan_creation, plan_validation, unsent_tasks
+from round_manager.loop.lifecycle import pause, resume
 from round_manager.models import (
     EntryKind,
     EntryState,
@@ -19,7 +19,7 @@ from round_manager.models import (
     ProjectKind,
     RoundStatus,
 )
-from round_manager.validating_work import Judgement
+from round_manager.work.validating import Judgement
 from tests.integration.rounds.season import DAY, OWNER, Season
 
 

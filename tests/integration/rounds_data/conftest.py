@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archives import open_archives
-from round_manager.store import Store, open_store
+from round_manager.archive.archives import open_archives
+from round_manager.database.store import Store, open_store
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.rounds_data.played import Played, play
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here

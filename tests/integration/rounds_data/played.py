@@ -10,15 +10,15 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from round_manager.archives import Archives
+from round_manager.archive.archives import Archives
+from round_manager.archive.freezing import Frozen, freeze
 from round_manager.clock import Clock
-from round_manager.columns import EPOCH
-from round_manager.freezing import Frozen, freeze
+from round_manager.database.columns import EPOCH
+from round_manager.database.store import Store
+from round_manager.examples.submissions import content_sha256
+from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Attempt, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Task, Vote
-from round_manager.rounds import open_round
-from round_manager.store import Store
-from round_manager.submissions import content_sha256
-from round_manager.verdict_record import verdict_record
+from round_manager.tasks.rounds import open_round
 from round_manager.workers import ensure_worker
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.services.stage import Stage, set_stage
@@ -107,7 +107,7 @@ def _play(
 
 def _change_policy(store: Store, round_id: int, policy: dict[str, Any]) -> None:
     """A round's terms are fixed while it is open; here they are as if they had always been so."""
-    from round_manager.guard import create_statements, drop_statements
+    from round_manager.database.guard import create_statements, drop_statements
     from round_manager.models.guards import ROUNDS
 
     guard = next(one for one in ROUNDS if one.name == "guard_round_terms")

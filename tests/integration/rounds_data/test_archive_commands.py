@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import open_store
+from round_manager.database.store import open_store
 from tests.conftest import Outfox
 from tests.integration.rounds_data.played import play
 from tests.integration.services.stage import set_stage

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archive_manifest import FILE
-from round_manager.archive_proof import verify
-from round_manager.archives import open_archives, opened_archive
+from round_manager.archive.archives import open_archives, opened_archive
+from round_manager.archive.manifest import FILE
+from round_manager.archive.proof import verify
+from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveError, ArchiveUnreachable
-from round_manager.store import Store, open_store
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.rounds_data.played import Played, play
 from tests.integration.store.databases import Databases

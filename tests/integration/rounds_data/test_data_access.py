@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from round_manager.data_access import list_tokens, make_token, publish, readable_task, revoke_token, unpublish
+from round_manager.database.store import Store
 from round_manager.errors import DataAccessError, DataRefused
 from round_manager.models import AuditEntry, DataToken, Task
-from round_manager.store import Store
-from round_manager.tasks import create_task
+from round_manager.tasks.data_access import list_tokens, make_token, publish, readable_task, revoke_token, unpublish
+from round_manager.tasks.tasks import create_task
 from templates import BUILT_IN, load_pack
 from tests.fakes.clock import NOON
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import open_store
-from round_manager.tasks import create_task
+from round_manager.database.store import open_store
+from round_manager.tasks.tasks import create_task
 from templates import BUILT_IN, load_pack
 from tests.conftest import Outfox
 from tests.fakes.clock import NOON

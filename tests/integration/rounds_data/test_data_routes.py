@@ -15,11 +15,11 @@ from plugin.web.data_desk import DataDesk
 from plugin.web.data_routes import data_blueprint
 from plugin.web.edge import note_requests
 from plugin.web.metrics import WebMetrics
-from round_manager.archives import open_archives
-from round_manager.csv_shelf import CsvShelf
-from round_manager.data_access import publish
-from round_manager.store import open_store
-from round_manager.tasks import find_task
+from round_manager.archive.archives import open_archives
+from round_manager.archive.csv_shelf import CsvShelf
+from round_manager.database.store import open_store
+from round_manager.tasks.data_access import publish
+from round_manager.tasks.tasks import find_task
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.rounds_data.played import play

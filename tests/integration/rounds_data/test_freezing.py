@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from round_manager.archives import open_archives
+from round_manager.archive.archives import open_archives
+from round_manager.archive.freezing import freeze, verify
+from round_manager.archive.splitting import split_with_pauses
+from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveError, RoundError
-from round_manager.freezing import freeze, verify
 from round_manager.models import AuditEntry, Example, Round, Worker
-from round_manager.splitting import split_with_pauses
-from round_manager.store import Store, open_store
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.rounds_data.played import DAY, Played, late_attempt, play, text_of
 from tests.integration.services.stage import set_stage

@@ -10,11 +10,11 @@ from pyarrow import parquet
 from sqlalchemy import text
 
 from ml_backend.hashing import file_sha256
-from round_manager.archive_manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive_proof import Proof, read_manifest, verify
-from round_manager.archives import open_archives
+from round_manager.archive.archives import open_archives
+from round_manager.archive.json_lines import json_lines
+from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
+from round_manager.archive.proof import Proof, read_manifest, verify
 from round_manager.errors import ArchiveError
-from round_manager.json_lines import json_lines
 from round_manager.models import Round
 from tests.integration.rounds_data.played import Played
 

@@ -15,11 +15,11 @@ import pytest
 import outfox
 from plugin.settings import Settings
 from plugin.web.data_desk import MOST_AT_ONCE
-from round_manager.archives import open_archives
+from round_manager.archive.archives import open_archives
 from round_manager.clock import SystemClock
-from round_manager.data_access import make_token, publish
-from round_manager.store import open_store
-from round_manager.tasks import create_task, find_task
+from round_manager.database.store import open_store
+from round_manager.tasks.data_access import make_token, publish
+from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, load_pack
 from tests.fakes.cutting_proxy import cutting_proxy
 from tests.fakes.registry import eventually

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from round_manager.archive.splitting import split_report, split_round, split_with_pauses
+from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.models import Example, ExampleStatus, Split
-from round_manager.splitting import split_report, split_round, split_with_pauses
-from round_manager.store import Store
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.rounds_data.played import Played, play, text_of
 from tests.integration.services.stage import set_stage

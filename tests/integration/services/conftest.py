@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import Store
+from round_manager.database.store import Store
 from tests.integration.services.stage import Stage, set_stage
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
     databases,

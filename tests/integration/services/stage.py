@@ -12,13 +12,13 @@ from ml_backend.hashing import json_sha256
 from ml_backend.manifest import Manifest, version_of
 from ml_backend.serving.tried import Tried
 from ml_backend.verdict import ModelSaid, Verdict, inputs_hash, judge
-from round_manager.contexts import live_contexts
-from round_manager.model_versions import register_version
+from round_manager.database.store import Store
+from round_manager.examples.submissions import Submission
+from round_manager.learning.versions import register_version
 from round_manager.models import Context, LabelStudioLink, LabelStudioTask, ProjectKind, Round, Source, Task
-from round_manager.rounds import open_round
-from round_manager.store import Store
-from round_manager.submissions import Submission
-from round_manager.tasks import create_task
+from round_manager.tasks.contexts import live_contexts
+from round_manager.tasks.rounds import open_round
+from round_manager.tasks.tasks import create_task
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from templates.spec import TrainingSettings

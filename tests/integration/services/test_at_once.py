@@ -5,16 +5,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from round_manager.attempts import store_attempts
-from round_manager.contexts import live_contexts
+from round_manager.database.store import Store
 from round_manager.errors import RoundError, RoundManagerError
-from round_manager.model_versions import find_versions, register_version
+from round_manager.examples.attempts import store_attempts
+from round_manager.examples.submissions import submit
+from round_manager.examples.votes import cast_vote
+from round_manager.learning.versions import find_versions, register_version
 from round_manager.models import Example, Round, Source, Task
-from round_manager.rounds import collected, list_rounds, open_round, pinned_versions
-from round_manager.store import Store
-from round_manager.submissions import submit
-from round_manager.tasks import create_task, find_task
-from round_manager.votes import cast_vote
+from round_manager.tasks.contexts import live_contexts
+from round_manager.tasks.rounds import collected, list_rounds, open_round, pinned_versions
+from round_manager.tasks.tasks import create_task, find_task
 from round_manager.workers import ensure_worker
 from templates import find_pack
 from tests.fakes.clock import NOON

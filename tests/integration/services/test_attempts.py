@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import select
 
 from ml_backend.verdict import ModelSaid
-from round_manager.attempts import Intake, store_attempts
-from round_manager.model_versions import register_version
+from round_manager.database.store import Store
+from round_manager.examples.attempts import Intake, store_attempts
+from round_manager.examples.submissions import submit
+from round_manager.learning.versions import register_version
 from round_manager.models import Attempt, LabelStudioAnnotation, LabelStudioTask, Origin, Round
-from round_manager.rounds import collected
-from round_manager.store import Store
-from round_manager.submissions import submit
-from round_manager.tasks import create_task
+from round_manager.tasks.rounds import collected
+from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.fakes.clock import NOON
 from tests.integration.services.stage import MINUTE, Stage, manifest_for, new_id

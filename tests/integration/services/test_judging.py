@@ -6,7 +6,7 @@ from ml_backend.errors import ModelError
 from ml_backend.judging import RegistryJudge
 from ml_backend.predictor import Predictor
 from ml_backend.registry.local import LocalRegistry
-from round_manager.judging import Judge
+from round_manager.examples.judging import Judge
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import ROW, load_fixed, make_version, spoil

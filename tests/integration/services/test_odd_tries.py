@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ml_backend.errors import VerdictError
 from ml_backend.serving.tried import Tried
-from round_manager.attempts import store_attempts
+from round_manager.examples.attempts import store_attempts
 from tests.fakes.clock import NOON
 from tests.integration.services.stage import Stage
 

@@ -9,12 +9,12 @@ from ml_backend.errors import ModelError
 from ml_backend.registry.pins import Pins
 from plugin.errors import PluginError
 from plugin.round_opening import Opened, RoundOpening
+from round_manager.database.store import Store
 from round_manager.errors import ModelVersionError, RoundError, StoreUnavailableError, TaskError
-from round_manager.model_versions import find_versions
+from round_manager.learning.versions import find_versions
 from round_manager.models import RoundStatus
-from round_manager.rounds import list_rounds, open_round
-from round_manager.store import Store
-from round_manager.tasks import create_task, find_task
+from round_manager.tasks.rounds import list_rounds, open_round
+from round_manager.tasks.tasks import create_task, find_task
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from round_manager.attempts import store_attempts
+from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict
+from round_manager.examples.attempts import store_attempts
+from round_manager.examples.submissions import Submission, SubmissionRefused, check_submission, submit
 from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus
-from round_manager.rounds import collected
-from round_manager.store import Store
-from round_manager.submissions import Submission, SubmissionRefused, check_submission, submit
+from round_manager.tasks.rounds import collected
 from round_manager.workers import ensure_worker
 from tests.conftest import PACKS
 from tests.fakes.clock import NOON

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from round_manager.examples.submissions import submit
+from round_manager.examples.votes import VoteRefused, cast_vote
 from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
-from round_manager.submissions import submit
-from round_manager.votes import VoteRefused, cast_vote
 from tests.fakes.clock import NOON
 from tests.integration.services.stage import Stage
 

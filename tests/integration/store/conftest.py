@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.store import Store, open_store
+from round_manager.database.store import Store, open_store
 from tests.integration.store.databases import Databases, PostgresqlDatabases, SqliteDatabases
 from tests.integration.store.world import World, build_world
 from tests.integration.store.world_filled import fill_world

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from sqlalchemy import URL, NullPool, create_engine, make_url, text
 
+from round_manager.database.store import open_store
 from round_manager.models import Table
-from round_manager.store import open_store
 
 
 class Databases(Protocol):

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from round_manager.database.store import Store, open_store
 from round_manager.errors import RefusedError
 from round_manager.models import Example, LedgerEntry, Round, RoundStatus, Worker
-from round_manager.store import Store, open_store
 from tests.fakes.clock import NOON
 from tests.integration.store.databases import Databases
 from tests.integration.store.world import World, build_world
@@ -22,7 +22,7 @@ from tests.integration.store.world import World, build_world
 WRITER = """
 import sys
 from round_manager.models import Task
-from round_manager.store import open_store
+from round_manager.database.store import open_store
 with open_store(sys.argv[1]) as store:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -10,11 +10,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from round_manager import migrations
-from round_manager.engine import open_engine
+from round_manager.database.engine import open_engine
+from round_manager.database.store import Store, open_store
 from round_manager.errors import SchemaError
 from round_manager.migrations import SchemaState
 from round_manager.models import Table
-from round_manager.store import Store, open_store
 from tests.integration.store.catalogue import catalogue
 from tests.integration.store.databases import Databases
 

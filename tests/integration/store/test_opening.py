@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import NullPool, create_engine, select, text
 from sqlalchemy.orm import Session
 
-from round_manager import engine as engine_module
+from round_manager.database import engine as engine_module
+from round_manager.database.store import Store, open_store
 from round_manager.errors import (
     RefusedError,
     SchemaError,
@@ -19,7 +20,6 @@ from round_manager.errors import (
     StoreUrlError,
 )
 from round_manager.models import Task
-from round_manager.store import Store, open_store
 from tests.integration.store.databases import Databases
 from tests.integration.store.world import World, build_world, new_task
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from round_manager.database.ids import public_id
 from round_manager.errors import BadValueError
-from round_manager.ids import public_id
 from round_manager.models import Context, Example, ModelVersion, Task
 from tests.fakes.clock import NOON
 from tests.integration.store.world import World, new_model, new_task

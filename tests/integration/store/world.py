@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.ids import public_id
+from round_manager.database.ids import public_id
+from round_manager.database.store import Store
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -32,7 +33,6 @@ from round_manager.models import (
     Worker,
     WorkSession,
 )
-from round_manager.store import Store
 from tests.fakes.clock import NOON
 
 HOUR = timedelta(hours=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from round_manager.store import Store
+from round_manager.database.store import Store
 from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
     databases,
     postgresql_databases,

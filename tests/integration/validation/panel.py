@@ -9,10 +9,8 @@ from typing import Any
 from sqlalchemy import select
 
 from mturk.crowd import Price
-from round_manager.creating import creation_items
-from round_manager.deciding import Decided, decide_round
-from round_manager.hit_terms import cut_of
-from round_manager.ledger import Wanted, reserve
+from round_manager.database.store import Store
+from round_manager.examples.votes import cast_vote
 from round_manager.models import (
     Assignment,
     AuditEntry,
@@ -29,8 +27,10 @@ from round_manager.models import (
     Vote,
     WorkSession,
 )
-from round_manager.store import Store
-from round_manager.votes import cast_vote
+from round_manager.money.hit_terms import cut_of
+from round_manager.money.ledger import Wanted, reserve
+from round_manager.validation.deciding import Decided, decide_round
+from round_manager.work.creating import creation_items
 from round_manager.workers import ensure_worker
 from tests.integration.work.floor import MARKET, Floor, lay_floor
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from round_manager.aggregation import Settlement, aggregate, compare, settle
 from round_manager.errors import RoundError
-from round_manager.metrics import round_metrics
 from round_manager.models import Example, ExampleStatus
+from round_manager.validation.aggregation import Settlement, aggregate, compare, settle
+from round_manager.validation.metrics import round_metrics
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import OWNER, Panel
 

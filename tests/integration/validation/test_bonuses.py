@@ -1,12 +1,12 @@
 """A verified fooling example earns its author the bonus, once; what nobody can earn any more is free again."""
 
-from round_manager.budget import set_round_budget
-from round_manager.deciding import Decided
-from round_manager.flags import find_example, keep, withdraw
-from round_manager.ledger import release
-from round_manager.mirror import mark_rejected
+from round_manager.crowd.mirror import mark_rejected
+from round_manager.crowd.reviewing import Rejecting
 from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Round, Task
-from round_manager.reviewing import Rejecting
+from round_manager.money.budget import set_round_budget
+from round_manager.money.ledger import release
+from round_manager.validation.deciding import Decided
+from round_manager.validation.flags import find_example, keep, withdraw
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import OWNER, Panel

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
-from round_manager.store import open_store
 from tests.conftest import Outfox
 from tests.integration.validation.panel import Panel, seat_panel
 

@@ -3,8 +3,8 @@
 from sqlalchemy import event, insert
 
 from round_manager import migrations
+from round_manager.database.store import open_store
 from round_manager.models import Example, ExampleStatus, Source, Vote
-from round_manager.store import open_store
 from round_manager.workers import ensure_worker
 from tests.integration.store.databases import Databases
 from tests.integration.validation.conftest import SeatPanel

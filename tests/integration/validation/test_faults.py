@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import event
 
-from round_manager.deciding import Decided
+from round_manager.database.store import Store
 from round_manager.models import Example, ExampleStatus
-from round_manager.store import Store
+from round_manager.validation.deciding import Decided
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel
 from tests.integration.work.test_at_once import at_once

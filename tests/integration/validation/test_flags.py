@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy.orm import Session
 
 from round_manager.errors import DecisionRefused
-from round_manager.flags import count_flagged, find_example, flagged, keep, withdraw
 from round_manager.models import Example, ExampleStatus, Task
+from round_manager.validation.flags import count_flagged, find_example, flagged, keep, withdraw
 from tests.integration.validation.panel import OWNER, Panel
 
 WHY = "I looked at it."

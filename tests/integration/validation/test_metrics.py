@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
-from round_manager.costs import Cost
 from round_manager.errors import RoundError
-from round_manager.ledger import owe_rewards
-from round_manager.metrics import Counts, RoundMetrics, metrics_by, round_metrics
+from round_manager.examples.votes import cast_vote
 from round_manager.models import Assignment, Context, Example, ExampleStatus, HitKind, RoundTally, Task, Worker
+from round_manager.money.ledger import owe_rewards
 from round_manager.plain_rows import pseudonyms
-from round_manager.validating_work import Judgement
-from round_manager.validators import validators
-from round_manager.votes import cast_vote
+from round_manager.validation.costs import Cost
+from round_manager.validation.metrics import Counts, RoundMetrics, metrics_by, round_metrics
+from round_manager.validation.validators import validators
+from round_manager.work.validating import Judgement
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel
 

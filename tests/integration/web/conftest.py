@@ -12,8 +12,8 @@ from plugin.post_signature import signed
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
-from round_manager.rounds import collected
-from round_manager.store import open_store
+from round_manager.database.store import open_store
+from round_manager.tasks.rounds import collected
 from tests.fakes.clock import SettableClock
 from tests.integration.services.stage import Stage, set_stage
 

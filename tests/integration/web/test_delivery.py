@@ -16,7 +16,7 @@ from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.attempts import deliver_by_post, deliver_to_store
 from plugin.settings import Settings
-from round_manager.rounds import collected
+from round_manager.tasks.rounds import collected
 from tests.fakes.registry import eventually
 from tests.integration.services.stage import Stage
 from tests.integration.web.conftest import SECRETS
@@ -100,7 +100,7 @@ def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
 def test_in_process_tries_are_kept_while_the_database_is_locked(
     stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("round_manager.engine.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sink = Carried(deliver_to_store(settings), tmp_path / "spill")

@@ -117,7 +117,7 @@ def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: We
 
 
 def test_a_locked_database_is_told_with_a_time_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("round_manager.engine.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.1)
     body = batch(web.stage.tried())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

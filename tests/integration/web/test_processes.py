@@ -11,9 +11,9 @@ import pytest
 from plugin.attempt_post import AttemptPost
 from plugin.labelstudio.webhooks import HEADER, webhook_secret
 from plugin.settings import Settings
-from round_manager.label_studio import find_link
+from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
-from round_manager.rounds import collected
+from round_manager.tasks.rounds import collected
 from tests.conftest import Outfox
 from tests.fakes.registry import eventually
 from tests.integration.services.stage import Stage

@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 
 from ml_backend.verdict import Verdict, judge
 from mturk.crowd import Work, WorkState
-from round_manager.confirming import confirm
-from round_manager.creating import creation_items, hand_in
-from round_manager.ids import public_id
-from round_manager.mirror import mirror_works
-from round_manager.model_versions import register_version
+from round_manager.crowd.confirming import confirm
+from round_manager.crowd.mirror import mirror_works
+from round_manager.database.ids import public_id
+from round_manager.database.store import Store
+from round_manager.learning.versions import register_version
 from round_manager.models import (
     Assignment,
     Attempt,
@@ -37,13 +37,13 @@ from round_manager.models import (
     Worker,
     WorkSession,
 )
-from round_manager.opening import open_session
-from round_manager.rounds import open_round
-from round_manager.store import Store
-from round_manager.tasks import create_task
-from round_manager.trying import Question, Written, check_try, earlier_try, record_try
-from round_manager.validating_work import Judgement, judge_item, validation_items
-from round_manager.work_items import finish
+from round_manager.tasks.rounds import open_round
+from round_manager.tasks.tasks import create_task
+from round_manager.work.creating import creation_items, hand_in
+from round_manager.work.items import finish
+from round_manager.work.opening import open_session
+from round_manager.work.trying import Question, Written, check_try, earlier_try, record_try
+from round_manager.work.validating import Judgement, judge_item, validation_items
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock

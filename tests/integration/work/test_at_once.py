@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from round_manager.creating import skip
 from round_manager.errors import NothingToDo, RoundManagerError, WorkRefused
 from round_manager.models import Attempt, Example, HitKind, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
-from round_manager.quizzes import take_quiz
-from round_manager.trying import check_try, record_try
-from round_manager.validating_work import Judgement
-from round_manager.work_sessions import sweep
+from round_manager.work.creating import skip
+from round_manager.work.quizzes import take_quiz
+from round_manager.work.sessions import sweep
+from round_manager.work.trying import check_try, record_try
+from round_manager.work.validating import Judgement
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 

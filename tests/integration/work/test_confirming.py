@@ -2,8 +2,9 @@
 
 import pytest
 
-from round_manager.confirming import confirm_sessions
+from round_manager.crowd.confirming import confirm_sessions
 from round_manager.errors import WorkRefused
+from round_manager.examples.votes import cast_vote
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -15,9 +16,8 @@ from round_manager.models import (
     LeaseEnd,
     SessionStatus,
 )
-from round_manager.validating_work import Judgement, judge_item
-from round_manager.votes import cast_vote
-from round_manager.work_sessions import beat
+from round_manager.work.sessions import beat
+from round_manager.work.validating import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 

@@ -1,9 +1,9 @@
 """Work that was handed in straight at the marketplace is told from work that was done on its page."""
 
+from round_manager.crowd.reviewing import undecided
 from round_manager.models import HitKind
-from round_manager.quizzes import take_quiz
-from round_manager.reviewing import undecided
-from round_manager.validating_work import Judgement, judge_item
+from round_manager.work.quizzes import take_quiz
+from round_manager.work.validating import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MARKET, Floor
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from round_manager.errors import NothingToDo
-from round_manager.handing_out import RANKS, Standing
 from round_manager.models import Context, Example, HitKind, Lease, SessionStatus, Vote, Worker, WorkItem, WorkSession
-from round_manager.validating_work import Judgement
-from round_manager.work_sessions import sweep
+from round_manager.work.handing_out import RANKS, Standing
+from round_manager.work.sessions import sweep
+from round_manager.work.validating import Judgement
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from round_manager.creating import creation_items, skip
 from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.models import (
     Block,
@@ -21,10 +20,11 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.opening import open_session
-from round_manager.quizzes import take_quiz
-from round_manager.validating_work import Judgement, validation_items
-from round_manager.work_sessions import beat, find_session, sweep
+from round_manager.work.creating import creation_items, skip
+from round_manager.work.opening import open_session
+from round_manager.work.quizzes import take_quiz
+from round_manager.work.sessions import beat, find_session, sweep
+from round_manager.work.validating import Judgement, validation_items
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 

@@ -7,10 +7,10 @@ import pytest
 
 from mturk.crowd import QualificationKind
 from mturk.errors import CrowdRefused, NotAllowed
+from round_manager.crowd.qualifying import qualify_passed
+from round_manager.crowd.recruiting import Recruiting
 from round_manager.models import AuditEntry, HitKind, Qualification, QualificationGrant
-from round_manager.qualifying import qualify_passed
-from round_manager.quizzes import take_quiz
-from round_manager.recruiting import Recruiting
+from round_manager.work.quizzes import take_quiz
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.work.floor import MARKET, Floor
 from tests.integration.work.test_at_once import TOGETHER, at_once

@@ -6,7 +6,7 @@ import pytest
 
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import HitKind, Qualification, QualificationGrant, QuizResult, WorkSession
-from round_manager.quizzes import attempts_left, marked, passed_and_waiting, quiz_questions, take_quiz
+from round_manager.work.quizzes import attempts_left, marked, passed_and_waiting, quiz_questions, take_quiz
 from tests.integration.work.floor import MARKET, MINUTE, Floor
 
 

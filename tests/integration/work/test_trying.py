@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 
 from ml_backend.serving.tried import Tried
-from round_manager.attempts import store_attempts
-from round_manager.creating import creation_items
 from round_manager.errors import StaleVerdict, WorkRefused
+from round_manager.examples.attempts import store_attempts
 from round_manager.models import Attempt, HitKind, Source
-from round_manager.trying import Written, check_try, earlier_try, record_try
-from round_manager.validating_work import Judgement, judge_item
+from round_manager.work.creating import creation_items
+from round_manager.work.trying import Written, check_try, earlier_try, record_try
+from round_manager.work.validating import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
-from round_manager.gold import gold_answers, gold_count
-from round_manager.gold_items import update_gold
+from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
-from round_manager.tasks import create_task
-from round_manager.validating_work import Judgement, judge_item, validation_items
-from round_manager.votes import cast_vote
-from round_manager.work_sessions import desk_of
+from round_manager.tasks.gold_items import update_gold
+from round_manager.tasks.tasks import create_task
+from round_manager.work.gold import gold_answers, gold_count
+from round_manager.work.sessions import desk_of
+from round_manager.work.validating import Judgement, judge_item, validation_items
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor, pack_of
 

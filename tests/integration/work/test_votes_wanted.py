@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from round_manager.crowd_quote import Quote, quote
+from round_manager.crowd.planning import Wish
+from round_manager.loop.quote import Quote, quote
 from round_manager.models import HitKind, Round, Task
-from round_manager.planning import Wish
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from round_manager.store import Store
+from round_manager.database.store import Store
 from tests.integration.store.conftest import databases, postgresql_databases, sqlite_databases
 from tests.integration.work.conftest import opened, store
 from tests.integration.work.floor import lay_floor

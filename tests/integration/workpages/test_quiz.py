@@ -8,8 +8,8 @@ from mturk.crowd import QualificationKind
 from mturk.errors import CrowdUnavailable
 from plugin.store_door import StoreDoor
 from plugin.web.work.upkeep import Upkeep
+from round_manager.crowd.recruiting import Recruiting
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
-from round_manager.recruiting import Recruiting
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
 from tests.integration.work.floor import MARKET, MINUTE

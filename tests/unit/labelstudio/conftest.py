@@ -12,11 +12,11 @@ from plugin.labelstudio.connecting import Connected, Wishes, connect
 from plugin.labelstudio.pushing import Pushed, push
 from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.syncing import Synced, sync_task
-from round_manager.label_studio import find_link
+from round_manager.database.store import Store, open_store
+from round_manager.labelstudio.mirror import find_link
 from round_manager.models import LabelStudioLink, ModelVersion, ProjectKind, RoundStatus
-from round_manager.rounds import live_round, open_round
-from round_manager.store import Store, open_store
-from round_manager.tasks import create_task, find_task
+from round_manager.tasks.rounds import live_round, open_round
+from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements

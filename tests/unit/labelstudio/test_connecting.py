@@ -7,7 +7,7 @@ from plugin.labelstudio.studio import BackendAuth, Hook
 from plugin.labelstudio.webhooks import HEADER, is_webhook_secret, webhook_secret
 from round_manager.errors import TaskError
 from round_manager.models import Example, LabelStudioAnnotation, LabelStudioTask, ProjectKind
-from round_manager.tasks import TaskError as SameTaskError
+from round_manager.tasks.tasks import TaskError as SameTaskError
 from templates import find_pack
 from tests.fakes.label_studio import FakeStudio, Killed
 from tests.unit.labelstudio.conftest import BACKEND, SECRETS, WEB, Worlds
@@ -68,7 +68,7 @@ def test_a_changed_pack_changes_the_project_but_not_its_title(worlds: Worlds) ->
     project = world.connect().projects["create"]
     world.studio.projects[project] |= {"title": "Renamed", "description": "old"}
     with world.store.write() as session:
-        from round_manager.label_studio import note_link
+        from round_manager.labelstudio.mirror import note_link
 
         note_link(session, world.link().id, settings_sha256="0" * 64)
     world.connect()

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
+from round_manager.database.store import open_store
 from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Vote
-from round_manager.store import open_store
-from round_manager.tasks import create_task
+from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.fakes.clock import NOON
 from tests.integration.store.conftest import postgresql_databases

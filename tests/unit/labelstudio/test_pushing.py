@@ -6,7 +6,7 @@ import pytest
 
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.pushing import TASKS_AT_ONCE, Pushed
-from round_manager.label_studio_tasks import mark_sent
+from round_manager.labelstudio.tasks import mark_sent
 from round_manager.models import Example, LabelStudioTask, ProjectKind
 from tests.fakes.creation_tasks import creation_tasks
 from tests.fakes.label_studio import Killed

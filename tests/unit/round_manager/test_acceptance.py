@@ -1,6 +1,6 @@
 import pytest
 
-from round_manager.acceptance import Acceptance, Comparison
+from round_manager.learning.acceptance import Acceptance, Comparison
 
 
 def one(before: float | None, after: float) -> Comparison:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from round_manager.columns import Cents, UtcTime, Words, json_text
+from round_manager.database.columns import Cents, UtcTime, Words, json_text
 from round_manager.errors import BadValueError
 
 SQLITE = sqlite.dialect()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from round_manager.archive_manifest import ArchiveManifest, FileEntry
-from round_manager.csv_shelf import CsvShelf, write_csv
+from round_manager.archive.csv_shelf import CsvShelf, write_csv
+from round_manager.archive.manifest import ArchiveManifest, FileEntry
 from round_manager.errors import ArchiveError
 
 WIDE = chr(0xFF1D)  # an equals sign, in some spreadsheets

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from round_manager.duplicates import Duplicates, Written, find_duplicates
+from round_manager.archive.duplicates import Duplicates, Written, find_duplicates
 from templates import find_pack
 
 SENTENCES = [row.fields["text"] for row in find_pack("sentiment").seed]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from round_manager.hit_terms import LONGEST_DESCRIPTION, terms_of
 from round_manager.models import HitKind
+from round_manager.money.hit_terms import LONGEST_DESCRIPTION, terms_of
 from templates import find_pack
 
 

@@ -6,8 +6,8 @@ from uuid import RFC_4122
 import pytest
 
 from round_manager.clock import Clock, SystemClock
+from round_manager.database.ids import public_id
 from round_manager.errors import BadValueError
-from round_manager.ids import public_id
 from tests.fakes.clock import NOON, SettableClock
 
 

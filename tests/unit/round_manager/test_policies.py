@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from ml_backend.squad import f1_score
-from round_manager import policies
-from round_manager.ballots import camps
 from round_manager.errors import PolicyError
-from round_manager.policies import (
+from round_manager.validation import policies
+from round_manager.validation.ballots import camps
+from round_manager.validation.policies import (
     Policy,
     Ruling,
     Settled,

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mturk.fees import bonus_fee, reward_fee
-from round_manager.means import least_cents, vote_cents
+from round_manager.loop.supply import MOST_AT_ONCE, Facts, Supply, plan_supply
 from round_manager.models import HitKind, RoundStatus
-from round_manager.supply import MOST_AT_ONCE, Facts, Supply, plan_supply
+from round_manager.tasks.means import least_cents, vote_cents
 from templates import TaskSpec, find_pack
 
 RICH = 10_000_000

@@ -3,9 +3,9 @@ from pathlib import Path
 
 from plugin.simulation.report import CROWD, WARNING, write_report
 from plugin.simulation.results import Accuracy, Results, RoundResult
-from round_manager.costs import Cost
-from round_manager.metrics import Counts, RoundMetrics
 from round_manager.rates import Rate
+from round_manager.validation.costs import Cost
+from round_manager.validation.metrics import Counts, RoundMetrics
 
 
 def _round(number: int, version: str, fooled: int) -> RoundResult:

@@ -1,0 +1,1 @@
+"""Archives: closed rounds split, frozen, proven and read."""

@@ -1,0 +1,126 @@
+"""An archive's tables as CSV: made once from the Parquet file, safe to open in a spreadsheet, and kept by its hash.
+
+A text that a spreadsheet would take for a formula gets a `'` before it, and so does one that begins with a `'`: whoever
+takes one `'` from the beginning of a text has what was written. Lists and objects are JSON.
+"""
+
+import json
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
+
+from ml_backend.artefact import UNFINISHED, sweep
+from round_manager.archive.files import HashedFile
+from round_manager.archive.json_lines import json_texts
+from round_manager.archive.manifest import FileEntry
+from round_manager.archive.reading import ArchiveSource
+from round_manager.errors import ArchiveError
+
+# Part of the name of what is kept: another way of writing must not find what this one wrote.
+FORM = 1
+TABLE, ENTRY = "table.csv", "entry.json"
+BATCH = 10_000
+# The wide signs too: some spreadsheets take them for the narrow ones.
+FORMULA = r"^(?:\s*[=+\-@'\x{FF0B}\x{FF0D}\x{FF1D}\x{FF20}]|[\t\r\n])"
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A table as CSV, on this machine."""
+
+    path: Path
+    entry: FileEntry
+
+
+class CsvShelf:
+    """CSV files in a folder that may be emptied at any time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._making = threading.Lock()
+
+    def find(self, source: FileEntry) -> CsvFile | None:
+        """What was made of a Parquet file, if it was."""
+        place = self._place(source)
+        try:
+            return CsvFile(place / TABLE, FileEntry(**json.loads((place / ENTRY).read_bytes())))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def get(self, archive: ArchiveSource, name: str, source: FileEntry) -> CsvFile:
+        """The CSV of an archive's Parquet file, made if it is not there; one at a time."""
+        with self._making:
+            found = self.find(source)
+            if found is None:
+                self._make(archive, name, source)
+                found = self.find(source)
+        if found is None:
+            raise ArchiveError(f"{self._place(source)} cannot be read; remove it")
+        return found
+
+    def _place(self, source: FileEntry) -> Path:
+        return self._folder / f"{source.sha256}-{FORM}"
+
+    def _make(self, archive: ArchiveSource, name: str, source: FileEntry) -> None:
+        with self._draft() as draft, archive.local(name, source) as path:
+            entry = write_csv(path, draft / TABLE)
+            (draft / ENTRY).write_text(json.dumps(asdict(entry)), encoding="ascii")
+            place = self._place(source)
+            try:
+                draft.rename(place)
+            except OSError:
+                if not place.exists():  # Else another process was faster, with the same bytes.
+                    raise
+
+    @contextmanager
+    def _draft(self) -> Iterator[Path]:
+        draft = self._folder / f"{UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            sweep(self._folder)
+            draft.mkdir()
+            yield draft
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ArchiveError(f"cannot make CSV below {self._folder}: {error}; free the disk or its rights") from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_csv(source: Path, target: Path) -> FileEntry:
+    """Writes a Parquet file's rows as CSV, some at a time, and says what came of it."""
+    out, rows = HashedFile(target), 0
+    try:
+        with parquet.ParquetFile(source) as file:
+            schema = csv_cells(file.schema_arrow.empty_table()).schema
+            with csv.CSVWriter(pa.PythonFile(out, mode="w"), schema) as writer:
+                for batch in file.iter_batches(batch_size=BATCH):
+                    writer.write_table(csv_cells(pa.Table.from_batches([batch])))
+                    rows += batch.num_rows
+    finally:
+        out.close()
+    return out.entry(rows)
+
+
+def csv_cells(table: pa.Table) -> pa.Table:
+    """The table with what a CSV file can hold."""
+    columns = [_cells(column.combine_chunks()) for column in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _cells(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
+        return json_texts(column)
+    if pa.types.is_string(kind):
+        return pc.if_else(
+            pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
+        )
+    return column

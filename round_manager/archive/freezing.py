@@ -1,0 +1,169 @@
+"""Freezing: a closed round becomes an archive that anybody can check, and its splits are fixed."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+import pyarrow as pa
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from round_manager.archive.archives import Archives
+from round_manager.archive.files import ArchiveFiles
+from round_manager.archive.manifest import ArchiveManifest
+from round_manager.archive.proof import Proof, verify
+from round_manager.archive.rows import RoundRows
+from round_manager.archive.split_plan import SplitReport
+from round_manager.archive.splitting import split_with_pauses
+from round_manager.audit import note
+from round_manager.clock import Clock
+from round_manager.database.store import Store
+from round_manager.database.turns import turn
+from round_manager.errors import ArchiveError, RoundError
+from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
+from round_manager.progress import Progress, Unwatched
+from round_manager.tasks.rounds import collected, list_rounds
+
+__all__ = ["Frozen", "Proof", "freeze", "newest_closed", "verify"]
+
+ACTION = "frozen"
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A frozen round: where its archive is, its hash, and what is in it."""
+
+    task: str
+    round: int
+    where: str
+    sha256: str
+    rows: dict[str, int]
+    splits: SplitReport
+    already: bool
+
+
+def newest_closed(session: Session, task: Task) -> Round:
+    """The task's last round that is closed, or a RoundError."""
+    closed = [one for one in list_rounds(session, task) if one.status is RoundStatus.CLOSED]
+    if not closed:
+        raise RoundError(f"{task.name} has no closed round yet; `outfox round close {task.name}` closes one")
+    return closed[-1]
+
+
+def freeze(
+    store: Store,
+    round_id: int,
+    archives: Archives,
+    clock: Clock,
+    *,
+    who: str,
+    why: str,
+    progress: Progress | None = None,
+) -> Frozen:
+    """The round's archive is in its place, and the round says so; begun again, however it ended, it is the same.
+
+    A round that was frozen before is written again and compared: an archive that would differ is refused.
+    """
+    with store.read() as session:
+        round = session.get_one(Round, round_id)
+        task = session.get_one(Task, round.task_id)
+        if round.status is not RoundStatus.CLOSED:
+            raise RoundError(f"round {round.number} of {task.name} is {round.status.value}; close it, then freeze it")
+    with turn(store, f"freeze-{round_id}"):
+        splits = split_with_pauses(store, round_id, clock, who=who)
+        with store.read() as session:
+            round = session.get_one(Round, round_id)
+            last_attempt = _last_attempt(session, round)
+
+        def fill(draft: Path) -> ArchiveManifest:
+            manifest = _fill(store, task, round, draft, last_attempt, splits, progress or Unwatched())
+            _check_same_as_before(round, manifest)
+            return manifest
+
+        manifest = archives.keep(task.name, round.number, fill)
+        where = archives.where(task.name, round.number)
+        if round.frozen_at is None:
+            _mark(store, round_id, where, manifest, last_attempt, who=who, why=why, now=clock.now())
+    rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
+    return Frozen(task.name, round.number, where, manifest.sha256, rows, splits, round.frozen_at is not None)
+
+
+def _last_attempt(session: Session, round: Round) -> int:
+    """The last attempt that belongs to the archive; what a sink brings after the first freeze stays out of it."""
+    if round.frozen_at is not None:
+        entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
+        after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
+        return int((after or {})["last_attempt"])
+    return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
+
+
+def _fill(
+    store: Store, task: Task, round: Round, draft: Path, last_attempt: int, splits: SplitReport, progress: Progress
+) -> ArchiveManifest:
+    with store.read() as session, ArchiveFiles(draft) as files:
+        stored = sum(collected(session, round).stored.values())
+        rows = RoundRows(session, task, round, last_attempt=last_attempt)
+        columns = rows.tables.columns
+        progress.start(stored, f"freezing round {round.number} of {task.name}")
+        examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)
+        statuses: Counter[str] = Counter()
+        for some, their_votes in files.made(rows.tables.examples, rows.examples()):
+            examples.write(some)
+            votes.write(their_votes)
+            statuses.update(some.column("status").to_pylist())
+            progress.advance(some.num_rows)
+        files.add(examples, votes)
+        files.write("attempts", columns.attempts, files.made(rows.tables.attempts, rows.attempts()))
+        files.write("contexts", columns.contexts, [rows.contexts()])
+        models = rows.models()
+        files.write("models", columns.models, [models])
+        progress.finish()
+        return ArchiveManifest(
+            task=task.name,
+            round=round.number,
+            kind=columns.spec.kind,
+            opened_at=_time(round.opened_at),
+            validating_at=_time(round.validating_at),
+            closed_at=_time(round.closed_at),
+            spec_sha256=round.spec_sha256,
+            spec=round.spec,
+            models=models.select(["version", "rank", "sha256"]).to_pylist(),
+            examples=dict(statuses),
+            splits=splits.told(),
+            written_by={"outfox": installed_version("outfox"), "pyarrow": pa.__version__},
+            files=files.entries,
+        )
+
+
+def _check_same_as_before(round: Round, manifest: ArchiveManifest) -> None:
+    if round.archive_sha256 not in (None, manifest.sha256):
+        made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
+        text = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
+        cure = "use the versions that its manifest names, or copy the first archive"
+        raise ArchiveError(f"{text} {manifest.sha256[:12]} (with {made}); {cure}")
+
+
+def _mark(
+    store: Store,
+    round_id: int,
+    where: str,
+    manifest: ArchiveManifest,
+    last_attempt: int,
+    *,
+    who: str,
+    why: str,
+    now: datetime,
+) -> None:
+    with store.write() as session:
+        round = session.get_one(Round, round_id)
+        if round.frozen_at is not None:
+            return
+        round.frozen_at, round.archive_sha256, round.archive_uri = now, manifest.sha256, where
+        after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
+        note(session, ACTION, round, who=who, why=why, now=now, of=round, after=after)
+
+
+def _time(at: datetime | None) -> str:
+    return at.isoformat() if at else ""

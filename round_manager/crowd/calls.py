@@ -1,0 +1,64 @@
+"""Calls to a marketplace: side by side in one process, and by one process at a time."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from mturk.crowd import Crowd
+from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from round_manager.database.store import Store
+from round_manager.database.turns import turn
+from round_manager.progress import Progress
+
+THREADS = 8
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def sending(store: Store, crowd: Crowd, progress: Progress) -> Iterator[None]:
+    """Nobody else sends to the marketplace, or looks up what was sent, until the end of the block."""
+
+    def waiting() -> None:
+        progress.start(0, "waiting for another process that posts or pays")
+
+    with turn(store, f"crowd-{crowd.name}", waiting):
+        yield
+
+
+class Calls:
+    """Makes many calls at a time, and none any more once one of them found nobody there.
+
+    A call waits as long as its patience lasts; a batch must not wait that long for each of its own.
+    """
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads)
+        self._silent = threading.Event()
+
+    def make(self, items: Sequence[Item], call: Callable[[Item], Result]) -> list[Result | CrowdError]:
+        """What each item's call brought, or the CrowdError that it ended in, in the items' order."""
+
+        def one(item: Item) -> Result | CrowdError:
+            if self._silent.is_set():
+                return CrowdBusy("not tried, because the marketplace does not answer; try again later")
+            try:
+                return call(item)
+            except CrowdUnavailable as error:
+                self._silent.set()
+                return error
+            except CrowdError as error:
+                return error
+
+        return list(self._pool.map(one, items))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown()

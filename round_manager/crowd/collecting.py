@@ -1,0 +1,198 @@
+"""Collecting: what workers handed in is read from the marketplace, as often as anybody likes.
+
+A listing shows a hundred HITs for one call, and most of what it shows is finished. So the listing is read only as long
+as it is the cheaper way: once it has cost as many calls as there are HITs left to see, those few are asked for one by
+one. Reading when nothing has changed costs what the unfinished HITs cost, however many are finished.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from sqlalchemy import func, select, update
+
+from mturk.crowd import Crowd, PostedHit, Work
+from mturk.errors import UnknownToCrowd
+from round_manager.clock import Clock
+from round_manager.crowd.calls import THREADS
+from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
+from round_manager.crowd.same_account import check_account
+from round_manager.database.store import Store
+from round_manager.models import Assignment, Hit, HitStatus
+from round_manager.progress import Progress, Unwatched
+
+PAGE = 100
+BATCH = 64
+UNKNOWN = "the marketplace does not know this HIT any more"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A HIT as our books have it: where it stands, how much was handed in for it, and how much of that is decided."""
+
+    id: int
+    external_id: str
+    handed_in: int
+    decided: int
+    status: HitStatus
+    expires_at: datetime | None
+    was_unknown: bool = False
+
+    def differs(self, posted: PostedHit) -> bool:
+        """Whether the marketplace has work, or decisions, that we have not."""
+        return (posted.undecided + posted.completed, posted.completed) != (self.handed_in, self.decided)
+
+    def has_moved(self, posted: PostedHit) -> bool:
+        """Whether it stands there otherwise than we think: taken down, taken by somebody, or given back."""
+        return (posted.state.value, posted.expires_at) != (self.status.value, self.expires_at)
+
+
+@dataclass
+class Collected:
+    """What one reading brought; `unknown` are HITs of ours that the marketplace does not know."""
+
+    looked: int = 0
+    works: int = 0
+    finished: int = 0
+    unknown: int = 0
+
+
+# What the marketplace says of a HIT; nothing where it is gone.
+Seen = tuple[Known, PostedHit | None]
+
+
+class Collecting:
+    """Reads what is new on one marketplace; twice at once does no harm."""
+
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, threads: int = THREADS) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+        self._threads = threads
+
+    def run(self, progress: Progress | None = None) -> Collected:
+        """Everything that is unfinished."""
+        return self._collect(self._look(self._unfinished()), progress or Unwatched())
+
+    def hinted(self, hit_ids: Iterable[str]) -> Collected:
+        """Only these HITs, by the marketplace's ids; those that are not ours or finished are passed over."""
+        wanted = set(hit_ids)
+        found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
+        return self._collect(self._one_by_one(found), Unwatched())
+
+    def _unfinished(self) -> list[Known]:
+        work = select(
+            Assignment.hit_id,
+            func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
+            func.count().filter(Assignment.status.in_(DECIDED)).label("decided"),
+        )
+        # Of unfinished HITs only: this is read again and again, and most work is of HITs that are finished.
+        unfinished = (Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None))
+        mine = work.join(Hit, Hit.id == Assignment.hit_id).where(*unfinished)
+        counts = mine.group_by(Assignment.hit_id).subquery()
+        hits = (
+            select(
+                Hit.id,
+                Hit.external_id,
+                counts.c.handed_in,
+                counts.c.decided,
+                Hit.status,
+                Hit.expires_at,
+                Hit.last_error,
+            )
+            .outerjoin(counts, counts.c.hit_id == Hit.id)
+            .where(*unfinished, Hit.external_id.is_not(None))
+        )
+        with self._store.read() as session:
+            rows = session.execute(hits.order_by(Hit.id)).all()
+        return [
+            Known(
+                row.id,
+                row.external_id,
+                row.handed_in or 0,
+                row.decided or 0,
+                row.status,
+                row.expires_at,
+                row.last_error == UNKNOWN,
+            )
+            for row in rows
+        ]
+
+    def _look(self, unfinished: Sequence[Known]) -> Iterator[Seen]:
+        unseen = {one.external_id: one for one in unfinished}
+        listing = self._crowd.hits()
+        pages = 0
+        while unseen and pages < len(unseen):
+            pages += 1
+            page = list(islice(listing, PAGE))
+            for posted in page:
+                known = unseen.pop(posted.hit_id, None)
+                if known is not None:
+                    yield known, posted
+            if len(page) < PAGE:
+                break
+        yield from self._one_by_one(unseen)
+
+    def _one_by_one(self, hits: dict[str, Known]) -> Iterator[Seen]:
+        with ThreadPoolExecutor(self._threads) as pool:
+            yield from zip(hits.values(), pool.map(self._ask, hits), strict=True)
+
+    def _ask(self, hit_id: str) -> PostedHit | None:
+        try:
+            return self._crowd.hit(hit_id)
+        except UnknownToCrowd:
+            return None
+
+    def _collect(self, seen: Iterable[Seen], progress: Progress) -> Collected:
+        outcome = Collected()
+        progress.start(0, "collecting work")
+        batch: list[Seen] = []
+        with ThreadPoolExecutor(self._threads) as pool:
+            for one in seen:
+                outcome.looked += 1
+                batch.append(one)
+                if len(batch) == BATCH:
+                    self._read(batch, pool, outcome)
+                    progress.advance(len(batch), f"{outcome.works} new")
+                    batch = []
+            self._read(batch, pool, outcome)
+        progress.finish()
+        return outcome
+
+    def _read(self, batch: Sequence[Seen], pool: ThreadPoolExecutor, outcome: Collected) -> None:
+        """Lists the work of the HITs that changed, then writes all of it down in one transaction."""
+        changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
+        works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
+        # A HIT that is over and has work to decide waits for that; only its deciding can finish it.
+        over = {known.id for known, posted in batch if posted and is_over(posted) and not posted.undecided}
+        touched = {
+            known.id: posted
+            for known, posted in batch
+            if posted and (known.id in works or known.id in over or known.was_unknown or known.has_moved(posted))
+        }
+        now = self._clock.now()
+        self._note_unknown([known for known, posted in batch if posted is None], outcome)
+        if not touched:
+            return
+        with self._store.write() as session:
+            rows = select(Hit).where(Hit.id.in_(touched)).order_by(Hit.id).with_for_update(key_share=True)
+            hits = list(session.scalars(rows))
+            for hit in hits:
+                mirror_hit(hit, touched[hit.id])
+            outcome.works += mirror_works(session, {hit: works.get(hit.id, ()) for hit in hits}, now=now)
+            session.flush()
+            outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
+
+    def _note_unknown(self, missing: Sequence[Known], outcome: Collected) -> None:
+        """A HIT that the marketplace does not know keeps its money: a person finds out why."""
+        outcome.unknown += len(missing)
+        if missing:
+            check_account(self._store, self._crowd, now=self._clock.now())
+            with self._store.write() as session:
+                unknown = update(Hit).where(Hit.id.in_([known.id for known in missing]))
+                session.execute(unknown.values(last_error=UNKNOWN))
+
+    def _works(self, seen: tuple[Known, PostedHit]) -> list[Work]:
+        return list(self._crowd.works(seen[1].hit_id))

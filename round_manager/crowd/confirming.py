@@ -1,0 +1,146 @@
+"""Confirming: the marketplace shows who handed in an assignment, and only now does their work count.
+
+Whatever was handed in on the page of the same HIT, assignment and worker becomes theirs, whether or not we heard the
+end of it. Whoever else claimed the assignment stays unconfirmed, with all that they wrote.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from round_manager import audit
+from round_manager.errors import VoteRefused
+from round_manager.examples.submissions import TAKES_WORK
+from round_manager.examples.votes import cast_vote
+from round_manager.models import (
+    Assignment,
+    Example,
+    ExampleStatus,
+    Hit,
+    LeaseEnd,
+    Round,
+    SessionStatus,
+    Source,
+    Worker,
+    WorkSession,
+)
+from round_manager.money.bonuses import settle_bonuses
+from round_manager.work.items import LONGEST_ACTOR, items_of
+from round_manager.work.sessions import end_leases
+
+CLOSED = "the round was closed before the marketplace told of it"
+SAME = "its author has handed in the same text in this round already"
+
+
+def confirm(session: Session, assignment: Assignment, *, now: datetime) -> WorkSession | None:
+    """The session that the assignment was done in, its examples waiting for votes and its votes cast; None without one.
+
+    Once more changes nothing.
+    """
+    return next(iter(confirm_sessions(session, [assignment], now=now)), None)
+
+
+def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> list[WorkSession]:
+    """The same for a batch: the sessions that were found."""
+    shown = {(one.hit_id, one.external_id): one for one in assignments}
+    mine = []
+    for work in _claims(session, assignments):
+        assignment = shown.get((work.hit_id, work.claimed_assignment))
+        if assignment is None:
+            continue
+        if work.worker_id == assignment.worker_id:
+            _confirm(session, work, assignment, now)
+            mine.append(work)
+        elif work.status is not SessionStatus.UNCONFIRMED:
+            work.status, work.submitted_at = SessionStatus.UNCONFIRMED, work.submitted_at or now
+            end_leases(session, [work.id], LeaseEnd.RETURNED, now=now)
+    session.flush()
+    # What did not fool, and what was not written, earns nothing.
+    hits = session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in mine})).order_by(Hit.id))
+    settle_bonuses(session, hits, now=now)
+    return mine
+
+
+def _confirm(session: Session, work: WorkSession, assignment: Assignment, now: datetime) -> None:
+    if work.status is SessionStatus.CONFIRMED:
+        return
+    work.submitted_at = work.submitted_at or assignment.submitted_at or now
+    work.status, work.assignment_id = SessionStatus.CONFIRMED, assignment.id
+    # A page that never told of its time has none, not nought.
+    assignment.active_ms = work.active_ms or None
+    session.flush()
+    _accept_examples(session, work, now)
+    _cast_votes(session, work, now)
+    end_leases(session, [work.id], LeaseEnd.USED, now=now)
+
+
+def _claims(session: Session, assignments: Sequence[Assignment]) -> Sequence[WorkSession]:
+    """Every session on these assignments, whoever claimed them, held in an order that all follow."""
+    claimed = select(WorkSession).where(
+        WorkSession.hit_id.in_({one.hit_id for one in assignments}),
+        WorkSession.claimed_assignment.in_([one.external_id for one in assignments]),
+    )
+    held = claimed.order_by(WorkSession.id).with_for_update(key_share=True)
+    return session.scalars(held.execution_options(populate_existing=True)).all()
+
+
+def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None:
+    written = select(Example).where(
+        Example.session_id == work.id,
+        Example.session_id.is_not(None),
+        Example.status == ExampleStatus.UNCONFIRMED,
+    )
+    for example in session.scalars(written.order_by(Example.item)).all():
+        if session.get_one(Round, example.round_id).status not in TAKES_WORK:
+            _note(session, work, "came too late", CLOSED, now, example=example.id)
+        elif _is_there(session, example):
+            example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, now, 0
+            _note(session, work, "withdrew", SAME, now, example=example.id)
+        else:
+            # Whether it is checked was drawn, by its id, when it was handed in.
+            example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
+        session.flush()
+
+
+def _is_there(session: Session, example: Example) -> bool:
+    same = select(Example.id).where(
+        Example.task_id == example.task_id,
+        Example.content_sha256 == example.content_sha256,
+        Example.round_id == example.round_id,
+        Example.author_id == example.author_id,
+        Example.status.not_in((ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)),
+    )
+    return session.scalar(same.limit(1)) is not None
+
+
+def _cast_votes(session: Session, work: WorkSession, now: datetime) -> None:
+    for row in items_of(session, work):
+        is_gold = row.expected_label is not None or row.expected_answer is not None
+        if row.example_id is None or row.judgement is None or is_gold:
+            continue
+        # A flag moves the example; a vote only points to it, and need not wait for anybody.
+        lock = {"key_share": True} if row.judgement["flag"] else None
+        example = session.get_one(Example, row.example_id, with_for_update=lock, populate_existing=True)
+        at = row.judged_at or now
+        try:
+            cast_vote(
+                session,
+                example,
+                work.worker_id,
+                source=Source.PAGES,
+                voted_at=at,
+                session_id=work.id,
+                item=row.item,
+                **row.judgement,
+            )
+        except VoteRefused as error:
+            _note(session, work, "could not vote", str(error), now, example=example.id, item=row.item)
+
+
+def _note(session: Session, work: WorkSession, action: str, why: str, now: datetime, **about: int) -> None:
+    hit = session.get_one(Hit, work.hit_id)
+    who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
+    after = {"session": str(work.public_id), **about}
+    audit.note(session, action, hit, who=who, why=why, now=now, of=hit, after=after)

@@ -1,0 +1,124 @@
+"""Planning: HITs that are to be posted, with all the money that they can lead to reserved before anything is sent."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, exists, or_, select
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd, Terms
+from round_manager.database.ids import public_id
+from round_manager.errors import CrowdWorkError
+from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
+from round_manager.money.budget import check_budget
+from round_manager.money.hit_terms import WORDS, cut_of, terms_of, wanted_for
+from round_manager.money.ledger import reserve
+from round_manager.tasks.tasks import spec_of
+
+# While a round is validating, what was written is still checked, and nothing new is written.
+TAKES_HITS = {
+    HitKind.CREATE: (RoundStatus.OPEN,),
+    HitKind.VALIDATE: (RoundStatus.OPEN, RoundStatus.VALIDATING),
+    HitKind.QUIZ: (RoundStatus.OPEN, RoundStatus.VALIDATING),
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How many HITs of a kind to plan, for how many workers each, until when."""
+
+    kind: HitKind
+    hits: int
+    assignments: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a wish costs at most: workers' pay, possible bonuses, and fees."""
+
+    reward_cents: int
+    bonus_cents: int
+    fee_cents: int
+
+    @property
+    def total_cents(self) -> int:
+        """All of it."""
+        return self.reward_cents + self.bonus_cents + self.fee_cents
+
+
+def may_be_posted() -> ColumnElement[bool]:
+    """HITs whose round takes them now; what belongs to no round is always taken."""
+    takes = or_(*(and_(Hit.kind == kind, Round.status.in_(statuses)) for kind, statuses in TAKES_HITS.items()))
+    return Hit.round_id.is_(None) | exists().where(Round.id == Hit.round_id, Round.paused_at.is_(None), takes)
+
+
+def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> None:
+    """Nothing where the round takes such HITs, or an error that tells how it could."""
+    if round.status not in TAKES_HITS[wish.kind]:
+        takes = " or ".join(status.value for status in TAKES_HITS[wish.kind])
+        raise CrowdWorkError(f"round {round.number} is {round.status.value}; HITs {WORDS[wish.kind]} need it {takes}")
+    spec, task = spec_of(round), session.get_one(Task, round.task_id).name
+    if round.paused_at is not None:
+        raise CrowdWorkError(f"round {round.number} of {task} is paused; `outfox round resume {task}` goes on")
+    if wish.expires_at <= now:
+        raise CrowdWorkError("the HITs would be over before they begin; let them end later")
+    if wish.kind is HitKind.QUIZ and spec.quiz is None:
+        cure = f"add `quiz` to its task.yaml and run `outfox task create {task}`; the next round that you open has it"
+        raise CrowdWorkError(f"round {round.number} of {task} has no quiz; {cure}")
+    if wish.kind is HitKind.QUIZ and not spec.pay.quiz_cents:
+        cure = f"set pay.quiz_cents in its task.yaml and run `outfox task create {task}`, then open the next round"
+        raise CrowdWorkError(f"the quiz of round {round.number} of {task} pays nothing, and workers are paid; {cure}")
+
+
+def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
+    """What would be reserved; nothing is changed."""
+    spec = spec_of(round)
+    terms = order_terms(session, round, wish.kind, crowd.name)
+    wanted = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
+    rewards = sum(one.price.cents for one in wanted if one.kind is EntryKind.REWARD)
+    bonuses = sum(one.price.cents for one in wanted if one.kind is EntryKind.BONUS)
+    return Cost(rewards * wish.hits, bonuses * wish.hits, sum(one.price.fee_cents for one in wanted) * wish.hits)
+
+
+def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: datetime) -> list[Hit]:
+    """The HITs, planned and paid for in the ledger; all of them, or a BudgetError with the figures."""
+    # Held, so that the round is where we see it until its HITs are there.
+    round = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
+    check_wish(session, round, wish, now=now)
+    spec = spec_of(round)
+    terms = order_terms(session, round, wish.kind, crowd.name)
+    # Before a row is written: a wish of a million HITs is refused as fast as a wish of one.
+    check_budget(session, session.get_one(Task, round.task_id), round, cost_of(session, round, wish, crowd).total_cents)
+    hits = []
+    for _ in range(wish.hits):
+        own_id = public_id(now)
+        hits.append(
+            Hit(
+                public_id=own_id,
+                key=f"h-{own_id.hex}",
+                task_id=round.task_id,
+                round_id=round.id,
+                kind=wish.kind,
+                marketplace=crowd.name,
+                reward_cents=cut_of(spec, wish.kind).reward_cents,
+                max_assignments=wish.assignments,
+                assignment_seconds=terms.assignment_seconds,
+                created_at=now,
+                expires_at=wish.expires_at,
+            )
+        )
+    session.add_all(hits)
+    session.flush()
+    each = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
+    reserve(session, [(hit, one) for hit in hits for one in each], now=now)
+    return hits
+
+
+def order_terms(session: Session, owner: Round | Task, kind: HitKind, marketplace: str) -> Terms:
+    """What HITs of that kind say to workers of a marketplace, by the round's terms, or the task's for a quiz."""
+    task_id = owner.task_id if isinstance(owner, Round) else owner.id
+    wanted = select(Qualification.external_id).where(
+        Qualification.task_id == task_id, Qualification.marketplace == marketplace
+    )
+    return terms_of(spec_of(owner), kind, session.scalar(wanted.order_by(Qualification.id).limit(1)))

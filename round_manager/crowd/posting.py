@@ -1,0 +1,175 @@
+"""Posting: what was planned is sent to the marketplace, every HIT once.
+
+    planned ──► planned and sent ──► assignable      `sent` is committed before the call
+                      ├────────────► refused         a definite no: what was reserved is free again
+                      └────────────► held            nobody can tell any more: a person decides
+
+What was sent and never heard of is the reconciler's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
+from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
+from round_manager.clock import Clock
+from round_manager.crowd.calls import THREADS, Calls, sending
+from round_manager.crowd.planning import may_be_posted, order_terms
+from round_manager.crowd.same_account import check_account
+from round_manager.database.store import Store
+from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
+from round_manager.money.ledger import release
+from round_manager.progress import Progress, Unwatched
+
+BATCH = 64
+LONGEST_ERROR = 500
+
+# The address of the page that a HIT shows.
+PageUrl = Callable[[Hit], str]
+Answer = PostedHit | CrowdError
+
+
+@dataclass
+class Sent:
+    """What became of the HITs that were to be posted; `problem` is why it stopped early."""
+
+    posted: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    waiting: int = 0
+    problem: str = ""
+
+
+class Posting:
+    """Sends what is planned; killed at any moment and run again, it posts every HIT once."""
+
+    def __init__(
+        self,
+        store: Store,
+        crowd: Crowd,
+        clock: Clock,
+        page_url: PageUrl,
+        *,
+        queue_url: str = "",
+        threads: int = THREADS,
+    ) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+        self._page_url = page_url
+        self._queue_url = queue_url
+        self._threads = threads
+        self._terms: dict[tuple[int | None, int, HitKind], Terms] = {}
+        self._heard: set[str] = set()
+
+    def run(self, progress: Progress | None = None) -> Sent:
+        """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent."""
+        shown = progress or Unwatched()
+        outcome = Sent()
+        with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
+            waiting = self._waiting()
+            try:
+                if waiting:
+                    check_account(self._store, self._crowd, now=self._clock.now())
+            except CrowdError as error:
+                outcome.problem = str(error)
+            shown.start(waiting, "posting HITs")
+            while not outcome.problem and (batch := self._take()):
+                self._record(batch, calls.make(batch, self._post), outcome)
+                shown.advance(len(batch))
+        shown.finish()
+        outcome.waiting = self._waiting()
+        return outcome
+
+    def again(self, hits: Sequence[Hit]) -> Sent:
+        """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
+        outcome = Sent()
+        with Calls(self._threads) as calls:
+            self._record(hits, calls.make(hits, self._post), outcome)
+        return outcome
+
+    def adopt(self, session: Session, hit: Hit, posted: PostedHit) -> None:
+        """The HIT stands on the marketplace."""
+        hit.external_id, hit.group_id = posted.hit_id, posted.group_id
+        hit.status, hit.posted_at = HitStatus(posted.state.value), posted.created_at
+        hit.expires_at, hit.last_error = posted.expires_at, None
+
+    def _waiting(self) -> int:
+        with self._store.read() as session:
+            return session.scalar(select(func.count()).select_from(Hit).where(*self._unsent())) or 0
+
+    def _unsent(self) -> tuple[ColumnElement[bool], ...]:
+        here = Hit.marketplace == self._crowd.name
+        return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted()
+
+    def _take(self) -> list[Hit]:
+        """The next HITs, marked as sent: from here on, only the marketplace knows whether they stand there."""
+        now = self._clock.now()
+        with self._store.write() as session:
+            wanted = select(Hit).where(*self._unsent()).order_by(Hit.id).limit(BATCH)
+            taken = list(session.scalars(wanted.with_for_update(skip_locked=True)))
+            for hit in taken:
+                hit.sent_at = now
+        return taken
+
+    def _post(self, hit: Hit) -> PostedHit:
+        now = self._clock.now()
+        seconds = int(((hit.expires_at or now) - now).total_seconds())
+        if seconds <= 0:
+            raise CrowdRefused("its time was over before it could be posted")
+        token = Token(hit.key, hit.sent_at or now)
+        page = self._page_url(hit)
+        posted = self._crowd.post(HitOrder(token, self._terms_of(hit), page, hit.max_assignments, seconds))
+        self._hear_of(posted.type_id)
+        return posted
+
+    def _terms_of(self, hit: Hit) -> Terms:
+        place = (hit.round_id, hit.task_id, hit.kind)
+        if place not in self._terms:
+            with self._store.read() as session:
+                owner = session.get_one(Round, hit.round_id) if hit.round_id else session.get_one(Task, hit.task_id)
+                self._terms[place] = order_terms(session, owner, hit.kind, self._crowd.name)
+        return self._terms[place]
+
+    def _hear_of(self, type_id: str) -> None:
+        """Asks once for events about a type of HITs; they are hints, so what fails here fails nothing."""
+        if not self._queue_url or type_id in self._heard:
+            return
+        self._heard.add(type_id)
+        try:
+            self._crowd.send_events(type_id, self._queue_url)
+        except CrowdError:
+            self._heard.discard(type_id)
+
+    def _record(self, hits: Sequence[Hit], answers: Sequence[Answer], outcome: Sent) -> None:
+        now = self._clock.now()
+        with self._store.write() as session:
+            for hit, answer in zip(hits, answers, strict=True):
+                row = session.get_one(Hit, hit.id, with_for_update={"key_share": True})
+                # Two processes may have sent it with the same token: whoever comes second finds it done.
+                if row.external_id is None:
+                    self._note(session, row, answer, outcome, now)
+
+    def _note(self, session: Session, hit: Hit, answer: Answer, outcome: Sent, now: datetime) -> None:
+        if isinstance(answer, PostedHit):
+            self.adopt(session, hit, answer)
+            outcome.posted += 1
+            return
+        hit.last_error = str(answer)[:LONGEST_ERROR]
+        if isinstance(answer, NoFunds | NotAllowed):
+            # A definite no that can pass, and no fault of the HIT's: it waits as if never sent.
+            hit.sent_at = None
+            outcome.problem = str(answer)
+        elif isinstance(answer, CrowdRefused):
+            hit.status = HitStatus.REFUSED
+            release(session, [hit.id], EntryKind.REWARD, now=now)
+            release(session, [hit.id], EntryKind.BONUS, now=now)
+            outcome.refused += 1
+        else:
+            outcome.in_doubt += 1
+            # What was not tried comes after what was: the first to fail tells why.
+            outcome.problem = outcome.problem or str(answer)

@@ -1,0 +1,204 @@
+"""Reconciling: what was sent and never heard of is looked up on the marketplace before anything is sent again.
+
+| the marketplace | the token | then |
+|---|---|---|
+| has it | | it is settled |
+| does not have it | protects | it is sent again, with the same token |
+| does not have it | protects no longer | it is held for a person |
+| has it, for another amount or worker | | it is held for a person |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+
+from mturk.crowd import Crowd, PostedHit, Token, WorkState
+from mturk.errors import CrowdError, UnknownToCrowd
+from round_manager import audit
+from round_manager.clock import Clock
+from round_manager.crowd.calls import sending
+from round_manager.crowd.collecting import UNKNOWN
+from round_manager.crowd.payday import Payday, Payment, payments_of
+from round_manager.crowd.posting import Posting
+from round_manager.crowd.same_account import check_account
+from round_manager.database.store import Store
+from round_manager.errors import CrowdWorkError, LedgerError
+from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
+from round_manager.money.ledger import confirm, hold, refuse, release, renew
+from round_manager.progress import Progress, Unwatched
+
+TOO_LATE = "the marketplace does not show it, and its token protects no longer; look there, then decide"
+
+
+@dataclass
+class Reconciled:
+    """What was in doubt, and what became of it."""
+
+    found: int = 0
+    sent_again: int = 0
+    held: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    problem: str = ""
+
+
+class Reconciler:
+    """Settles what is in doubt on one marketplace; `posting` and `payday` are who sends again."""
+
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, posting: Posting, payday: Payday) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+        self._posting = posting
+        self._payday = payday
+
+    def run(self, progress: Progress | None = None) -> Reconciled:
+        """Looks up all HITs and payments that were sent and never heard of."""
+        shown = progress or Unwatched()
+        outcome = Reconciled()
+        with sending(self._store, self._crowd, shown):
+            try:
+                if self.in_doubt():
+                    check_account(self._store, self._crowd, now=self._clock.now())
+                self._hits(outcome)
+                self._payments(outcome, shown)
+            except CrowdError as error:
+                outcome.problem = str(error)
+        outcome.in_doubt = self.in_doubt()
+        return outcome
+
+    def in_doubt(self) -> int:
+        """How many HITs and payments are in doubt and not held."""
+        return len(self._doubtful_hits()) + len(self._doubtful_payments())
+
+    def _doubtful_hits(self) -> list[Hit]:
+        wanted = select(Hit).where(
+            Hit.marketplace == self._crowd.name, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_not(None)
+        )
+        with self._store.read() as session:
+            return list(session.scalars(wanted.order_by(Hit.id)))
+
+    def _hits(self, outcome: Reconciled) -> None:
+        missing = {hit.key: hit for hit in self._doubtful_hits()}
+        if not missing:
+            return
+        found: list[tuple[Hit, PostedHit]] = []
+        for posted in self._crowd.hits():
+            hit = missing.pop(posted.key, None)
+            if hit is not None:
+                found.append((hit, posted))
+            if not missing:
+                break
+        now = self._clock.now()
+        young = [hit for hit in missing.values() if hit.sent_at and Token(hit.key, hit.sent_at).protects(now)]
+        old = [hit for hit in missing.values() if hit not in young]
+        with self._store.write() as session:
+            for hit, posted in found:
+                self._posting.adopt(session, session.get_one(Hit, hit.id), posted)
+            for hit in old:
+                row = session.get_one(Hit, hit.id)
+                row.status, row.last_error = HitStatus.HELD, TOO_LATE
+        sent = self._posting.again(young)
+        outcome.found += len(found)
+        outcome.held += len(old)
+        outcome.sent_again += sent.posted
+        outcome.refused += sent.refused
+        outcome.problem = outcome.problem or sent.problem
+
+    def _doubtful_payments(self) -> list[Payment]:
+        here = select(Hit.id).where(Hit.marketplace == self._crowd.name)
+        wanted = select(LedgerEntry.id).where(
+            LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_(None), LedgerEntry.hit_id.in_(here)
+        )
+        with self._store.read() as session:
+            return payments_of(session, session.scalars(wanted).all())
+
+    def _payments(self, outcome: Reconciled, progress: Progress) -> None:
+        doubtful = self._doubtful_payments()
+        progress.start(len(doubtful), "asking the marketplace")
+        missing: list[Payment] = []
+        for one in doubtful:
+            if self._look(one, outcome):
+                missing.append(one)
+            progress.advance()
+        progress.finish()
+        if missing:
+            sent = self._payday.again(missing)
+            outcome.sent_again += sent.rewards + sent.bonuses
+            outcome.refused += sent.refused
+            outcome.held += sent.held
+            outcome.problem = outcome.problem or sent.problem
+
+    def _look(self, one: Payment, outcome: Reconciled) -> bool:
+        """Settles or holds what the marketplace's record answers; true for what is to be sent again."""
+        now = self._clock.now()
+        try:
+            return self._look_up(one, outcome, now)
+        except UnknownToCrowd as error:
+            self._hold(one, f"{error}; look there, then decide", outcome, now)
+            return False
+
+    def _look_up(self, one: Payment, outcome: Reconciled, now: datetime) -> bool:
+        if one.kind is EntryKind.REWARD:
+            there = self._crowd.work(one.external_assignment).state
+            if there is WorkState.APPROVED:
+                self._found([one], outcome, now)
+            elif there is WorkState.REJECTED and not one.overrides:
+                with self._store.write() as session:
+                    refuse(session, one.entry_id, "the work was rejected on the marketplace", now=now)
+                outcome.refused += 1
+            # An approval needs no token: the work's own state keeps it from being paid twice.
+            return there is (WorkState.REJECTED if one.overrides else WorkState.SUBMITTED)
+        paid = [bonus for bonus in self._crowd.bonuses(assignment_id=one.external_assignment) if bonus.key == one.key]
+        if not paid:
+            if Token(one.key, one.sent_at).protects(now):
+                return True
+            self._hold(one, TOO_LATE, outcome, now)
+        elif (len(paid), paid[0].cents, paid[0].worker_id) == (1, one.cents, one.external_worker):
+            self._found([one], outcome, now)
+        else:
+            told = ", ".join(f"{bonus.cents} cents to {bonus.worker_id}" for bonus in paid)
+            self._hold(one, f"the marketplace shows {told}, not {one.cents} to {one.external_worker}", outcome, now)
+        return False
+
+    def _found(self, payments: Sequence[Payment], outcome: Reconciled, now: datetime) -> None:
+        with self._store.write() as session:
+            self._payday.settle(session, payments, now=now)
+        outcome.found += len(payments)
+
+    def _hold(self, one: Payment, reason: str, outcome: Reconciled, now: datetime) -> None:
+        with self._store.write() as session:
+            hold(session, one.entry_id, reason, now=now)
+        outcome.held += 1
+
+
+def resolve_payment(store: Store, key: str, *, paid: bool, who: str, why: str, now: datetime) -> str:
+    """A person's word on a held payment: made, or not made and owed under a new key; the key that counts."""
+    with store.write() as session:
+        entry = session.scalar(select(LedgerEntry).where(LedgerEntry.key == key).with_for_update(key_share=True))
+        if entry is None or entry.held_at is None:
+            raise LedgerError(f"no payment {key} is held; `outfox crowd status` lists those that are")
+        after = "confirmed" if paid else "owed again"
+        audit.note(session, "resolved", entry, who=who, why=why, now=now, of=entry, after={"outcome": after})
+        if paid:
+            confirm(session, [entry.id], now=now)
+            return entry.key
+        return renew(session, entry, f"{who}: it was not paid", now=now, not_before=now).key
+
+
+def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) -> None:
+    """A person's word on a HIT that is held or gone: it is not there, and what it had reserved is free again."""
+    with store.write() as session:
+        hit = session.scalar(select(Hit).where(Hit.key == key).with_for_update(key_share=True))
+        is_gone = hit is not None and hit.finished_at is None and hit.last_error == UNKNOWN
+        if hit is None or not (hit.status is HitStatus.HELD or is_gone):
+            raise CrowdWorkError(f"no HIT {key} is held or gone; `outfox crowd status` lists those that are")
+        if is_gone:
+            hit.status, hit.finished_at = HitStatus.DISPOSED, now
+        else:
+            hit.status = HitStatus.REFUSED
+        for kind in (EntryKind.REWARD, EntryKind.BONUS):
+            release(session, [hit.id], kind, now=now)
+        audit.note(session, "resolved", hit, who=who, why=why, now=now, of=hit, after={"outcome": "not posted"})

@@ -1,0 +1,199 @@
+"""Reviewing: what becomes of work that was handed in.
+
+Work is approved unless a person says otherwise. Bad work is approved too, not used, and costs its worker the
+qualification; to reject it, a person gives a reason that the worker reads.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select, true
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd
+from round_manager import audit
+from round_manager.clock import Clock
+from round_manager.crowd.finished_pages import is_page_finished
+from round_manager.crowd.mirror import mark_rejected
+from round_manager.database.store import Store
+from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
+    EntryKind,
+    EntryState,
+    Hit,
+    LedgerEntry,
+    Round,
+    Task,
+    Worker,
+)
+from round_manager.money.bonuses import bonuses_each, settle_bonuses
+from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve
+from round_manager.tasks.tasks import spec_of
+
+LONGEST_REASON = 1_024
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Work that waits for a decision; `page_unfinished` where nothing or too little was done on the HIT's own page."""
+
+    assignment_id: str
+    worker_id: str
+    hit_id: str
+    kind: str
+    reward_cents: int
+    submitted_at: datetime
+    auto_approve_at: datetime | None
+    page_unfinished: bool
+
+
+def undecided(
+    session: Session, marketplace: str, task_id: int | None = None, *, our_pages: bool = False
+) -> list[Undecided]:
+    """All work that was handed in and that nobody has decided or is paying for, the oldest first.
+
+    What was done on a page can only be told where HITs show `our_pages`.
+    """
+    paying = select(LedgerEntry.assignment_id).where(
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state.in_((EntryState.OWED, EntryState.SENT)),
+        LedgerEntry.assignment_id.is_not(None),
+    )
+    wanted = (
+        select(Assignment, Worker.external_id, Hit, is_page_finished() if our_pages else true())
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .join(Worker, Worker.id == Assignment.worker_id)
+        .where(
+            Assignment.marketplace == marketplace,
+            Assignment.status == AssignmentStatus.SUBMITTED,
+            Assignment.id.not_in(paying),
+        )
+        .order_by(Assignment.submitted_at, Assignment.id)
+    )
+    if task_id is not None:
+        wanted = wanted.where(Hit.task_id == task_id)
+    return [
+        Undecided(
+            work.external_id,
+            worker,
+            hit.external_id or "",
+            hit.kind.value,
+            hit.reward_cents,
+            work.submitted_at or work.accepted_at,
+            work.auto_approve_at,
+            not finished,
+        )
+        for work, worker, hit, finished in session.execute(wanted)
+    ]
+
+
+def find_assignment(session: Session, marketplace: str, external_id: str) -> Assignment:
+    """The work of that id, or an error that tells where to look."""
+    wanted = select(Assignment).where(Assignment.marketplace == marketplace, Assignment.external_id == external_id)
+    found = session.scalar(wanted)
+    if found is None:
+        raise CrowdWorkError(f"no work {external_id} has been collected; `outfox crowd status` shows what has")
+    return found
+
+
+def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
+    """Owes the rewards of work that was handed in; how many were not owed before. Payday pays them."""
+    for work in assignments:
+        if work.status is AssignmentStatus.REJECTED:
+            raise CrowdWorkError(f"{work.external_id} was rejected; override the rejection to pay for it after all")
+    known = select(LedgerEntry.assignment_id).where(
+        LedgerEntry.assignment_id.in_([work.id for work in assignments]),
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state != EntryState.REFUSED,
+    )
+    owed = set(session.scalars(known))
+    new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
+    new = _owe_covered(session, new, now)
+    hits = {hit.id: hit for hit in session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in new})))}
+    for work in new:
+        audit.note(session, "approved", work, who=who, why=why, now=now, of=hits[work.hit_id])
+    return len(new)
+
+
+def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -> list[Assignment]:
+    """Those whose rewards are owed now; of work that nobody planned for, what the budget does not cover is left out."""
+    try:
+        with session.begin_nested():
+            owe_rewards(session, works, now=now)
+        return list(works)
+    except BudgetError:
+        if len(works) == 1:
+            raise
+    # One by one: what nobody reserved for must not keep the others waiting for their pay.
+    covered: list[Assignment] = []
+    for work in works:
+        with suppress(BudgetError):
+            covered += _owe_covered(session, [work], now)
+    return covered
+
+
+def give_bonus(
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+) -> LedgerEntry:
+    """Owes a bonus that a person decided to give, for a reason that the worker reads; the budget must cover it."""
+    told = reason.strip()
+    if not told:
+        raise CrowdWorkError("a bonus needs a reason, which the worker reads; give one with --reason")
+    if cents < 1:
+        raise CrowdWorkError("a bonus is at least one cent")
+    debt = Debt(work, EntryKind.EXTRA, crowd.bonus_price(cents), told[:LONGEST_REASON])
+    (entry,) = owe_new(session, [debt], now=now)
+    audit.note(session, "gave a bonus", entry, who=who, why=told, now=now, of=entry, after={"cents": cents})
+    return entry
+
+
+class Rejecting:
+    """A person's rejections, and their second thoughts; nothing rejects by itself."""
+
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock) -> None:
+        self._store = store
+        self._crowd = crowd
+        self._clock = clock
+
+    def reject(self, external_id: str, reason: str, *, who: str) -> None:
+        """Rejects work on the marketplace and then here; once more does no harm."""
+        told = reason.strip()
+        if not told:
+            raise CrowdWorkError("a rejection needs a reason, which the worker reads; give one with --reason")
+        with self._store.read() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is AssignmentStatus.REJECTED:
+                return
+            if work.status is not AssignmentStatus.SUBMITTED or owed_entry(session, work, EntryKind.REWARD):
+                raise CrowdWorkError(f"{external_id} is approved and being paid; it cannot be rejected any more")
+        # The marketplace first: had we stopped in between, the next collecting would find it rejected there.
+        self._crowd.reject(external_id, told[:LONGEST_REASON])
+        now = self._clock.now()
+        with self._store.write() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is AssignmentStatus.SUBMITTED:
+                mark_rejected(session, work, told, who, now, now=now)
+                audit.note(session, "rejected", work, who=who, why=told, now=now, of=session.get_one(Hit, work.hit_id))
+
+    def override(self, external_id: str, *, who: str, why: str) -> None:
+        """Pays after all for what was rejected: the money is reserved and owed, then the marketplace is told."""
+        now = self._clock.now()
+        with self._store.write() as session:
+            work = find_assignment(session, self._crowd.name, external_id)
+            if work.status is not AssignmentStatus.REJECTED:
+                raise CrowdWorkError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
+            owe_rewards(session, [work], now=now)
+            hit = session.get_one(Hit, work.hit_id)
+            self._reserve_bonuses(session, hit, now)
+            settle_bonuses(session, [hit], now=now)
+            audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
+
+    def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:
+        """The bonuses that the work could lead to were given back with the rejection; now it can again."""
+        owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
+        price = self._crowd.bonus_price(spec_of(owner).pay.fooled_bonus_cents)
+        reserve(session, [(hit, Wanted(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)

@@ -1,0 +1,203 @@
+"""Attempts: every question put to the model, stored once however often it is handed in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import select, tuple_
+from sqlalchemy.exc import DataError
+from sqlalchemy.orm import Session, make_transient
+
+from ml_backend.serving.tried import Tried
+from round_manager.errors import DuplicateError, RoundManagerError, StoreError
+from round_manager.examples.tries import link_late_tries
+from round_manager.examples.verdict_record import verdict_record
+from round_manager.models import (
+    Attempt,
+    LabelStudioLink,
+    LabelStudioTask,
+    ModelVersion,
+    Round,
+    RoundStatus,
+    Source,
+    Task,
+)
+from round_manager.tasks.rounds import LIVE
+
+# What both databases can hold as a number and as a time.
+MOST = 2**63
+LONGEST_TASK = 40
+LONGEST_VERSION = 120
+YEARS = range(1970, 9000)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What became of tries: how many are new, and why the others can never be stored, by their verdict's id.
+
+    `unknown` are the tasks' versions that nobody has registered; registered, their tries can be stored after all.
+    """
+
+    stored: int = 0
+    refused: Mapping[UUID, str] = field(default_factory=dict)
+    unknown: frozenset[tuple[str, str]] = frozenset()
+
+
+class _Wrong(RoundManagerError):
+    """A try that can never be stored."""
+
+
+class _Unregistered(_Wrong):
+    """A try by a version that nobody has registered."""
+
+
+def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -> Intake:
+    """The tries, stored once each; one that cannot be stored keeps none of the others from it.
+
+    An error that trying again may cure is raised, and nothing is stored then.
+    """
+    fresh = _fresh(session, tries)
+    known = _Known(session, fresh, now)
+    refused: dict[UUID, str] = {}
+    unknown: set[tuple[str, str]] = set()
+    attempts: list[Attempt] = []
+    for tried in fresh:
+        try:
+            attempts.append(known.attempt(tried))
+        except _Unregistered as error:
+            unknown.add((tried.verdict.task, str(error)))
+            refused[tried.verdict.id] = f"version {str(error)[:40]!a} of {tried.verdict.task} is not registered"
+        except _Wrong as error:
+            refused[tried.verdict.id] = str(error)
+    stored = _added(session, attempts)
+    if stored is None:
+        stored = _added_one_by_one(session, attempts, refused)
+    link_late_tries(session, stored)
+    session.flush()
+    return Intake(len(stored), refused, frozenset(unknown))
+
+
+def _added(session: Session, attempts: list[Attempt]) -> list[Attempt] | None:
+    """All of them at once, which costs a tenth; None, and nothing added, where one cannot be."""
+    try:
+        with session.begin_nested():
+            session.add_all(attempts)
+    except (StoreError, DataError, OverflowError) as error:
+        if isinstance(error, StoreError) and error.retry:
+            raise
+        return None
+    return attempts
+
+
+def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[UUID, str]) -> list[Attempt]:
+    """Those that can be; why the others cannot goes to `refused`."""
+    stored = []
+    for attempt in attempts:
+        make_transient(attempt)
+        try:
+            with session.begin_nested():
+                session.add(attempt)
+        except DuplicateError:
+            continue  # It came in on another way at this moment.
+        except StoreError as error:
+            if error.retry:
+                raise
+            refused[attempt.public_id] = str(error)
+        except (DataError, OverflowError):
+            refused[attempt.public_id] = "it holds a number or a time that the database cannot"
+        else:
+            stored.append(attempt)
+    return stored
+
+
+def _fresh(session: Session, tries: Sequence[Tried]) -> list[Tried]:
+    """Those that are not stored yet, each once."""
+    by_id = {tried.verdict.id: tried for tried in tries}
+    there = session.scalars(select(Attempt.public_id).where(Attempt.public_id.in_(by_id)))
+    for one in there:
+        del by_id[one]
+    return list(by_id.values())
+
+
+def _is_word(text: str, longest: int) -> bool:
+    """Whether the database can be asked for it: no answer at all would come to a text that it cannot hold."""
+    return len(text) <= longest and text.isascii() and text.isprintable()
+
+
+class _Known:
+    """What the database knows of the things that tries name, looked up once for all of them."""
+
+    def __init__(self, session: Session, tries: Sequence[Tried], now: datetime) -> None:
+        self._now = now
+        names = {tried.verdict.task for tried in tries if _is_word(tried.verdict.task, LONGEST_TASK)}
+        self._tasks = {task.name: task for task in session.scalars(select(Task).where(Task.name.in_(names)))}
+        ids = [task.id for task in self._tasks.values()]
+        said = {tried.verdict.said[0].version for tried in tries}
+        versions = {version for version in said if _is_word(version, LONGEST_VERSION)}
+        registered = select(ModelVersion).where(ModelVersion.task_id.in_(ids), ModelVersion.name.in_(versions))
+        self._versions = {(one.task_id, one.name): one.id for one in session.scalars(registered)}
+        begun = select(Round).where(Round.task_id.in_(ids), Round.status != RoundStatus.DRAFT)
+        rounds = session.scalars(begun).all()
+        self._rounds: dict[tuple[int, int | None], int] = {(one.task_id, one.number): one.id for one in rounds}
+        self._rounds |= {(one.task_id, None): one.id for one in rounds if one.status in LIVE}
+        self._places = self._label_studio_tasks(session, tries, ids)
+
+    def attempt(self, tried: Tried) -> Attempt:
+        """The row of a try, or why there can be none."""
+        verdict, task = tried.verdict, self._tasks.get(tried.verdict.task)
+        if task is None:
+            raise _Wrong(
+                f"there is no task {verdict.task[:LONGEST_TASK]!a} in the database; `outfox task create` makes it"
+            )
+        first = verdict.said[0]
+        version = self._versions.get((task.id, first.version))
+        if version is None:
+            raise _Unregistered(first.version)
+        if tried.source not in list(Source):
+            raise _Wrong(f"tries do not come from {tried.source[:40]!a}; they come from {', '.join(Source)}")
+        if not 0 <= tried.latency_us < MOST or verdict.judged_at.year not in YEARS:
+            raise _Wrong("the time or the latency cannot be right")
+        place, context = self._places.get((task.id, tried.label_studio_project, tried.label_studio_task), (None, None))
+        is_qa = task.spec["kind"] == "qa"
+        return Attempt(
+            public_id=verdict.id,
+            task_id=task.id,
+            round_id=self._rounds.get((task.id, tried.round)),
+            context_id=context,
+            source=Source(tried.source),
+            label_studio_task_id=place,
+            fields=dict(tried.fields),
+            label=None if is_qa else verdict.target,
+            answer={"text": verdict.target} if is_qa and verdict.target is not None else None,
+            verdict=verdict_record(verdict),
+            model_version_id=version,
+            confidence=first.confidence,
+            fooled=verdict.fooled,
+            latency_us=tried.latency_us,
+            # A clock that is fast must not make tries of the future.
+            asked_at=min(verdict.judged_at, self._now),
+        )
+
+    @staticmethod
+    def _label_studio_tasks(
+        session: Session, tries: Sequence[Tried], ids: Sequence[int]
+    ) -> dict[tuple[int, int | None, int | None], tuple[int, int | None]]:
+        """Our rows, with their contexts, by task and by Label Studio's own numbers."""
+        asked = {
+            (project, number)
+            for project, number in ((one.label_studio_project, one.label_studio_task) for one in tries)
+            if project is not None and number is not None and 0 < project < MOST and 0 < number < MOST
+        }
+        if not asked:
+            return {}
+        found = (
+            select(LabelStudioLink.task_id, LabelStudioLink.project, LabelStudioTask)
+            .join(LabelStudioTask, LabelStudioTask.link_id == LabelStudioLink.id)
+            .where(
+                LabelStudioLink.task_id.in_(ids),
+                tuple_(LabelStudioLink.project, LabelStudioTask.external_id).in_(list(asked)),
+            )
+        )
+        rows = session.execute(found).all()
+        return {(task, project, row.external_id): (row.id, row.context_id) for task, project, row in rows}

@@ -1,0 +1,108 @@
+"""Votes: one validator's judgement each, and the flags that bring an example to its owner."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from round_manager.database.columns import json_text
+from round_manager.errors import BadValueError, DuplicateError, VoteRefused
+from round_manager.examples.submission_rules import answer_problem
+from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
+from round_manager.tasks.tasks import spec_of
+from templates import TaskSpec
+
+__all__ = ["VoteRefused", "cast_vote"]
+
+TAKES_VOTES = (RoundStatus.OPEN, RoundStatus.VALIDATING)
+# An example that was decided stays decided; its owner sees the flag with the votes.
+CAN_BE_FLAGGED = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED)
+TWICE = "the validator has judged this example already"
+
+
+def cast_vote(
+    session: Session,
+    example: Example,
+    worker_id: int,
+    *,
+    source: Source,
+    voted_at: datetime,
+    label: str | None = None,
+    answer: Mapping[str, Any] | None = None,
+    flag: str | None = None,
+    comment: str | None = None,
+    active_ms: int | None = None,
+    session_id: int | None = None,
+    item: int = 0,
+) -> Vote:
+    """The vote, kept; a flag brings the example to its owner. Whether an example is decided is not decided here."""
+    round = session.get_one(Round, example.round_id)
+    spec = spec_of(round)
+    if round.status not in TAKES_VOTES:
+        raise VoteRefused(f"round {round.number} of {spec.name} is {round.status.value} and takes no votes")
+    if example.status is ExampleStatus.WITHDRAWN:
+        raise VoteRefused("the example was withdrawn")
+    if worker_id == example.author_id:
+        raise VoteRefused("authors do not judge their own examples")
+    problem = _judgement_problem(spec, example, label, answer, flag) or _comment_problem(comment)
+    if problem:
+        raise VoteRefused(problem)
+    if session.scalar(select(Vote.id).where(Vote.example_id == example.id, Vote.worker_id == worker_id)) is not None:
+        raise VoteRefused(TWICE)
+    vote = Vote(
+        example_id=example.id,
+        author_id=example.author_id,
+        worker_id=worker_id,
+        source=source,
+        session_id=session_id,
+        item=item,
+        label=label,
+        answer=dict(answer) if answer is not None else None,
+        flag=flag,
+        comment=comment if comment and comment.strip() else None,
+        voted_at=voted_at,
+        active_ms=active_ms,
+    )
+    try:
+        with session.begin_nested():
+            session.add(vote)
+    except DuplicateError as error:  # Their other vote came in at this moment.
+        raise VoteRefused(TWICE) from error
+    if flag is not None:
+        _flag(session, example)
+    return vote
+
+
+def _flag(session: Session, example: Example) -> None:
+    # As it is now: somebody may have decided it since it was read.
+    held = session.get_one(Example, example.id, with_for_update={"key_share": True}, populate_existing=True)
+    if held.status in CAN_BE_FLAGGED:
+        held.status = ExampleStatus.FLAGGED
+        session.flush()
+
+
+def _judgement_problem(
+    spec: TaskSpec, example: Example, label: str | None, answer: Mapping[str, Any] | None, flag: str | None
+) -> str | None:
+    given = [one for one in (label, answer, flag) if one is not None]
+    if len(given) != 1:
+        what = "a label" if spec.kind == "classification" else "an answer"
+        return f"a vote is {what} or a flag, and this has {'neither' if not given else 'several of them'}"
+    if flag is not None:
+        return None if flag.strip() else "the flag says nothing"
+    if spec.kind == "classification":
+        if label in spec.label_names:
+            return None
+        return f"the vote is {label!r}; {spec.name} has {', '.join(spec.label_names)}" if label else "no label is given"
+    (span,) = spec.with_role("span")
+    return answer_problem(answer, str(example.fields[spec.model_input[1]]), span)
+
+
+def _comment_problem(comment: str | None) -> str | None:
+    try:
+        json_text(comment)
+    except BadValueError as error:
+        return f"the comment cannot be kept: {error}"
+    return None

@@ -1,0 +1,1 @@
+"""What stands in Label Studio, as our books know it."""

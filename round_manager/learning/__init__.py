@@ -1,0 +1,1 @@
+"""Learning: what a new model is trained on and measured with, and where it came from."""

@@ -1,0 +1,111 @@
+"""Queues: what waits for somebody, counted by what is unfinished and never by all that there ever was."""
+
+from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy.orm import Session
+
+from round_manager.crowd.finished_pages import is_page_finished
+from round_manager.crowd.planning import may_be_posted
+from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
+    EntryKind,
+    EntryState,
+    Hit,
+    HitKind,
+    HitStatus,
+    LabelStudioLink,
+    LabelStudioTask,
+    LedgerEntry,
+    Round,
+    SessionStatus,
+    WorkSession,
+)
+
+BEING_PAID = (EntryState.OWED, EntryState.SENT)
+
+
+def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tuple[str, bool]]:
+    """The marketplace's ids of work that nobody has decided or is paying for, and whether its page was finished."""
+    # By the HIT, which has few entries: the ledger has no index that is only about assignments.
+    being_paid = exists().where(
+        LedgerEntry.hit_id == Assignment.hit_id,
+        LedgerEntry.assignment_id == Assignment.id,
+        LedgerEntry.kind == EntryKind.REWARD,
+        LedgerEntry.state.in_(BEING_PAID),
+    )
+    wanted = (
+        select(Assignment.external_id, is_page_finished())
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .where(Assignment.status == AssignmentStatus.SUBMITTED, *_unfinished(task_id))
+        .where(Hit.marketplace == marketplace, ~being_paid)
+        .order_by(Assignment.id)
+    )
+    return [(one, bool(is_finished)) for one, is_finished in session.execute(wanted)]
+
+
+def unsent_hits(session: Session, marketplace: str) -> int:
+    """HITs that wait to be sent, of rounds that take them now."""
+    waiting = (
+        select(func.count())
+        .select_from(Hit)
+        .where(Hit.marketplace == marketplace, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted())
+    )
+    return session.scalar(waiting) or 0
+
+
+def held_for_a_person(session: Session, task_id: int | None = None) -> int:
+    """HITs and payments that only a person can settle."""
+    hits = select(func.count()).select_from(Hit).where(Hit.finished_at.is_(None), Hit.status == HitStatus.HELD)
+    entries = select(func.count()).select_from(LedgerEntry)
+    entries = entries.where(LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_not(None))
+    if task_id is not None:
+        hits, entries = hits.where(Hit.task_id == task_id), entries.where(LedgerEntry.task_id == task_id)
+    return (session.scalar(hits) or 0) + (session.scalar(entries) or 0)
+
+
+def unfinished_hits(session: Session, round: Round) -> dict[HitKind, int]:
+    """The round's HITs that something can still come of, by kind."""
+    wanted = (
+        select(Hit.kind, func.count())
+        # The sum keeps databases from the index on rounds: the one on unfinished HITs is the short one.
+        .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id, Hit.status != HitStatus.REFUSED)
+        .group_by(Hit.kind)
+    )
+    return {kind: int(number) for kind, number in session.execute(wanted)}
+
+
+def work_to_decide(session: Session, task_id: int) -> int:
+    """Work that was handed in and is not approved yet."""
+    # Counted HIT by HIT, so that nobody begins with all the work that there ever was.
+    of_hit = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status == AssignmentStatus.SUBMITTED)
+    return session.scalar(select(func.sum(of_hit.scalar_subquery())).where(*_unfinished(task_id))) or 0
+
+
+def pages_to_confirm(session: Session, task_id: int) -> int:
+    """Pages that were handed in and that the marketplace has not shown yet."""
+    waiting = select(func.count()).select_from(WorkSession).join(Hit, Hit.id == WorkSession.hit_id)
+    wanted = waiting.where(WorkSession.status == SessionStatus.SUBMITTED, Hit.task_id == task_id)
+    return session.scalar(wanted) or 0
+
+
+def payments_of(session: Session, task_id: int, state: EntryState) -> int:
+    """How many of the task's payments are in a state that they do not stay in."""
+    wanted = select(func.count()).where(LedgerEntry.task_id == task_id, LedgerEntry.state == state)
+    return session.scalar(wanted) or 0
+
+
+def unsent_to_label_studio(session: Session, task_id: int) -> int:
+    """Tasks that are planned for Label Studio and not there yet."""
+    wanted = (
+        select(func.count())
+        .select_from(LabelStudioTask)
+        .join(LabelStudioLink, LabelStudioLink.id == LabelStudioTask.link_id)
+        .where(LabelStudioTask.external_id.is_(None), LabelStudioLink.task_id == task_id)
+    )
+    return session.scalar(wanted) or 0
+
+
+def _unfinished(task_id: int) -> tuple[ColumnElement[bool], ...]:
+    """A task's HITs that something can still come of: a HIT with work to decide is one of them."""
+    # The sum keeps databases from other indexes: the one on unfinished HITs is the short one.
+    return Hit.finished_at.is_(None), Hit.task_id + 0 == task_id

@@ -1,0 +1,202 @@
+"""Supply: the HITs that a round needs now, so that it reaches its target and never costs more than it may.
+
+What stands on the marketplace counts as if it were done. Of what nobody has written yet, as much is expected to come
+true as the upper end of the rates' intervals says: little is known at first, so few HITs are posted, and the last ones
+are not posted one at a time. Votes come first, then people who may work, then new examples, each of which must leave
+enough for its own bonus and its first votes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import ceil, floor
+
+from sqlalchemy.orm import Session
+
+from mturk.crowd import Crowd
+from mturk.fees import MANY_ASSIGNMENTS, bonus_fee, reward_fee
+from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.loop.supply_facts import find_facts
+from round_manager.models import Hit, HitKind, Round, RoundStatus
+from round_manager.rates import Rate
+from round_manager.specs import spec_of
+from round_manager.tasks.means import least_cents, vote_cents
+from templates import TaskSpec
+
+# So many at most are planned in one transaction, which others wait for.
+MOST_AT_ONCE = 200
+MOST_OUT = 2_000
+# Nobody should have to write more than so many of the examples that a round wants.
+EXAMPLES_EACH = 10
+# Validators beyond those who vote on one example: its author is none of them.
+SPARE_PEOPLE = 2
+# HITs to validate outlast the round's own date: what was written in time is checked all the same.
+TIME_TO_VALIDATE = timedelta(days=2)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where a round stands, as far as its supply goes.
+
+    `lacking` has the votes that each waiting example lacks, `out` the places of HITs that nobody has handed in yet,
+    `people` those who may work and were there lately.
+    """
+
+    status: RoundStatus
+    target: int
+    examples: int = 0
+    fooled: int = 0
+    verified_fooling: int = 0
+    disputed_fooling: int = 0
+    pending_fooling: int = 0
+    lacking: Sequence[int] = ()
+    out: Mapping[HitKind, int] = field(default_factory=dict)
+    people: int = 0
+    free_cents: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new examples are written."""
+        return self.status is RoundStatus.OPEN
+
+    def places(self, kind: HitKind) -> int:
+        """How many places of a kind stand open."""
+        return self.out.get(kind, 0)
+
+
+@dataclass(frozen=True)
+class Supply:
+    """HITs to post: one place each to create and to validate, and one HIT with so many places for the quiz."""
+
+    create: int = 0
+    validate: int = 0
+    quiz_places: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.create or self.validate or self.quiz_places)
+
+    def __add__(self, other: "Supply") -> "Supply":
+        return Supply(self.create + other.create, self.validate + other.validate, self.quiz_places + other.quiz_places)
+
+    def __str__(self) -> str:
+        parts = [(self.create, "to create"), (self.validate, "to validate"), (self.quiz_places, "places in the quiz")]
+        return ", ".join(f"{number:,} {what}" for number, what in parts if number)
+
+
+def supply_round(session: Session, round: Round, crowd: Crowd, *, now: datetime) -> tuple[Supply, list[Hit]]:
+    """What the round needs, planned and its money reserved; two at once plan it once. Nothing is sent.
+
+    Where the task has a quiz, its qualification must be on the marketplace before.
+    """
+    # The round's own row, before its budget's reader: whoever comes second counts what the first one planned.
+    held = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
+    supply = wanted_supply(session, held, crowd.name, now=now)
+    planned: list[Hit] = []
+    for wish in wishes_of(held, supply, now=now):
+        planned += plan_hits(session, held, wish, crowd, now=now)
+    return supply, planned
+
+
+def wanted_supply(session: Session, round: Round, marketplace: str, *, now: datetime) -> Supply:
+    """What the round needs now; nothing where it is paused, over, or past its date."""
+    if round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
+        return Supply()
+    spec = spec_of(round)
+    supply = plan_supply(spec, Facts(**find_facts(session, round, spec, marketplace, now=now)))
+    over = round.closes_at is not None and round.closes_at <= now
+    return Supply(validate=supply.validate) if over else supply
+
+
+def wishes_of(round: Round, supply: Supply, *, now: datetime) -> list[Wish]:
+    """The same as wishes, each with its end."""
+    end = round.closes_at or now + TIME_TO_VALIDATE
+    until = max(end, now + TIME_TO_VALIDATE)
+    wishes = [
+        Wish(HitKind.VALIDATE, supply.validate, 1, until),
+        Wish(HitKind.QUIZ, 1 if supply.quiz_places else 0, max(1, supply.quiz_places), end),
+        Wish(HitKind.CREATE, supply.create, 1, end),
+    ]
+    return [wish for wish in wishes if wish.hits]
+
+
+def plan_supply(spec: TaskSpec, facts: Facts) -> Supply:
+    """What a round that stands so needs, as far as its money goes."""
+    pages = _pages(spec, facts) if spec.pay.validate_cents else 0
+    pages = min(pages, MOST_AT_ONCE, facts.free_cents // vote_cents(spec)) if pages else 0
+    left = facts.free_cents - pages * vote_cents(spec) - _votes_ahead(spec, facts)
+    people = _people(spec, facts, left)
+    left -= people * _quiz_cents(spec)
+    return Supply(_writing(spec, facts, left), pages, people)
+
+
+def pages_to_validate(spec: TaskSpec, lacking: Sequence[int], out: int) -> int:
+    """Pages to validate that are lacking: one worker's page has one vote for an example, and so many examples.
+
+    `lacking` are the votes that each example lacks, `out` the pages that stand already.
+    """
+    needed = max(max(lacking), ceil(sum(lacking) / _votes_a_page(spec))) if lacking else 0
+    return max(0, needed - out)
+
+
+def _pages(spec: TaskSpec, facts: Facts) -> int:
+    return pages_to_validate(spec, facts.lacking, facts.places(HitKind.VALIDATE))
+
+
+def _votes_a_page(spec: TaskSpec) -> int:
+    """Votes that one HIT to validate brings when it has its share of gold."""
+    return max(1, floor(spec.work.validations_per_hit * (1 - spec.validation.gold_rate)))
+
+
+def _votes_ahead(spec: TaskSpec, facts: Facts) -> int:
+    """What the first votes cost on examples that are being written; nobody has reserved it."""
+    return _vote_cents(spec, facts.places(HitKind.CREATE))
+
+
+def _vote_cents(spec: TaskSpec, hits: int) -> int:
+    if not hits:
+        return 0
+    votes = hits * spec.work.examples_per_hit * spec.validation.first_votes
+    return max(spec.validation.first_votes, ceil(votes / _votes_a_page(spec))) * vote_cents(spec)
+
+
+def _people(spec: TaskSpec, facts: Facts, left: int) -> int:
+    """Places in the quiz, while there are too few people to write and to vote."""
+    if spec.quiz is None or not spec.pay.quiz_cents:
+        return 0
+    writers = ceil(facts.target / EXAMPLES_EACH) if facts.is_open else 0
+    voters = spec.validation.max_votes + SPARE_PEOPLE if facts.is_open or facts.lacking else 0
+    lacking = max(writers, voters) - facts.people - facts.places(HitKind.QUIZ)
+    affordable = (left - least_cents(spec)) // _quiz_cents(spec) if facts.is_open else left // _quiz_cents(spec)
+    # From ten places on, the marketplace's fee is twice as high.
+    return max(0, min(lacking, affordable, MANY_ASSIGNMENTS - 1))
+
+
+def _quiz_cents(spec: TaskSpec) -> int:
+    return spec.pay.quiz_cents + reward_fee(spec.pay.quiz_cents) if spec.pay.quiz_cents else 1
+
+
+def _writing(spec: TaskSpec, facts: Facts, left: int) -> int:
+    """HITs to create that bring the target into reach, if all goes as well as it may."""
+    if not facts.is_open or not spec.pay.create_cents:
+        return 0
+    verified = Rate(facts.verified_fooling, facts.verified_fooling + facts.disputed_fooling).high
+    each = spec.work.examples_per_hit * Rate(facts.fooled, facts.examples).high * verified
+    expected = facts.verified_fooling + facts.pending_fooling * verified + facts.places(HitKind.CREATE) * each
+    # Rounded first: a target that is met to the last digit is met. Part of a HIT waits until more is known, unless
+    # there is nothing to wait for.
+    lacking = round((facts.target - expected) / each, 6)
+    is_idle = not facts.places(HitKind.CREATE) and not facts.pending_fooling
+    needed = floor(lacking) or (1 if lacking > 0 and is_idle else 0)
+    room = MOST_OUT - facts.places(HitKind.CREATE)
+    return max(0, min(needed, room, MOST_AT_ONCE, _affordable(spec, left)))
+
+
+def _affordable(spec: TaskSpec, left: int) -> int:
+    """How many HITs to create the money covers, with their bonuses and first votes."""
+    bonus = spec.pay.fooled_bonus_cents
+    one = spec.pay.create_cents + reward_fee(spec.pay.create_cents)
+    one += spec.work.examples_per_hit * (bonus + bonus_fee(bonus))
+    most = bisect_right(range(1, left // one + 1), left, key=lambda hits: hits * one + _vote_cents(spec, hits))
+    # Whoever ends the writing goes by the least that one costs: what covers that is never left unused.
+    return max(most, 1 if left >= least_cents(spec) else 0)

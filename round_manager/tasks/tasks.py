@@ -1,0 +1,97 @@
+"""Tasks: packs made live, brought up to date as often as their owner likes."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session
+
+from ml_backend.hashing import json_sha256
+from round_manager.errors import DuplicateError, TaskError
+from round_manager.models import Round, RoundStatus, Task
+from round_manager.specs import spec_of
+from round_manager.tasks.contexts import update_contexts
+from round_manager.tasks.gold_items import update_gold
+from round_manager.tasks.rounds import draft_round
+from templates import Pack
+
+__all__ = ["TaskError", "create_task", "find_task", "list_tasks", "spec_of"]
+
+SALT_BYTES = 32
+
+
+def create_task(session: Session, pack: Pack, *, now: datetime) -> Task:
+    """The pack's task, made or brought up to date, with its contexts, gold and first round; safe to run again.
+
+    Rounds that were opened keep the terms that they were opened with.
+    """
+    known = select(Task).where(Task.name == pack.spec.name).with_for_update(key_share=True)
+    task = session.scalar(known)
+    if task is None:
+        try:
+            with session.begin_nested():
+                task = _new(pack, now)
+                session.add(task)
+        except DuplicateError:  # Another process made it at this moment.
+            task = session.scalars(known).one()
+    _update(session, task, pack)
+    session.flush()
+    update_contexts(session, task, pack.contexts, now=now)
+    # What nobody trains on, workers can be asked about: no model in the loop has learnt it either.
+    update_gold(session, task, [row for row in pack.seed if row.split == "held_out"], now=now)
+    if not session.scalar(select(exists().where(Round.task_id == task.id))):
+        draft_round(session, task, now=now)
+    return task
+
+
+def find_task(session: Session, name: str) -> Task:
+    """The task of that name, or a TaskError that tells how to make it."""
+    task = session.scalar(select(Task).where(Task.name == name))
+    if task is None:
+        raise TaskError(f"there is no task `{name}` in the database; `outfox task create {name}` makes it")
+    return task
+
+
+def list_tasks(session: Session) -> list[Task]:
+    """Every task, by name."""
+    return list(session.scalars(select(Task).order_by(Task.name)))
+
+
+def _new(pack: Pack, now: datetime) -> Task:
+    spec = pack.spec.model_dump(mode="json")
+    return Task(
+        name=pack.spec.name,
+        folder=str(pack.folder),
+        spec=spec,
+        spec_sha256=json_sha256(spec),
+        worker_salt=secrets.token_hex(SALT_BYTES),
+        budget_cents=pack.spec.budget.task_cents,
+        created_at=now,
+    )
+
+
+def _update(session: Session, task: Task, pack: Pack) -> None:
+    spec = pack.spec.model_dump(mode="json")
+    rounds = session.scalars(select(Round).where(Round.task_id == task.id)).all()
+    begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
+    if begun and task.spec.get("kind") != pack.spec.kind:
+        raise TaskError(f"task {task.name} has rounds of another kind; copy the pack under another name")
+    bound = task.reserved_cents + task.owed_cents + task.sent_cents
+    if pack.spec.budget.task_cents < bound:
+        text = f"task {task.name} has {bound} cents reserved or spent already"
+        raise TaskError(f"{text}; raise budget.task_cents, which is {pack.spec.budget.task_cents}")
+    task.folder = str(pack.folder)
+    task.budget_cents = pack.spec.budget.task_cents
+    # Compared by hash: a JSON value that is set again is written again, and guards look at what is written.
+    if task.spec_sha256 != json_sha256(spec):
+        task.spec, task.spec_sha256 = spec, json_sha256(spec)
+    _update_drafts([one for one in rounds if one.status is RoundStatus.DRAFT], task, pack)
+
+
+def _update_drafts(drafts: Sequence[Round], task: Task, pack: Pack) -> None:
+    for draft in drafts:
+        draft.target_fooling = pack.spec.rounds.target_fooling
+        draft.budget_cents = pack.spec.budget.round_cents
+        if draft.spec_sha256 != task.spec_sha256:
+            draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256

@@ -1,0 +1,155 @@
+"""Costs: people's time and the owner's money, of a round and of each of its examples.
+
+The time of an assignment is the active time on its page where that is known, else from accepting to handing in; work in
+house tells its own. Money is what is owed or paid, fees included. An assignment's time and pay are shared evenly by the
+examples, or the votes, that it brought, to the cent; a bonus is its example's own.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
+    EntryState,
+    Example,
+    Hit,
+    HitKind,
+    LedgerEntry,
+    Round,
+    Vote,
+    WorkSession,
+)
+from round_manager.validation.judged import Judged
+
+SPENT = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
+HANDED_IN = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
+WORK = (HitKind.CREATE, HitKind.VALIDATE)
+AT_ONCE = 5_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds of people's time, and cents."""
+
+    ms: int = 0
+    cents: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.ms + other.ms, self.cents + other.cents)
+
+    def part(self, place: int, parts: int) -> "Cost":
+        """One of so many even parts; all of them together are the whole."""
+        return Cost(_part(self.ms, place, parts), _part(self.cents, place, parts))
+
+
+def crowd_cost(session: Session, round: Round) -> Cost:
+    """What a round's HITs cost: everything that was handed in for them, and everything that is owed or paid."""
+    entry = LedgerEntry
+    spent = select(func.sum(entry.cents + entry.fee_cents)).where(entry.round_id == round.id, entry.state.in_(SPENT))
+    times = (
+        select(Assignment.accepted_at, Assignment.submitted_at, Assignment.active_ms)
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .where(Hit.round_id == round.id, Hit.kind.in_(WORK), Assignment.status.in_(HANDED_IN))
+        .execution_options(yield_per=AT_ONCE)
+    )
+    return Cost(sum(_ms(*row) for row in session.execute(times)), int(session.scalar(spent) or 0))
+
+
+def in_house_cost(example: Judged) -> Cost:
+    """The time that was told with an example and its votes where no marketplace tells it."""
+    told = [(example.session_id, example.active_ms), *((vote.session_id, vote.active_ms) for vote in example.votes)]
+    return Cost(sum(ms or 0 for page, ms in told if page is None))
+
+
+def costs_of(session: Session, examples: Sequence[Judged]) -> dict[int, Cost]:
+    """What each example cost: its writing, its bonus and its checking."""
+    shares = _shares(session, examples)
+    costs = {}
+    for example in examples:
+        cost = in_house_cost(example) + shares.bonuses.get(example.id, Cost())
+        places = [(example.session_id, example.item), *((vote.session_id, vote.item) for vote in example.votes)]
+        for page, item in places:
+            if page is not None:
+                cost += shares.of(page, item)
+        costs[example.id] = cost
+    return costs
+
+
+@dataclass(frozen=True)
+class _Shares:
+    whole: dict[int, Cost]
+    items: dict[int, list[int]]
+    bonuses: dict[int, Cost]
+
+    def of(self, page: int, item: int) -> Cost:
+        """What one item of a session cost; nothing where the marketplace never confirmed it."""
+        there = self.items.get(page, [])
+        return self.whole[page].part(there.index(item), len(there)) if page in self.whole and item in there else Cost()
+
+
+def _shares(session: Session, examples: Sequence[Judged]) -> _Shares:
+    pages = {example.session_id for example in examples} | {v.session_id for e in examples for v in e.votes}
+    shares = _Shares({}, {}, {})
+    known = sorted(page for page in pages if page is not None)
+    for first in range(0, len(known), AT_ONCE):
+        _add_pages(session, known[first : first + AT_ONCE], shares)
+    return shares
+
+
+def _add_pages(session: Session, pages: Sequence[int], shares: _Shares) -> None:
+    wanted = (
+        select(
+            WorkSession.id, WorkSession.hit_id, Assignment.id,
+            Assignment.accepted_at, Assignment.submitted_at, Assignment.active_ms,
+        )
+        .join(Assignment, Assignment.id == WorkSession.assignment_id)
+        .where(WorkSession.id.in_(pages))
+    )  # fmt: skip
+    found = session.execute(wanted).all()
+    pay, bonuses = _pay(session, {row[1] for row in found})
+    shares.bonuses.update(bonuses)
+    for page, _, assignment, accepted_at, submitted_at, active_ms in found:
+        shares.whole[page] = Cost(_ms(accepted_at, submitted_at, active_ms), pay[assignment])
+    for page, item in _items(session, pages):
+        shares.items.setdefault(page, []).append(item)
+
+
+def _pay(session: Session, hit_ids: set[int]) -> tuple[Counter[int], dict[int, Cost]]:
+    """What the HITs' assignments were paid, and what their examples earned."""
+    entry = LedgerEntry
+    wanted = select(entry.assignment_id, entry.example_id, entry.cents + entry.fee_cents).where(
+        entry.hit_id.in_(hit_ids), entry.state.in_(SPENT)
+    )
+    pay: Counter[int] = Counter()
+    bonuses: dict[int, Cost] = {}
+    for assignment_id, example_id, cents in session.execute(wanted):
+        if example_id is not None:
+            bonuses[example_id] = Cost(cents=cents)
+        elif assignment_id is not None:
+            pay[assignment_id] += cents
+    return pay, bonuses
+
+
+def _items(session: Session, pages: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The items of sessions that became examples or votes, in their order."""
+    for table in (Example, Vote):
+        wanted = select(table.session_id, table.item).where(table.session_id.in_(pages), table.session_id.is_not(None))
+        for page, item in session.execute(wanted.order_by(table.session_id, table.item)):
+            if page is not None:
+                yield page, item
+
+
+def _ms(accepted_at: datetime, submitted_at: datetime | None, active_ms: int | None) -> int:
+    if active_ms is not None:
+        return active_ms
+    return max(0, round(((submitted_at or accepted_at) - accepted_at).total_seconds() * 1_000))
+
+
+def _part(whole: int, place: int, parts: int) -> int:
+    return whole * (place + 1) // parts - whole * place // parts

@@ -1,0 +1,218 @@
+"""Metrics: how often people fool the model, how often others agree, and what that costs; recomputed from the votes.
+
+Counted is every example that somebody stands for and that its owner has not withdrawn. MER is the share of those that
+fooled the model; vMER the share that fooled it and was verified, which what is not decided yet can only raise. What
+votes decide is decided here anew, by the round's policy, so no stored status can be wrong about it unnoticed.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Select, func, or_, select
+from sqlalchemy.orm import Session
+
+from round_manager.errors import RoundError
+from round_manager.models import (
+    Attempt,
+    AuditEntry,
+    Context,
+    ExampleStatus,
+    Round,
+    SessionStatus,
+    Task,
+    WorkSession,
+)
+from round_manager.plain_rows import pseudonyms
+from round_manager.rates import Rate
+from round_manager.specs import spec_of
+from round_manager.validation.agreement import Agreement
+from round_manager.validation.ballots import Ballots, Outcome
+from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
+from round_manager.validation.judged import Judged, judged_batches
+
+# What an owner has settled is theirs, and no disagreement with the votes.
+SETTLED = "settled"
+DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
+NOTHING = Cost()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted, of a round or of a part of it."""
+
+    collected: int = 0
+    fooled: int = 0
+    verified_fooling: int = 0
+    disputed_fooling: int = 0
+    verified_others: int = 0
+    disputed_others: int = 0
+    withdrawn: int = 0
+    tries: int = 0
+    cost: Cost = NOTHING
+
+    @property
+    def mer(self) -> Rate:
+        """The model's error rate: fooled of collected."""
+        return Rate(self.fooled, self.collected)
+
+    @property
+    def vmer(self) -> Rate:
+        """The validated model error rate: fooled and verified of collected."""
+        return Rate(self.verified_fooling, self.collected)
+
+    @property
+    def undecided_fooling(self) -> int:
+        """Fooling examples that wait for votes or for the owner."""
+        return self.fooled - self.verified_fooling - self.disputed_fooling
+
+    @property
+    def author_errors(self) -> Rate:
+        """Of checked examples that did not fool, those whose author other people disagree with."""
+        return Rate(self.disputed_others, self.verified_others + self.disputed_others)
+
+    @property
+    def tries_per_fool(self) -> float | None:
+        """Questions put to the model for each example that fooled it."""
+        return self.tries / self.fooled if self.fooled else None
+
+    @property
+    def seconds_per_verified(self) -> float | None:
+        """People's seconds for each validated fooling example."""
+        return self.cost.ms / 1_000 / self.verified_fooling if self.verified_fooling else None
+
+    @property
+    def cents_per_verified(self) -> int | None:
+        """Whole cents for each validated fooling example, rounded up."""
+        return -(-self.cost.cents // self.verified_fooling) if self.verified_fooling else None
+
+
+@dataclass(frozen=True)
+class RoundMetrics:
+    """A round's figures; `differing` are examples whose stored decision is not the one that their votes give."""
+
+    number: int
+    counts: Counts
+    votes: int
+    alpha: float | None
+    differing: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The figures of one worker (by their pseudonym), label or context."""
+
+    name: str
+    counts: Counts
+
+
+def round_metrics(session: Session, round: Round) -> RoundMetrics:
+    """The figures of a whole round, with all that its HITs cost."""
+    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
+    counts, agreement, votes, differing = Counts(), Agreement(), 0, 0
+    for batch in judged_batches(session, round):
+        for example in batch:
+            outcome = decision(example, ballots, settled)
+            counts = _add(counts, example, outcome, in_house_cost(example))
+            votes += len(example.votes)
+            differing += example.status in DECIDED and outcome.status is not example.status
+            if example.status is not ExampleStatus.WITHDRAWN:
+                agreement.add(_values(example, ballots))
+    cost = counts.cost + crowd_cost(session, round)
+    tries = session.scalar(_tries(round).with_only_columns(func.count())) or 0
+    return RoundMetrics(round.number, replace(counts, tries=tries, cost=cost), votes, agreement.alpha, differing)
+
+
+def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
+    """The figures by `worker`, `label` or `context`, those with most examples first.
+
+    Each example carries its own share of time and money; what belongs to no example is the whole round's only.
+    """
+    if by not in KEYS:
+        raise RoundError(f"metrics go by {', '.join(KEYS)}, not by {by!r}")
+    if by == "label" and spec_of(round).kind != "classification":
+        raise RoundError("a task with answers has no labels; take the metrics by worker or context")
+    key, column = KEYS[by]
+    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
+    groups: dict[Hashable, Counts] = {}
+    for batch in judged_batches(session, round):
+        costs = costs_of(session, batch)
+        for example in batch:
+            outcome = decision(example, ballots, settled)
+            own = groups.get(key(example), Counts())
+            groups[key(example)] = _add(own, example, outcome, costs[example.id])
+    for name, tries in session.execute(_tries(round).with_only_columns(column, func.count()).group_by(column)):
+        if name in groups:
+            groups[name] = replace(groups[name], tries=tries)
+    names = _names(session, round, by, groups)
+    found = [Group(names[one], counts) for one, counts in groups.items()]
+    return sorted(found, key=lambda group: (-group.counts.collected, group.name))
+
+
+def decision(example: Judged, ballots: Ballots, settled: frozenset[int]) -> Outcome:
+    """What the example is: by its votes, or by its owner where they settled it."""
+    return Outcome(example.status, example.gold_label) if example.id in settled else example.outcome(ballots)
+
+
+def settled_ids(session: Session, round: Round) -> frozenset[int]:
+    """The examples that an owner settled where people did not agree."""
+    entry = AuditEntry
+    wanted = select(entry.subject_id).where(entry.round_id == round.id, entry.subject == "example")
+    return frozenset(session.scalars(wanted.where(entry.action == SETTLED)))
+
+
+def names_of_workers(session: Session, round: Round, ids: Iterable[int]) -> dict[int, str]:
+    """The workers' pseudonyms in the round's task, by their numbers here."""
+    known = sorted(ids)
+    names = pseudonyms(session, session.get_one(Task, round.task_id)).of(known)
+    return dict(zip(known, names, strict=True))
+
+
+def _add(counts: Counts, example: Judged, outcome: Outcome, cost: Cost) -> Counts:
+    if example.status is ExampleStatus.WITHDRAWN:
+        return replace(counts, withdrawn=counts.withdrawn + 1, cost=counts.cost + cost)
+    is_verified = outcome.status is ExampleStatus.VERIFIED
+    is_disputed = outcome.status is ExampleStatus.DISPUTED
+    fooled = example.fooled
+    return replace(
+        counts,
+        collected=counts.collected + 1,
+        fooled=counts.fooled + fooled,
+        verified_fooling=counts.verified_fooling + (fooled and is_verified),
+        disputed_fooling=counts.disputed_fooling + (fooled and is_disputed),
+        verified_others=counts.verified_others + (is_verified and not fooled),
+        disputed_others=counts.disputed_others + (is_disputed and not fooled),
+        cost=counts.cost + cost,
+    )
+
+
+def _values(example: Judged, ballots: Ballots) -> list[str]:
+    """What validators agree on or not: labels, or for answers whether they are the author's."""
+    if example.label is not None:
+        return example.said(ballots)
+    author = str((example.answer or {}).get("text"))
+    return ["author's" if said == author else "other" for said in example.said(ballots)]
+
+
+def _tries(round: Round) -> Select[int]:
+    """The questions that people put to the model; what a page asked that nobody was confirmed on does not count."""
+    made = select(Attempt.id).outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
+    confirmed = or_(Attempt.session_id.is_(None), WorkSession.status == SessionStatus.CONFIRMED)
+    return made.where(Attempt.round_id == round.id, confirmed)
+
+
+def _names(session: Session, round: Round, by: str, groups: Iterable[Hashable]) -> dict[Any, str]:
+    if by == "label":
+        return {one: str(one) for one in groups}
+    ids = [one for one in groups if isinstance(one, int)]
+    if by == "worker":
+        return names_of_workers(session, round, ids)
+    keys = select(Context.id, Context.key).where(Context.task_id == round.task_id)
+    return {None: "(no context)", **{row.id: row.key for row in session.execute(keys)}}
+
+
+KEYS: dict[str, tuple[Callable[[Judged], Hashable], Any]] = {
+    "worker": (lambda example: example.author_id, Attempt.worker_id),
+    "label": (lambda example: example.label, Attempt.label),
+    "context": (lambda example: example.context_id, Attempt.context_id),
+}

@@ -1,0 +1,200 @@
+"""Uploads: an owner's own contexts, beside those of the pack or in their place.
+
+The whole file or nothing: it is one transaction. Rows are looked up and written in batches, so that a large file needs
+little more memory than its ids.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from round_manager.audit import NO_REASON
+from round_manager.database.ids import public_id
+from round_manager.models import AuditEntry, Context, Task
+from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
+from round_manager.work.handing_out import take_turn
+from templates.context_file import CHANGED
+from templates.rows import Context as PackContext
+
+BATCH = 500
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """What an upload changed, in contexts: those of the file, and those that are not given out any more."""
+
+    added: int = 0
+    brought_back: int = 0
+    unchanged: int = 0
+    retired: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether workers are shown anything else than before."""
+        return bool(self.added or self.brought_back or self.retired)
+
+
+def upload_contexts(
+    session: Session,
+    task: Task,
+    contexts: Iterable[PackContext],
+    *,
+    replace: bool = False,
+    who: str,
+    why: str,
+    now: datetime,
+) -> Uploaded:
+    """The contexts are given out from now on, after those that are there; the same once more changes nothing.
+
+    A text that changed under its id takes the place of the old one, which is retired. With `replace`, all that is not
+    among them is retired, the pack's too, and theirs is the order.
+    """
+    take_turn(session, task.id)
+    upload = _Upload(session, task, now)
+    for batch in _batches(contexts):
+        upload.take(batch)
+    if replace:
+        upload.retire_others()
+        upload.put_in_order()
+    done = Uploaded(upload.added, upload.brought_back, upload.unchanged, upload.retired)
+    if done.changes:
+        _note(session, task, done, who=who, why=why, now=now)
+    session.flush()
+    return done
+
+
+class _Upload:
+    """One file on its way into the database."""
+
+    def __init__(self, session: Session, task: Task, now: datetime) -> None:
+        self._session, self._task, self._now = session, task, now
+        self._kept: dict[str, None] = {}
+        self._last, self._in_order = -1, True
+        last = session.scalar(select(func.max(Context.position)).where(Context.task_id == task.id))
+        self._free = 0 if last is None else last + 1
+        self._changed = self._living_changed()
+        self.added = self.brought_back = self.unchanged = self.retired = 0
+
+    def take(self, batch: Sequence[PackContext]) -> None:
+        keys = [key for context in batch for key in (context.id, changed_key(context))]
+        rows = self._session.scalars(select(Context).where(Context.task_id == self._task.id, Context.key.in_(keys)))
+        known = {row.key: row for row in rows}
+        new: list[dict[str, Any]] = []
+        for context in batch:
+            base = known.get(context.id)
+            key = key_of(context, base)
+            self._kept[key] = None
+            extra = {**extra_of(context), UPLOAD: KEPT}
+            row = known.get(key)
+            if row is None:
+                new.append(
+                    {
+                        "public_id": public_id(self._now),
+                        "task_id": self._task.id,
+                        "key": key,
+                        "position": self._free + len(new),
+                        "fields": dict(context.fields),
+                        "extra": extra,
+                        "created_at": self._now,
+                    }
+                )
+            else:
+                self._keep(row, extra)
+            self._see(row.position if row is not None else self._free + len(new) - 1)
+            if base is not None and base is not row:
+                self._retire(base)
+            self._retire_changed(context.id, but=key)
+        if new:
+            self._session.execute(insert(Context), new)
+        self._free += len(new)
+        self.added += len(new)
+        self._session.flush()
+        for row in known.values():
+            self._session.expunge(row)
+
+    def retire_others(self) -> None:
+        """Everything that is given out and was not in the file."""
+        last = 0
+        living = select(Context).where(Context.task_id == self._task.id, Context.retired_at.is_(None))
+        while rows := self._session.scalars(living.where(Context.id > last).order_by(Context.id).limit(BATCH)).all():
+            last = rows[-1].id
+            for row in rows:
+                if row.key not in self._kept:
+                    self._retire(row)
+            self._session.flush()
+            for row in rows:
+                self._session.expunge(row)
+
+    def put_in_order(self) -> None:
+        """The file's order, on positions that nobody has had; nothing where it is the order already."""
+        if self._in_order:
+            return
+        table = Context.__table__
+        place = update(Context).where(table.c.task_id == self._task.id, table.c.key == bindparam("of"))
+        places = ({"of": key, "to": self._free + number} for number, key in enumerate(self._kept))
+        for batch in _batches(places):
+            self._session.connection().execute(place.values(position=bindparam("to")), list(batch))
+
+    def _keep(self, row: Context, extra: dict[str, object]) -> None:
+        if row.retired_at is not None:
+            row.retired_at = None
+            self.brought_back += 1
+        else:
+            self.unchanged += 1
+        if row.extra != extra:
+            row.extra = extra
+
+    def _retire(self, row: Context) -> None:
+        if row.retired_at is None:
+            row.retired_at = self._now
+            row.extra = {**row.extra, UPLOAD: REPLACED}
+            self.retired += 1
+
+    def _retire_changed(self, own_id: str, *, but: str) -> None:
+        """Other texts that stand under the same id."""
+        for key in self._changed.pop(own_id, []):
+            if key != but:
+                others = select(Context).where(Context.task_id == self._task.id, Context.key == key)
+                self._retire(self._session.scalars(others).one())
+
+    def _living_changed(self) -> dict[str, list[str]]:
+        """The keys of living contexts whose text took another's place, by the id that they share."""
+        keys = select(Context.key).where(
+            Context.task_id == self._task.id, Context.retired_at.is_(None), Context.key.contains("@")
+        )
+        found: dict[str, list[str]] = {}
+        for key in self._session.scalars(keys):
+            if CHANGED.search(key):
+                found.setdefault(CHANGED.sub("", key), []).append(key)
+        return found
+
+    def _see(self, position: int) -> None:
+        self._in_order = self._in_order and position > self._last
+        self._last = position
+
+
+def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    some = iter(items)
+    while batch := list(islice(some, BATCH)):
+        yield batch
+
+
+def _note(session: Session, task: Task, done: Uploaded, *, who: str, why: str, now: datetime) -> None:
+    entry = AuditEntry(
+        at=now,
+        actor=who,
+        action="uploaded contexts",
+        reason=why.strip() or NO_REASON,
+        task_id=task.id,
+        subject=Task.__tablename__,
+        subject_id=task.id,
+        after=asdict(done),
+    )
+    session.add(entry)

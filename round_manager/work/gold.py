@@ -1,0 +1,149 @@
+"""Gold: things to judge whose answer is known, mixed in among the others, and how people did on them.
+
+An answer is known where the owner gave it, or where people have agreed on it: an example that was verified. A judgement
+of gold is no vote. It counts when the marketplace has confirmed who gave it, so nobody is marked down by a forger.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from ml_backend.squad import f1_score
+from round_manager.models import (
+    Example,
+    ExampleStatus,
+    GoldItem,
+    Hit,
+    Round,
+    SessionStatus,
+    Task,
+    Vote,
+    WorkItem,
+    WorkSession,
+)
+from round_manager.specs import spec_of
+from round_manager.work.handing_out import lot, seed_of
+from round_manager.work.sessions import STANDING, Desk
+from templates import TaskSpec
+
+# Of examples that were verified, only the newest are drawn from: enough for anybody, however large the task.
+NEWEST = 200
+READ_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class GoldAnswer:
+    """What somebody said where the answer was known."""
+
+    worker_id: int
+    session_id: int
+    item: int
+    expected: str
+    given: Mapping[str, Any]
+    is_right: bool
+    judged_at: datetime
+
+
+def gold_count(session: Session, desk: Desk, items: int) -> int:
+    """How many of a session's items are gold: the task's rate, on average over sessions."""
+    whole, rest = divmod(items * desk.spec.validation.gold_rate, 1)
+    drawn = int.from_bytes(lot(seed_of(session, desk.work, desk.hit.task_id), "gold")[:8]) / 2**64
+    return int(whole) + (drawn < rest)
+
+
+def choose_gold(session: Session, desk: Desk, most: int) -> list[WorkItem]:
+    """Up to so many items with a known answer that this worker has neither seen nor written, not numbered yet."""
+    found = [*_from_owner(session, desk), *_from_votes(session, desk)] if most else []
+    seed = seed_of(session, desk.work, desk.hit.task_id)
+    drawn = sorted(found, key=lambda one: lot(seed, "which", one.get("gold_id"), one.get("example_id")))[:most]
+    # Of thousands that could be drawn, rows are made for those that are.
+    return [WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **one) for one in drawn]
+
+
+def gold_answers(session: Session, task: Task, worker_id: int | None = None) -> list[GoldAnswer]:
+    """Everything that was said of the task's gold, the oldest first; of one worker where one is named."""
+    return list(each_gold_answer(session, task, worker_id))
+
+
+def each_gold_answer(session: Session, task: Task, worker_id: int | None = None) -> Iterator[GoldAnswer]:
+    """The same, one after the other, however many they are."""
+    spec = spec_of(task)
+    wanted = (
+        select(WorkItem)
+        .join(WorkSession, WorkSession.id == WorkItem.session_id)
+        .join(Hit, Hit.id == WorkSession.hit_id)
+        .where(
+            Hit.task_id == task.id,
+            WorkSession.status == SessionStatus.CONFIRMED,
+            WorkItem.judgement.is_not(None),
+            WorkItem.expected_label.is_not(None) | WorkItem.expected_answer.is_not(None),
+        )
+        .order_by(WorkItem.id)
+    )
+    if worker_id is not None:
+        wanted = wanted.where(WorkItem.worker_id == worker_id)
+    for row in session.scalars(wanted.execution_options(yield_per=READ_AT_ONCE)):
+        if row.judgement is not None and row.judged_at is not None:
+            is_right = _is_right(spec, row)
+            yield GoldAnswer(
+                row.worker_id, row.session_id, row.item, _expected(row), row.judgement, is_right, row.judged_at
+            )
+
+
+def _expected(row: WorkItem) -> str:
+    return row.expected_label or str((row.expected_answer or {}).get("text"))
+
+
+def _is_right(spec: TaskSpec, row: WorkItem) -> bool:
+    given = row.judgement or {}
+    if row.expected_label is not None:
+        return bool(given.get("label") == row.expected_label)
+    text = (given.get("answer") or {}).get("text")
+    return text is not None and f1_score(str(text), _expected(row)) >= spec.validation.span_f1
+
+
+def _from_owner(session: Session, desk: Desk) -> list[dict[str, Any]]:
+    rows = select(GoldItem.id, GoldItem.label, GoldItem.answer).where(
+        GoldItem.task_id == desk.hit.task_id,
+        GoldItem.retired_at.is_(None),
+        # The owner may have renamed labels since the round was opened.
+        or_(GoldItem.label.is_(None), GoldItem.label.in_(desk.spec.label_names)),
+        GoldItem.id.not_in(_seen(desk, WorkItem.gold_id)),
+    )
+    return [
+        {"gold_id": gold_id, "expected_label": label, "expected_answer": answer}
+        for gold_id, label, answer in session.execute(rows)
+    ]
+
+
+def _from_votes(session: Session, desk: Desk) -> list[dict[str, Any]]:
+    voted = select(Vote.example_id).where(Vote.worker_id == desk.work.worker_id)
+    rows = (
+        select(Example.id, Example.author_id, Example.gold_label, Example.gold_answer)
+        .join(Round, Round.id == Example.round_id)
+        .where(
+            Round.task_id == desk.hit.task_id,
+            Example.status == ExampleStatus.VERIFIED,
+            Example.author_id != desk.work.worker_id,
+            Example.id.not_in(voted),
+            Example.id.not_in(_seen(desk, WorkItem.example_id)),
+        )
+        .order_by(Example.id.desc())
+        .limit(NEWEST)
+    )
+    return [
+        {"example_id": example_id, "author_id": author, "expected_label": label, "expected_answer": answer}
+        for example_id, author, label, answer in session.execute(rows)
+    ]
+
+
+def _seen(desk: Desk, column: Any) -> Any:
+    return (
+        select(column)
+        .join(WorkSession, WorkSession.id == WorkItem.session_id)
+        .where(WorkItem.worker_id == desk.work.worker_id, column.is_not(None), WorkSession.status.in_(STANDING))
+    )

@@ -1,0 +1,262 @@
+"""Handing out: which context or example somebody gets next, set aside for them until their session ends.
+
+One process at a time hands out a task's work, so what is counted here is still true when the lease is written. A lease
+whose time is over counts for nothing, whether or not anybody has ended it.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, func, select, update
+from sqlalchemy.orm import Session
+
+from round_manager.models import (
+    Context,
+    ContextTally,
+    Example,
+    ExampleStatus,
+    LabelTally,
+    Lease,
+    LeaseEnd,
+    Round,
+    Task,
+    Vote,
+    WorkItem,
+    WorkSession,
+)
+from round_manager.work.sessions import STANDING
+from templates import TaskSpec
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now.
+
+    Numbers of one context, or the columns that hold those of all.
+    """
+
+    id: Any
+    position: Any
+    used: Any
+    fooled: Any
+    leased: Any
+
+
+# The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
+# and as one that will fool, so that people who come at once are spread as those who come one after the other are.
+RANKS: dict[str, Callable[[Standing], tuple[Any, ...]]] = {
+    "uniform": lambda one: (one.leased,),
+    "least_used": lambda one: (one.used + one.leased,),
+    "least_fooled": lambda one: (one.fooled + one.leased, one.used),
+    "in_order": lambda one: (one.used + one.leased, one.position),
+}
+# The draw multiplies ids below 2^32 by numbers below this prime: it stays within the databases' 64 bits.
+PRIME = 2**31 - 1
+
+
+def take_turn(session: Session, task_id: int) -> None:
+    """From here to the end of the transaction, nobody else hands out this task's work."""
+    session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
+
+
+def seed_of(session: Session, work: WorkSession, task_id: int) -> bytes:
+    """What a session's lots are drawn with: the same each time, and nothing that its worker can work out."""
+    # Pages carry their session's id, so the id alone would tell workers which of their items are gold.
+    salt = session.get_one(Task, task_id).worker_salt
+    return hmac.digest(salt.encode(), f"lots of {work.public_id}".encode(), hashlib.sha256)
+
+
+def lot(seed: bytes, *what: object) -> bytes:
+    """Something's place in an order that looks random and is the same each time for one seed."""
+    return hmac.digest(seed, repr(what).encode(), hashlib.sha256)
+
+
+def lease_contexts(
+    session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
+) -> list[int]:
+    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them.
+
+    The tallies tell how each context stands: however many examples there are, nobody counts them here.
+    """
+    leases = (
+        select(Lease.context_id.label("context_id"), func.count().label("leased"))
+        .where(is_live(now), Lease.context_id.is_not(None))
+        .group_by(Lease.context_id)
+        .subquery()
+    )
+    of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == round.id)
+    counts = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled, leases.c.leased))
+    rank = RANKS[spec.rounds.context_strategy](Standing(Context.id, Context.position, *counts))
+    best = (
+        select(Context.id)
+        .outerjoin(ContextTally, of_round)
+        .outerjoin(leases, leases.c.context_id == Context.id)
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+        .where(*(Context.id.not_in(had) for had in _had(work, round, repeat=spec.work.repeat_context)))
+        .order_by(*rank, _draw(seed_of(session, work, round.task_id)))
+    )
+    found = list(session.scalars(best.limit(most))) or _take_over(session, work, round, spec, most, now)
+    for context_id in found:
+        session.add(
+            Lease(
+                context_id=context_id,
+                worker_id=work.worker_id,
+                session_id=work.id,
+                leased_at=now,
+                expires_at=work.expires_at,
+            )
+        )
+    session.flush()
+    return found
+
+
+def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
+    """The session no longer holds that context."""
+    held = select(Lease).where(
+        Lease.session_id == work.id,
+        Lease.session_id.is_not(None),
+        Lease.context_id == context_id,
+        Lease.ended_at.is_(None),
+    )
+    for lease in session.scalars(held):
+        lease.ended_at, lease.outcome = now, outcome
+    session.flush()
+
+
+def asked_labels(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
+    """How often each label was asked for in the round so far: examples, and what people are writing now."""
+    written = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == round.id)
+    asked = {label: int(examples) for label, examples in session.execute(written)}
+    writing = (
+        select(WorkItem.label, func.count())
+        .join(Lease, (Lease.session_id == WorkItem.session_id) & (Lease.context_id == WorkItem.context_id))
+        .join(Context, Context.id == WorkItem.context_id)
+        .where(Context.task_id == round.task_id, WorkItem.label.is_not(None), is_live(now))
+        .group_by(WorkItem.label)
+    )
+    for label, count in session.execute(writing):
+        asked[str(label)] = asked.get(str(label), 0) + int(count)
+    return asked
+
+
+def lease_examples(session: Session, work: WorkSession, round: Round, most: int, *, now: datetime) -> list[Example]:
+    """Up to so many pending examples that want a vote and may have this worker's, the oldest first, set aside."""
+    votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
+    leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
+    voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == work.worker_id)
+    wanted = select(Example).where(
+        Example.round_id == round.id,
+        Example.status == ExampleStatus.PENDING,
+        Example.author_id != work.worker_id,
+        Example.votes_wanted - votes - leases > 0,
+        ~voted.exists(),
+        ~_judged_by(work).exists(),
+        ~_held_by(work).exists(),
+    )
+    found = list(session.scalars(wanted.order_by(Example.id).limit(most)))
+    for example in found:
+        session.add(
+            Lease(
+                example_id=example.id,
+                author_id=example.author_id,
+                worker_id=work.worker_id,
+                session_id=work.id,
+                leased_at=now,
+                expires_at=work.expires_at,
+            )
+        )
+    session.flush()
+    return found
+
+
+def is_live(now: datetime) -> ColumnElement[bool]:
+    """A lease that holds."""
+    return Lease.ended_at.is_(None) & (Lease.expires_at > now)
+
+
+def _judged_by(work: WorkSession) -> Any:
+    """What this worker has on another page, or judged on one that the marketplace may still confirm."""
+    return (
+        select(WorkItem.id)
+        .join(WorkSession, WorkSession.id == WorkItem.session_id)
+        .where(
+            WorkItem.example_id == Example.id,
+            WorkItem.example_id.is_not(None),
+            WorkItem.worker_id == work.worker_id,
+            WorkSession.status.in_(STANDING),
+        )
+    )
+
+
+def _held_by(work: WorkSession) -> Any:
+    return select(Lease.id).where(
+        Lease.example_id == Example.id,
+        Lease.example_id.is_not(None),
+        Lease.worker_id == work.worker_id,
+        Lease.ended_at.is_(None),
+    )
+
+
+def _take_over(
+    session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, now: datetime
+) -> list[int]:
+    """Up to so many contexts that only other pages of this worker hold, the longest held first; they no longer do."""
+    # Whoever has a link can open pages in a worker's name: what those hold must not leave the worker with nothing.
+    had = _had(work, round, repeat=spec.work.repeat_context, elsewhere=False)
+    oldest = (
+        select(Lease.id, Lease.context_id)
+        .join(Context, Context.id == Lease.context_id)
+        .where(Lease.worker_id == work.worker_id, Lease.session_id.is_not(None), Lease.ended_at.is_(None))
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+        .where(*(Context.id.not_in(one) for one in had))
+        .order_by(Lease.leased_at, Lease.id)
+    )
+    held = session.execute(oldest.limit(most)).all()
+    ended = update(Lease).where(Lease.id.in_([lease_id for lease_id, _ in held]), Lease.ended_at.is_(None))
+    session.execute(ended.values(ended_at=now, outcome=LeaseEnd.RETURNED))
+    return [context_id for _, context_id in held if context_id is not None]
+
+
+def _draw(seed: bytes) -> ColumnElement[int]:
+    """A context's place in an order that looks random and is the same each time for one session."""
+    drawn = lot(seed, "context")
+    times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
+    return (Context.id * max(1, times) + plus) % PRIME
+
+
+def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
+    """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had.
+
+    What other pages of theirs hold is among them only where it is asked for.
+    """
+    # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
+    had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
+    here = Lease.session_id == work.id
+    counts = here if repeat else here | WorkSession.status.in_(STANDING)
+    held: ColumnElement[bool] = Lease.ended_at.is_(None)
+    if not elsewhere:
+        held &= here | Lease.session_id.is_(None)
+    leased = (
+        select(Lease.context_id)
+        .outerjoin(WorkSession, WorkSession.id == Lease.session_id)
+        .where(
+            Lease.worker_id == work.worker_id,
+            Lease.context_id.is_not(None),
+            held | (had_them & counts),
+        )
+    )
+    # Another page may have taken over what this one still shows.
+    shown = select(WorkItem.context_id).where(WorkItem.session_id == work.id, WorkItem.context_id.is_not(None))
+    if repeat:
+        return [leased, shown]
+    written = select(Example.context_id).where(
+        Example.author_id == work.worker_id,
+        Example.task_id == round.task_id,
+        Example.context_id.is_not(None),
+        Example.status != ExampleStatus.UNCONFIRMED,
+    )
+    return [leased, shown, written]

@@ -1,0 +1,200 @@
+"""Opening: a worker's page gets its session, and the session its work.
+
+A marketplace's frame names an assignment and a worker, and signs neither. A session is made for what was claimed, found
+again when the page is loaded again, and believed only when the marketplace itself shows the same three: see confirming.
+"""
+
+import hashlib
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from round_manager.database.ids import public_id
+from round_manager.errors import WorkRefused
+from round_manager.models import (
+    Assignment,
+    Block,
+    Example,
+    Hit,
+    HitKind,
+    HitStatus,
+    Lease,
+    LeaseEnd,
+    Round,
+    RoundStatus,
+    SessionStatus,
+    Worker,
+    WorkItem,
+    WorkSession,
+)
+from round_manager.tasks.rounds import LIVE
+from round_manager.work.creating import fill_creation
+from round_manager.work.handing_out import take_turn
+from round_manager.work.quizzes import check_quiz, results_of
+from round_manager.work.sessions import desk_of, end_leases, hold, make_room, sweep
+from round_manager.work.validating import fill_validation
+from round_manager.workers import ensure_worker
+
+# What marketplaces of MTurk's protocol say in place of an assignment to somebody who only looks.
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+LONGEST_ID = 255
+NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
+
+
+def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> bool:
+    """Whether opening the page finds a session, where it would else make one; a WorkRefused for who gets none."""
+    _check_claim(assignment, worker)
+    return _find(session, hit, assignment, worker) is not None
+
+
+def open_session(
+    session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime, submit_to: str = ""
+) -> WorkSession:
+    """The session of who claims to be this worker on this assignment, with its items; the same one on each load.
+
+    Marketplaces give an assignment that was returned or abandoned out again under its old name. So a session whose time
+    is over begins again when its page does, and keeps what was handed in. Where the marketplace names another place to
+    hand in (`submit_to`), the worker returned the HIT and took it again: they have its whole time, and all they wrote.
+    """
+    _check_claim(assignment, worker)
+    found = _find(session, hit, assignment, worker)
+    if found is not None and not _is_over(found, now):
+        return _accepted(session, hit, found, submit_to, now)
+    problem = _problem(session, hit)
+    if not problem:
+        # Two tabs that load at once: the second one waits here, and then finds what the first one made.
+        take_turn(session, hit.task_id)
+        sweep(session, now=now)
+        found = _find(session, hit, assignment, worker)
+        # Whoever moves a round takes the turn too: it may have moved while we waited.
+        problem = _problem(session, hit)
+    if problem:
+        if found is None:
+            raise WorkRefused(problem)
+        return found
+    work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
+    work.acceptance = _fingerprint(submit_to)
+    session.flush()
+    return work
+
+
+def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetime) -> WorkSession:
+    handed_in = select(Assignment.id).where(
+        Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
+    )
+    if session.scalar(handed_in) is not None:
+        raise WorkRefused("this HIT is handed in already; take another one")
+    work = WorkSession(
+        public_id=public_id(now),
+        hit_id=hit.id,
+        worker_id=ensure_worker(session, hit.marketplace, worker, now=now).id,
+        claimed_assignment=assignment,
+        draft={},
+        started_at=now,
+        expires_at=now + timedelta(seconds=hit.assignment_seconds),
+    )
+    session.add(work)
+    session.flush()
+    _fill(session, work, now)
+    return work
+
+
+def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, now: datetime) -> WorkSession:
+    told = _fingerprint(submit_to)
+    if told is None or told == found.acceptance or found.status is not SessionStatus.OPEN:
+        return found
+    work = hold(session, found)
+    if work.status is not SessionStatus.OPEN or work.acceptance == told:  # Another tab was faster.
+        return work
+    if work.acceptance is not None:
+        work.expires_at = now + timedelta(seconds=hit.assignment_seconds)
+        mine = (Lease.session_id == work.id) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
+        session.execute(update(Lease).where(mine).values(expires_at=work.expires_at))
+    work.acceptance = told
+    session.flush()
+    return work
+
+
+def _fingerprint(submit_to: str) -> str | None:
+    """What is kept of a place to hand in: it is a secret of the worker's."""
+    return hashlib.sha256(submit_to.encode()).hexdigest() if submit_to else None
+
+
+def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) -> WorkSession:
+    work = hold(session, found)
+    if not _is_over(work, now):  # Another tab was faster, or the marketplace.
+        return work
+    end_leases(session, [work.id], LeaseEnd.EXPIRED, now=now)
+    work.status, work.active_ms = SessionStatus.OPEN, 0
+    work.started_at, work.expires_at = now, now + timedelta(seconds=hit.assignment_seconds)
+    written = select(Example.item).where(Example.session_id == work.id, Example.session_id.is_not(None))
+    session.execute(delete(WorkItem).where(WorkItem.session_id == work.id, WorkItem.item.not_in(written)))
+    session.flush()
+    _fill(session, work, now)
+    return work
+
+
+def _fill(session: Session, work: WorkSession, now: datetime) -> None:
+    desk = desk_of(session, work)
+    if desk.hit.kind is HitKind.CREATE:
+        fill_creation(session, desk, now=now)
+    elif desk.hit.kind is HitKind.VALIDATE:
+        make_room(session, desk.hit, now=now)
+        fill_validation(session, desk, now=now)
+    elif not results_of(session, work):
+        check_quiz(session, desk)
+
+
+def _is_over(work: WorkSession, now: datetime) -> bool:
+    return work.status is SessionStatus.EXPIRED or (work.status is SessionStatus.OPEN and now >= work.expires_at)
+
+
+def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSession | None:
+    known = select(Worker.id).where(Worker.marketplace == hit.marketplace, Worker.external_id == worker)
+    worker_id = session.scalar(known)
+    if worker_id is None:
+        return None
+    blocked = select(Block.id).where(
+        Block.worker_id == worker_id,
+        Block.lifted_at.is_(None),
+        or_(Block.task_id.is_(None), Block.task_id == hit.task_id),
+    )
+    if session.scalar(blocked.limit(1)) is not None:
+        raise WorkRefused("you cannot work on this task; return the HIT, please")
+    claimed = select(WorkSession).where(
+        WorkSession.hit_id == hit.id,
+        WorkSession.claimed_assignment == assignment,
+        WorkSession.worker_id == worker_id,
+    )
+    return session.scalar(claimed.execution_options(populate_existing=True))
+
+
+def _problem(session: Session, hit: Hit) -> str | None:
+    """Why nobody can begin to work on the HIT."""
+    # A HIT that was sent stands there before we have read the answer; workers can be faster than we are.
+    being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
+    if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
+        return "this HIT is not on the marketplace; take another one"
+    if hit.round_id is None:
+        return None
+    round = session.get_one(Round, hit.round_id, populate_existing=True)
+    if round.status not in LIVE:
+        return "this round is closed and takes no more work; return the HIT, please"
+    if round.status is RoundStatus.VALIDATING and hit.kind is HitKind.CREATE:
+        return "this round has what it needs, and nothing new is written in it; return the HIT, please"
+    if round.paused_at is not None:
+        return "this task is paused at the moment; return the HIT, please, and come again later"
+    return None
+
+
+def _check_claim(assignment: str, worker: str) -> None:
+    for name, claimed in (("assignment", assignment), ("worker", worker)):
+        if not _is_id(claimed):
+            raise WorkRefused(f"the marketplace did not say which {name} this is; open the HIT again from there")
+    if assignment == PREVIEW:
+        raise WorkRefused("accept the HIT first; this is only a look at it")
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= LONGEST_ID and text.isascii() and text.isprintable() and " " not in text

@@ -1,0 +1,70 @@
+"""Workers' reports: what they say is wrong with a HIT or an item, and why they skipped one, for the owner to read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
+from round_manager.pseudonyms import pseudonym
+from round_manager.work.items import REPORTED
+
+AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker wrote, by their name in the task's data; `confirmed` once the marketplace showed who they are.
+
+    `hit_id` is the marketplace's; `item` counts from one, as workers do, and is empty where the whole page is meant.
+    """
+
+    at: datetime
+    worker: str
+    confirmed: bool
+    hit_id: str
+    kind: str
+    round: int | None
+    item: int | None
+    text: str
+
+
+def worker_reports(session: Session, task: Task) -> list[Report]:
+    """All reports of the task's workers, and their reasons for skipping, the newest first."""
+    wanted = (
+        select(AuditEntry, Hit, Round.number)
+        .join(Hit, Hit.id == AuditEntry.subject_id)
+        .outerjoin(Round, Round.id == Hit.round_id)
+        .where(AuditEntry.task_id == task.id, AuditEntry.action == REPORTED, AuditEntry.subject == Hit.__tablename__)
+        .order_by(AuditEntry.id.desc())
+    )
+    rows = [(entry, hit, number, entry.after or {}) for entry, hit, number in session.execute(wanted)]
+    pages = _pages(session, [UUID(about["session"]) for *_, about in rows])
+    found = []
+    for entry, hit, number, about in rows:
+        page, worker = pages[UUID(about["session"])]
+        found.append(
+            Report(
+                at=entry.at,
+                worker=pseudonym(task, worker),
+                confirmed=page.status is SessionStatus.CONFIRMED,
+                hit_id=hit.external_id or "",
+                kind=hit.kind.value,
+                round=number,
+                item=None if about["item"] is None else about["item"] + 1,
+                text=entry.reason,
+            )
+        )
+    return found
+
+
+def _pages(session: Session, public_ids: Sequence[UUID]) -> dict[UUID, tuple[WorkSession, Worker]]:
+    known: dict[UUID, tuple[WorkSession, Worker]] = {}
+    for first in range(0, len(public_ids), AT_ONCE):
+        some = WorkSession.public_id.in_(public_ids[first : first + AT_ONCE])
+        pages = select(WorkSession, Worker).join(Worker, Worker.id == WorkSession.worker_id).where(some)
+        known |= {page.public_id: (page, worker) for page, worker in session.execute(pages)}
+    return known

@@ -1,0 +1,209 @@
+"""Trying: what a worker's page asks the model, each question once, and no more of them than the task allows.
+
+A page says what was written, and nothing else: the context and the target are the session's own, and a verdict comes
+from the model, is stored as a try, and is found again by exactly what it was given on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from ml_backend.errors import VerdictError
+from ml_backend.verdict import Verdict, inputs_hash
+from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
+from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
+from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
+from round_manager.models import Attempt, Context, Example, ModelVersion, Source, WorkItem, WorkSession
+from round_manager.tasks.rounds import pinned_versions
+from round_manager.work.items import find_item
+from round_manager.work.sessions import at_work, desk_of
+from templates import TaskSpec
+
+# What a verdict is about; anything else that a task asks for can wait until the example is handed in.
+ASKED = ("context", "input", "span")
+PLACES = ("text", "start", "end")
+UNREADABLE = "the page sent something that cannot be read; load it again"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a worker has on the page: texts by their fields, and the label or the answer where it is theirs to give."""
+
+    fields: Mapping[str, str]
+    label: str | None = None
+    answer: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, value: Any) -> "Written":
+        """What a page sent as JSON, or a WorkRefused for anything else; only its form is looked at."""
+        fields = value.get("fields") if isinstance(value, dict) else None
+        if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
+            raise WorkRefused(UNREADABLE)
+        return cls(fields, *read_target(value))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a verdict is about: all that the model reads and more, and the label or the answer that counts."""
+
+    fields: dict[str, str]
+    label: str | None
+    answer: dict[str, Any] | None
+
+    @property
+    def target(self) -> str | None:
+        """What the verdict is held against."""
+        return target_of(self.label, self.answer)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A try as it is put to the model: everything it reads, the target, and the versions that must answer."""
+
+    task: str
+    round: int
+    fields: Mapping[str, str]
+    target: str | None
+    versions: tuple[str, ...]
+
+
+def read_target(value: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any] | None]:
+    """The label and the answer that a page sent as JSON; only their form is looked at."""
+    label, answer = value.get("label"), value.get("answer")
+    if not isinstance(label, str | None) or not isinstance(answer, dict | None):
+        raise WorkRefused(UNREADABLE)
+    return label, answer
+
+
+def earlier_try(session: Session, work: WorkSession, item: int, written: Written) -> Attempt | None:
+    """The try that was made on exactly these inputs and this target in this item; asked again, it uses no try."""
+    spec, row = desk_of(session, work).spec, writing_item(session, work, item)
+    return same_try(session, spec, row, asked_of(session, spec, row, written))
+
+
+def check_try(session: Session, work: WorkSession, item: int, written: Written, *, now: datetime) -> Question:
+    """What to ask the model, or one sentence that tells why it is not asked."""
+    desk = at_work(session, work, now=now)
+    row = unwritten_item(session, work, item)
+    asked = asked_of(session, desk.spec, row, written)
+    problem = _problem(desk.spec, asked)
+    if problem:
+        raise WorkRefused(problem)
+    if len(tries_of(session, row)) >= desk.spec.work.tries:
+        cure = "hand in one of your texts, or skip this one"
+        raise WorkRefused(f"all {desk.spec.work.tries} tries for this example are used; {cure}")
+    round = desk.open_round
+    return Question(desk.spec.name, round.number, asked.fields, asked.target, pinned_versions(session, round))
+
+
+def record_try(
+    session: Session,
+    work: WorkSession,
+    item: int,
+    written: Written,
+    verdict: Verdict,
+    *,
+    latency_us: int,
+    now: datetime,
+) -> Attempt:
+    """The try with its verdict, stored; of two equal ones that come at once, both get the one that is stored."""
+    desk = at_work(session, work, now=now)
+    known = earlier_try(session, work, item, written)
+    if known is not None:
+        return known
+    question = check_try(session, work, item, written, now=now)
+    check_verdict(desk.spec, verdict, question.fields, question.target, question.versions)
+    row = find_item(session, work, item)
+    asked = asked_of(session, desk.spec, row, written)
+    first = verdict.said[0]
+    attempt = Attempt(
+        public_id=verdict.id,
+        task_id=desk.hit.task_id,
+        round_id=desk.open_round.id,
+        context_id=row.context_id,
+        source=Source.PAGES,
+        session_id=work.id,
+        item=item,
+        number=(session.scalar(select(func.max(Attempt.number)).where(*_in_item(row))) or 0) + 1,
+        worker_id=work.worker_id,
+        fields=asked.fields,
+        label=asked.label,
+        answer=asked.answer,
+        verdict=verdict_record(verdict),
+        model_version_id=session.scalars(select(ModelVersion.id).where(ModelVersion.name == first.version)).one(),
+        confidence=first.confidence,
+        fooled=verdict.fooled,
+        latency_us=latency_us,
+        # A clock that is fast must not make tries of the future.
+        asked_at=min(verdict.judged_at, now),
+    )
+    try:
+        with session.begin_nested():
+            session.add(attempt)
+    except DuplicateError as error:
+        raise StaleVerdict("this verdict was stored for something else; judge again") from error
+    return attempt
+
+
+def tries_of(session: Session, row: WorkItem) -> list[Attempt]:
+    """The tries that were made on the item's context, the first one first."""
+    made = select(Attempt).where(*_in_item(row), Attempt.context_id == row.context_id)
+    return list(session.scalars(made.order_by(Attempt.number)))
+
+
+def same_try(session: Session, spec: TaskSpec, row: WorkItem, asked: Asked) -> Attempt | None:
+    """The try on exactly these inputs and this target, by what was stored of it."""
+    try:
+        inputs = inputs_hash(spec, asked.fields)
+    except VerdictError:
+        return None
+    for one in tries_of(session, row):
+        if (one.verdict.get(INPUTS_HASH), one.verdict.get("target")) == (inputs, asked.target):
+            return one
+    return None
+
+
+def asked_of(session: Session, spec: TaskSpec, row: WorkItem, written: Written) -> Asked:
+    """What a verdict on the page must be about: the session's own context and target, and the worker's own texts."""
+    context = session.get_one(Context, row.context_id)
+    inputs = {field.name for field in spec.with_role("input")}
+    fields = {**context.fields, **{name: text for name, text in written.fields.items() if name in inputs}}
+    if spec.kind == "classification":
+        return Asked(fields, row.label or written.label, None)
+    answer = written.answer
+    return Asked(fields, None, None if answer is None else {name: answer.get(name) for name in PLACES})
+
+
+def writing_item(session: Session, work: WorkSession, item: int) -> WorkItem:
+    """The session's item of that number, where it is one to write."""
+    row = find_item(session, work, item)
+    if row.context_id is None:
+        raise WorkRefused("this HIT asks for judgements, not for texts; load the page again")
+    return row
+
+
+def unwritten_item(session: Session, work: WorkSession, item: int) -> WorkItem:
+    """The item to write, where nothing was handed in for it."""
+    row = writing_item(session, work, item)
+    if example_of(session, row) is not None:
+        raise WorkRefused("this example is handed in already; go on with the next one")
+    return row
+
+
+def example_of(session: Session, row: WorkItem) -> Example | None:
+    """What was handed in for the item."""
+    handed_in = select(Example).where(Example.session_id == row.session_id, Example.item == row.item)
+    return session.scalar(handed_in.where(Example.session_id.is_not(None)))
+
+
+def _problem(spec: TaskSpec, asked: Asked) -> str | None:
+    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ASKED)})
+    return field_problem(only, asked.fields, {}) or target_problem(only, asked.fields, asked.label, asked.answer)
+
+
+def _in_item(row: WorkItem) -> tuple[Any, ...]:
+    return Attempt.session_id == row.session_id, Attempt.session_id.is_not(None), Attempt.item == row.item
