@@ -1,9 +1,9 @@
 """Rows for whole rounds: plain texts and numbers straight from the driver, alike on both databases."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
 from sqlalchemy import BigInteger, ColumnElement, Select, Text, cast, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -67,6 +67,11 @@ class Names:
         known = self._known
         return [known[one] for one in ids]
 
+    def column(self, ids: pa.Array) -> pa.Array:
+        """The same for a whole column."""
+        met = ids.dictionary_encode()
+        return pa.array(self.of(met.dictionary.to_pylist()), pa.string()).take(met.indices)
+
 
 def pseudonyms(session: Session, task: Task) -> Names:
     """What the task's data calls workers."""
@@ -82,8 +87,3 @@ def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     """As many as a statement takes, and again."""
     for first in range(0, len(ids), MOST_VALUES):
         yield ids[first : first + MOST_VALUES]
-
-
-def turned(rows: Sequence[Any], width: int) -> Sequence[Sequence[Any]]:
-    """Rows as columns; to zip thousands of rows takes far longer."""
-    return [list(map(itemgetter(place), rows)) for place in range(width)]

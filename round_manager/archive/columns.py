@@ -1,12 +1,11 @@
 """The columns of an archive's tables, which follow from the round's spec."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-from pyarrow import json as arrow_json
 
+from round_manager.archive.columnwise import Gathered, parsed
 from templates import TaskSpec
 
 TEXT, TIME = pa.string(), pa.timestamp("us", tz="UTC")
@@ -133,46 +132,35 @@ class Columns:
         rest = ("data_sha256", "files", "data", "settings", "metrics", "code_version")
         return pa.schema([*first, *((name, TEXT) for name in rest)])
 
-    def fields_of(self, texts: Sequence[str | None], names: list[tuple[str, str]]) -> dict[str, pa.Array]:
-        """Stored texts of JSON objects, as a column for each of the names."""
+    def fields_of(self, lines: str, names: list[tuple[str, str]]) -> dict[str, pa.Array]:
+        """Stored JSON objects, one to a line, as a column for each of the names."""
         if not names:
             return {}
-        table = parsed(texts, pa.schema([(name, TEXT) for name, _ in names]))
+        table = parsed(lines, pa.schema([(name, TEXT) for name, _ in names]))
         return {column: table[name].combine_chunks() for name, column in names}
 
-    def target_of(
-        self, labels: Sequence[str | None], answers: Sequence[str | None], prefix: str = ""
-    ) -> dict[str, pa.Array]:
+    @property
+    def answers(self) -> list[str]:
+        """The stored JSON objects that `target_of` needs, by the column's name without its prefix."""
+        return ["answer"] if self.is_qa else []
+
+    def target_of(self, rows: Gathered, prefix: str = "") -> dict[str, pa.Array]:
         """The columns of `target` from what is stored."""
         if not self.is_qa:
-            return {f"{prefix}label": pa.array(labels, TEXT)}
-        table = parsed(answers, ANSWER)
+            return {f"{prefix}label": rows[f"{prefix}label"]}
+        table = parsed(rows.objects[f"{prefix}answer"], ANSWER)
         names = {"answer": "text", "answer_start": "start"}
         return {f"{prefix}{column}": table[name].combine_chunks() for column, name in names.items()}
 
-    def verdict_of(self, texts: Sequence[str]) -> dict[str, pa.Array]:
-        """Every model's answer, the first one's prediction, and when they were asked."""
-        table = parsed(texts, pa.schema([("said", pa.list_(self.said)), ("judged_at", TEXT)]))
+    def verdict_of(self, lines: str) -> dict[str, pa.Array]:
+        """Every model's answer, what the first one said and how sure it was, and when they were asked."""
+        table = parsed(lines, pa.schema([("said", pa.list_(self.said)), ("judged_at", TEXT)]))
         said = table["said"].combine_chunks()
         first = pa.compute.list_element(said, 0) if len(said) and said.null_count == 0 else _first(said)
-        prediction = pa.compute.struct_field(first, "prediction")
-        judged_at = table["judged_at"].combine_chunks().cast(TIME)
-        return {"verdicts": said, "prediction": prediction, "judged_at": judged_at}
+        shown = {name: pa.compute.struct_field(first, name) for name in ("prediction", "confidence")}
+        return {"verdicts": said, **shown, "judged_at": table["judged_at"].combine_chunks().cast(TIME)}
 
 
 def _first(said: pa.ListArray) -> pa.Array:
     """The first of each list, null where there is none."""
     return pa.array([one[0] if one else None for one in said.to_pylist()], said.type.value_type)
-
-
-def parsed(texts: Sequence[str | None], schema: pa.Schema) -> pa.Table:
-    """JSON objects as columns, with null for what an object lacks; how a database spaced or sorted them is gone."""
-    if not any(texts):
-        return pa.table([pa.nulls(len(texts), field.type) for field in schema], schema=schema)
-    content = "\n".join([text or "{}" for text in texts]).encode()
-    return arrow_json.read_json(
-        pa.BufferReader(content),
-        # One block: an object on the border of two would be refused where it is longer than a block.
-        read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(content) + 1),
-        parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-    )

@@ -112,7 +112,7 @@ def _fill(
         for some, their_votes in files.made(rows.tables.examples, rows.examples()):
             examples.write(some)
             votes.write(their_votes)
-            statuses.update(some.column("status").to_pylist())
+            statuses.update({one["values"]: one["counts"] for one in some["status"].value_counts().to_pylist()})
             progress.advance(some.num_rows)
         files.add(examples, votes)
         files.write("attempts", columns.attempts, files.made(rows.tables.attempts, rows.attempts()))

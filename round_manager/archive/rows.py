@@ -1,6 +1,6 @@
 """A round's rows as its archive has them: read in an order that no database decides, a batch at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -8,15 +8,37 @@ import pyarrow as pa
 from sqlalchemy import Integer, Select, cast, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from round_manager.archive.columns import Columns
+from round_manager.archive.columns import TEXT, Columns
+from round_manager.archive.columnwise import Columnwise, Gathered
 from round_manager.archive.tables import ArchiveTables, StoredAttempts, StoredExamples
 from round_manager.database.columns import EPOCH, MICROSECOND, json_text
-from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Task, Vote
-from round_manager.plain_rows import Names, PlainRows, chunks, pseudonyms, turned
+from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
+from round_manager.plain_rows import Names, PlainRows, chunks, pseudonyms
 from round_manager.specs import spec_of
 
 BATCH = 10_000
 FIRST = UUID(int=0)
+NUMBER, SMALL = pa.int64(), pa.int32()
+# What is read of each row besides its JSON; times are in microseconds.
+EXAMPLE = pa.schema(
+    {
+        "id": TEXT, "number": NUMBER, "context": NUMBER, "author": NUMBER, "model": NUMBER, "source": TEXT,
+        "status": TEXT, "split": TEXT, "label": TEXT, "gold_label": TEXT, "tries": SMALL, "active_ms": NUMBER,
+        "fooled": SMALL, "submitted_at": NUMBER, "decided_at": NUMBER,
+    }
+)  # fmt: skip
+VOTE = pa.schema(
+    {
+        "example": NUMBER, "worker": NUMBER, "label": TEXT, "flag": TEXT, "comment": TEXT, "source": TEXT,
+        "voted_at": NUMBER, "active_ms": NUMBER,
+    }
+)  # fmt: skip
+ATTEMPT = pa.schema(
+    {
+        "id": TEXT, "example": TEXT, "worker": NUMBER, "context": NUMBER, "number": SMALL, "label": TEXT,
+        "model": NUMBER, "fooled": SMALL, "latency_us": NUMBER, "source": TEXT, "asked_at": NUMBER,
+    }
+)  # fmt: skip
 
 
 class RoundRows:
@@ -27,7 +49,8 @@ class RoundRows:
         self._round = round
         self._last_attempt = last_attempt
         self._batch = batch
-        self._plain = PlainRows(session)
+        self._columnwise = Columnwise(session)
+        self._plain = self._columnwise.plain
         self._workers = pseudonyms(session, task)
         self._contexts = Names(lambda ids: self._pairs(select(Context.id, Context.key).where(Context.id.in_(ids))))
         versions = select(ModelVersion.id, ModelVersion.name)
@@ -37,31 +60,32 @@ class RoundRows:
 
     def examples(self) -> Iterator[StoredExamples]:
         """Batches of examples by their ids, each with the votes on them; `tables` makes tables of them."""
-        plain = self._plain
+        plain, shape = self._plain, self.tables.columns
         columns = [
-            plain.hex(Example.public_id), Example.id, Example.context_id, Example.author_id,
-            plain.word(Example.source), plain.json(Example.fields), plain.json(Example.explanation), Example.label,
-            plain.json(Example.answer), plain.micros(Example.submitted_at), Example.active_ms, Example.tries,
-            plain.json(Example.verdict), Example.model_version_id, Example.confidence, cast(Example.fooled, Integer),
-            plain.word(Example.status), Example.gold_label, plain.json(Example.gold_answer),
-            plain.micros(Example.decided_at), plain.word(Example.split),
+            plain.hex(Example.public_id).label("id"), Example.id.label("number"), Example.context_id.label("context"),
+            Example.author_id.label("author"), Example.model_version_id.label("model"), *_plainly(plain, Example,
+            "source", "status", "split"), Example.label, Example.gold_label, Example.tries, Example.active_ms,
+            cast(Example.fooled, Integer).label("fooled"), *_micros(plain, Example, "submitted_at", "decided_at"),
+            *_objects(plain, Example, "fields", "explanation", "answer", "gold_answer", "verdict"),
         ]  # fmt: skip
+        objects = ["fields", "verdict", *(["explanation"] if shape.reasons else [])]
+        objects += [f"{prefix}{name}" for prefix in ("", "gold_") for name in shape.answers]
         last = FIRST
         while True:
             wanted = select(*columns).where(plain.within(Example.round_id, self._round.id), Example.public_id > last)
-            rows = plain.fetch(wanted.order_by(Example.public_id).limit(self._batch))
-            if not rows:
+            wanted = wanted.order_by(Example.public_id).limit(self._batch)
+            rows = self._columnwise.fetch(wanted, EXAMPLE, objects)
+            if not len(rows):
                 return
-            upto = UUID(hex=rows[-1][0])
+            upto = UUID(hex=rows["id"][-1].as_py())
             votes = self._votes(last, upto)
-            contexts, authors, versions = ([row[place] for row in rows] for place in (2, 3, 13))
             yield StoredExamples(
                 rows,
-                self._workers.of(authors),
-                self._called(contexts),
-                self._versions.of(versions),
+                self._workers.column(rows["author"]),
+                self._called(rows["context"]),
+                self._versions.column(rows["model"]),
                 votes,
-                self._workers.of([row[1] for row in votes]),
+                self._workers.column(votes["worker"]),
             )
             last = upto
 
@@ -69,11 +93,13 @@ class RoundRows:
         """Batches of attempts by time and id."""
         plain = self._plain
         columns = [
-            plain.hex(Attempt.public_id), plain.hex(Example.public_id), Attempt.worker_id, Attempt.context_id,
-            Attempt.number, plain.json(Attempt.fields), Attempt.label, plain.json(Attempt.answer),
-            plain.json(Attempt.verdict), Attempt.model_version_id, Attempt.confidence, cast(Attempt.fooled, Integer),
-            Attempt.latency_us, plain.word(Attempt.source), plain.micros(Attempt.asked_at),
+            plain.hex(Attempt.public_id).label("id"), plain.hex(Example.public_id).label("example"),
+            Attempt.worker_id.label("worker"), Attempt.context_id.label("context"), Attempt.number, Attempt.label,
+            Attempt.model_version_id.label("model"), cast(Attempt.fooled, Integer).label("fooled"),
+            Attempt.latency_us, *_plainly(plain, Attempt, "source"), *_micros(plain, Attempt, "asked_at"),
+            *_objects(plain, Attempt, "fields", "answer", "verdict"),
         ]  # fmt: skip
+        objects = ["fields", "verdict", *self.tables.columns.answers]
         last, at = FIRST, EPOCH
         while True:
             wanted = select(*columns).outerjoin(Example, Example.id == Attempt.example_id)
@@ -84,12 +110,13 @@ class RoundRows:
                 plain.within(Attempt.round_id, self._round.id),
                 Attempt.id <= self._last_attempt,
             )
-            rows = plain.fetch(wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch))
-            if not rows:
+            wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
+            rows = self._columnwise.fetch(wanted, ATTEMPT, objects)
+            if not len(rows):
                 return
-            last, at = UUID(hex=rows[-1][0]), EPOCH + rows[-1][-1] * MICROSECOND
-            workers, contexts, versions = ([row[place] for row in rows] for place in (2, 3, 9))
-            yield StoredAttempts(rows, self._workers.of(workers), self._called(contexts), self._versions.of(versions))
+            last, at = UUID(hex=rows["id"][-1].as_py()), EPOCH + rows["asked_at"][-1].as_py() * MICROSECOND
+            names = self._workers.column(rows["worker"]), self._called(rows["context"])
+            yield StoredAttempts(rows, *names, self._versions.column(rows["model"]))
 
     def contexts(self) -> pa.RecordBatch:
         """The contexts that examples and attempts were written for; read those first."""
@@ -97,10 +124,9 @@ class RoundRows:
         for ids in chunks(sorted(self._used_contexts)):
             rows += self._plain.fetch(select(Context.key, self._plain.json(Context.fields)).where(Context.id.in_(ids)))
         rows.sort(key=lambda row: str(row[0]))
-        keys, fields = turned(rows, 2)
         columns = self.tables.columns
-        shown = columns.fields_of(fields, columns.named("context"))
-        return self.tables.table(columns.contexts, len(rows), {"id": keys, **shown})
+        shown = columns.fields_of("\n".join(row[1] for row in rows), columns.named("context"))
+        return self.tables.table(columns.contexts, len(rows), {"id": [row[0] for row in rows], **shown})
 
     def models(self) -> pa.RecordBatch:
         """The pinned model versions by rank."""
@@ -118,19 +144,33 @@ class RoundRows:
                 column.append(json_text(value) if isinstance(value, dict) else value)
         return self.tables.table(schema, len(rows), values)
 
-    def _votes(self, after: UUID, upto: UUID) -> Sequence[Any]:
+    def _votes(self, after: UUID, upto: UUID) -> Gathered:
         plain = self._plain
         columns = [
-            Vote.example_id, Vote.worker_id, Vote.label, plain.json(Vote.answer), Vote.flag, Vote.comment,
-            plain.word(Vote.source), plain.micros(Vote.voted_at), Vote.active_ms,
+            Vote.example_id.label("example"), Vote.worker_id.label("worker"), Vote.label, Vote.flag, Vote.comment,
+            *_plainly(plain, Vote, "source"), *_micros(plain, Vote, "voted_at"), Vote.active_ms,
+            *_objects(plain, Vote, "answer"),
         ]  # fmt: skip
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)
         wanted = wanted.where(plain.within(Example.round_id, self._round.id))
-        return plain.fetch(wanted.where(Example.public_id > after, Example.public_id <= upto))
+        wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
+        return self._columnwise.fetch(wanted, VOTE, self.tables.columns.answers)
 
-    def _called(self, contexts: Sequence[int | None]) -> list[Any]:
-        self._used_contexts.update(one for one in set(contexts) if one is not None)
-        return self._contexts.of(contexts)
+    def _called(self, contexts: pa.Array) -> pa.Array:
+        self._used_contexts.update(contexts.drop_null().unique().to_pylist())
+        return self._contexts.column(contexts)
 
     def _pairs(self, statement: Select[int, str]) -> Iterable[tuple[int, str]]:
         return [(row[0], row[1]) for row in self._plain.fetch(statement)]
+
+
+def _plainly(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
+    return [plain.word(getattr(table, name)).label(name) for name in names]
+
+
+def _micros(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
+    return [plain.micros(getattr(table, name)).label(name) for name in names]
+
+
+def _objects(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
+    return [plain.json(getattr(table, name)).label(name) for name in names]

@@ -10,7 +10,8 @@ import pyarrow as pa
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.archive.columns import TEXT, Columns, parsed
+from round_manager.archive.columns import TEXT, Columns
+from round_manager.archive.columnwise import Columnwise
 from round_manager.archive.duplicates import Written
 from round_manager.archive.split_plan import SplitPlan, SplitReport, plan_splits
 from round_manager.audit import note
@@ -18,13 +19,14 @@ from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Task
-from round_manager.plain_rows import Names, PlainRows, pseudonyms, turned
+from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
 __all__ = ["SplitReport", "split_report", "split_round", "split_with_pauses"]
 
 BATCH = 10_000
 ACTION = "split"
+WRITTEN = pa.schema({"id": TEXT, "author": pa.int64(), "content": TEXT})
 WHO, WHY = "outfox", "the round is closed"
 
 
@@ -77,27 +79,31 @@ class StoredTexts:
     """The verified examples of a round in a database."""
 
     def __init__(self, session: Session, task: Task, round: Round) -> None:
-        self._plain = PlainRows(session)
+        self._columnwise = Columnwise(session)
         self._round_id = round.id
         self._columns = Columns(spec_of(round))
         self.workers = pseudonyms(session, task)
 
     def batches(self) -> Iterator[Written]:
         """By the examples' public ids."""
-        plain, last = self._plain, UUID(int=0)
-        columns = (plain.hex(Example.public_id), Example.author_id, Example.content_sha256, plain.json(Example.fields))
+        plain, last = self._columnwise.plain, UUID(int=0)
+        columns = (
+            plain.hex(Example.public_id).label("id"),
+            Example.author_id.label("author"),
+            Example.content_sha256.label("content"),
+            plain.json(Example.fields).label("fields"),
+        )
         while True:
             wanted = select(*columns).where(plain.within(Example.round_id, self._round_id), Example.public_id > last)
             wanted = wanted.where(Example.status == ExampleStatus.VERIFIED)
-            rows = plain.fetch(wanted.order_by(Example.public_id).limit(BATCH))
-            if not rows:
+            rows = self._columnwise.fetch(wanted.order_by(Example.public_id).limit(BATCH), WRITTEN, ["fields"])
+            if not len(rows):
                 return
-            ids, authors, contents, fields = turned(rows, 4)
+            ids, contents = rows["id"].to_pylist(), rows["content"].to_pylist()
             last = UUID(hex=ids[-1])
-            names = self._columns.spec.model_input
-            table = parsed(fields, pa.schema([(name, TEXT) for name in names]))
-            texts = {name: table[name].combine_chunks() for name in names}
-            yield written(self._columns, ids, self.workers.of(authors), contents, texts)
+            names = [(name, name) for name in self._columns.spec.model_input]
+            texts = self._columns.fields_of(rows.objects["fields"], names)
+            yield written(self._columns, ids, self.workers.column(rows["author"]).to_pylist(), contents, texts)
 
 
 def written(columns: Columns, ids: Any, authors: Any, contents: Any, texts: dict[str, pa.Array]) -> Written:
