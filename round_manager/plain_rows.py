@@ -29,10 +29,6 @@ class PlainRows:
         result.close()
         return rows
 
-    def within(self, column: Column, round_id: int) -> ColumnElement[bool]:
-        """In the round, but not by the round's index, which would lead SQLite through the whole round each time."""
-        return (column + 0) == round_id
-
     def word(self, column: Column) -> Column:
         """A text or one of a few words."""
         return type_coerce(column, Text)

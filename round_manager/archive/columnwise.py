@@ -34,9 +34,10 @@ class Columnwise:
         self._sqlite = session.get_bind().dialect.name == "sqlite"
 
     def fetch(self, rows: Select[*tuple[Any, ...]], schema: pa.Schema, objects: Sequence[str] = ()) -> Gathered:
-        """The rows in their order; the schema names their plain columns, `objects` those of JSON texts.
+        """The rows; the schema names their plain columns, `objects` those of JSON texts.
 
-        No fraction may be among the plain ones: SQLite would round it on its way.
+        Rows with an order keep it if they have a limit too; without one, a database may forget the order of what it
+        only gathers. No fraction may be among the plain columns: SQLite would round it on its way.
         """
         inner = rows.subquery()
         lists = [self._list(inner.c[name]) for name in schema.names]

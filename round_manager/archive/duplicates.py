@@ -121,7 +121,7 @@ class _Heaps:
         seen: set[tuple[int, ...]] = set()
         for path in self._paths:
             entries = np.fromfile(path, ENTRY)
-            entries.sort(order=["key", "place"])
+            entries = entries[np.lexsort((entries["place"], entries["key"]))]
             borders = np.flatnonzero(np.diff(entries["key"])) + 1
             starts = np.concatenate([[0], borders])
             ends = np.concatenate([borders, [len(entries)]])
@@ -151,7 +151,9 @@ def _bands(batch: Written) -> list[NDArray[np.uint64]]:
         runs = runs * np.uint32(0x01000193) + signs[step : step + count]
     # Every second stretch is of runs that begin in one text and end in the next; they are left out below.
     borders = np.column_stack([ends[:-1], ends[1:] - RUN + 1]).ravel()[:-1]
-    about = np.array([_number(text) for text in batch.contexts.to_pylist()], np.uint64)
+    contexts = batch.contexts.fill_null("").dictionary_encode()
+    numbers = np.array([_number(text) for text in contexts.dictionary.to_pylist()], np.uint64)
+    about = numbers[contexts.indices.to_numpy()]
     found = []
     for band in range(BANDS):
         key = about + np.uint64(band)
@@ -165,8 +167,8 @@ def _bands(batch: Written) -> list[NDArray[np.uint64]]:
     return found
 
 
-def _number(text: str | None) -> int:
-    return int.from_bytes(hashlib.blake2b((text or "").encode(), digest_size=8).digest())
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def _multiplier(row: int) -> np.uint32:

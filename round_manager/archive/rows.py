@@ -12,6 +12,7 @@ from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.columnwise import Columnwise, Gathered
 from round_manager.archive.tables import ArchiveTables, StoredAttempts, StoredExamples
 from round_manager.database.columns import EPOCH, MICROSECOND, json_text
+from round_manager.database.hints import beside_index
 from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
 from round_manager.plain_rows import Names, PlainRows, chunks, pseudonyms
 from round_manager.specs import spec_of
@@ -72,7 +73,7 @@ class RoundRows:
         objects += [f"{prefix}{name}" for prefix in ("", "gold_") for name in shape.answers]
         last = FIRST
         while True:
-            wanted = select(*columns).where(plain.within(Example.round_id, self._round.id), Example.public_id > last)
+            wanted = select(*columns).where(beside_index(Example.round_id, self._round.id), Example.public_id > last)
             wanted = wanted.order_by(Example.public_id).limit(self._batch)
             rows = self._columnwise.fetch(wanted, EXAMPLE, objects)
             if not len(rows):
@@ -107,7 +108,7 @@ class RoundRows:
                 Attempt.task_id == self._round.task_id,
                 Attempt.asked_at >= at,
                 or_(Attempt.asked_at > at, Attempt.public_id > last),
-                plain.within(Attempt.round_id, self._round.id),
+                beside_index(Attempt.round_id, self._round.id),
                 Attempt.id <= self._last_attempt,
             )
             wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
@@ -152,7 +153,7 @@ class RoundRows:
             *_objects(plain, Vote, "answer"),
         ]  # fmt: skip
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)
-        wanted = wanted.where(plain.within(Example.round_id, self._round.id))
+        wanted = wanted.where(beside_index(Example.round_id, self._round.id))
         wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
         return self._columnwise.fetch(wanted, VOTE, self.tables.columns.answers)
 

@@ -1,5 +1,6 @@
 """Splitting a closed round: the plan, carried out on its examples and written down."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from round_manager.archive.columns import TEXT, Columns
@@ -16,9 +17,10 @@ from round_manager.archive.duplicates import Written
 from round_manager.archive.split_plan import SplitPlan, SplitReport, plan_splits
 from round_manager.audit import note
 from round_manager.clock import Clock
+from round_manager.database.hints import beside_index
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
-from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Task
+from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
@@ -94,7 +96,7 @@ class StoredTexts:
             plain.json(Example.fields).label("fields"),
         )
         while True:
-            wanted = select(*columns).where(plain.within(Example.round_id, self._round_id), Example.public_id > last)
+            wanted = select(*columns).where(beside_index(Example.round_id, self._round_id), Example.public_id > last)
             wanted = wanted.where(Example.status == ExampleStatus.VERIFIED)
             rows = self._columnwise.fetch(wanted.order_by(Example.public_id).limit(BATCH), WRITTEN, ["fields"])
             if not len(rows):
@@ -147,14 +149,13 @@ def _carry_out(session: Session, round: Round, drawn: _Drawn, after: int) -> int
     rows = plain.fetch(wanted.order_by(Example.id).limit(BATCH))
     verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED]
     authors = drawn.workers.of([row[2] for row in verified])
-    moved = []
+    moved: dict[Split | None, list[int]] = defaultdict(list)
     for (number, example, _, split, _), author in zip(verified, authors, strict=True):
         part = drawn.plan.part(example, author)
         if part != split:
-            moved.append({"number": number, "part": part})
-    if moved:
-        move = update(Example).where(Example.id == bindparam("number")).values(split=bindparam("part"))
-        session.connection().execute(move, moved)
+            moved[part].append(number)
+    for part, numbers in moved.items():
+        session.connection().execute(update(Example).where(Example.id.in_(numbers)).values(split=part))
     return int(rows[-1][0]) if rows else -1
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
 from ml_backend.verdict import Verdict
+from round_manager.database.hints import beside_index
 from round_manager.database.ids import public_id
 from round_manager.errors import SubmissionRefused
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
@@ -126,8 +127,8 @@ def _check_new(session: Session, round: Round, submission: Submission, content: 
     same = select(Example.id).where(
         Example.task_id == round.task_id,
         Example.content_sha256 == content,
-        Example.round_id == round.id,
-        Example.author_id == submission.author_id,
+        beside_index(Example.round_id, round.id),
+        beside_index(Example.author_id, submission.author_id),
         Example.status != ExampleStatus.WITHDRAWN,
     )
     if session.scalar(same.limit(1)) is not None:

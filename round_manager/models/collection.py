@@ -64,6 +64,7 @@ class Example(Numbered, Table):
         index("ix_example_counts", "round_id", "status", "fooled"),
         index("ix_example_pending", "round_id", "id", where="status = 'pending'"),
         index("ix_example_flagged", "round_id", "id", where="status = 'flagged'"),
+        index("ix_example_verified", "task_id", "id", where="status = 'verified'"),
         index("ix_example_author", "author_id", "context_id"),
         index("ix_example_context", "context_id", "fooled"),
         index("ix_example_content", "task_id", "content_sha256"),

@@ -18,7 +18,6 @@ from round_manager.models import (
     ExampleStatus,
     GoldItem,
     Hit,
-    Round,
     SessionStatus,
     Task,
     Vote,
@@ -124,9 +123,8 @@ def _from_votes(session: Session, desk: Desk) -> list[dict[str, Any]]:
     voted = select(Vote.example_id).where(Vote.worker_id == desk.work.worker_id)
     rows = (
         select(Example.id, Example.author_id, Example.gold_label, Example.gold_answer)
-        .join(Round, Round.id == Example.round_id)
         .where(
-            Round.task_id == desk.hit.task_id,
+            Example.task_id == desk.hit.task_id,
             Example.status == ExampleStatus.VERIFIED,
             Example.author_id != desk.work.worker_id,
             Example.id.not_in(voted),

@@ -1,4 +1,4 @@
-"""A closed round as large as one likes, written straight into a SQLite file: what the benchmarks of rounds read."""
+"""A round as large as one likes, written straight into a SQLite file: what the benchmarks of rounds read."""
 
 import random
 import sqlite3
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import select, text
 
 from round_manager.database.columns import EPOCH, json_text
 from round_manager.database.ids import public_id
@@ -19,15 +21,20 @@ from tests.integration.services.stage import Stage, set_stage
 WORKERS = 2_000
 CHUNK = 20_000
 FIRST_WORKER = 1_000
+WAITING = 2_000
 COLUMNS = (
     "id, public_id, task_id, round_id, context_id, author_id, source, item, fields, content_sha256, label,"
     " submitted_at, active_ms, tries, verdict_id, verdict, model_version_id, confidence, fooled, status, votes_wanted,"
     " gold_label, decided_at"
 )
+STATUS = COLUMNS.split(", ").index("status")
 
 
 def fill_round(file: Path, examples: int, votes: int) -> None:
-    """The file holds the sentiment task with one closed round of so many examples, each with so many votes."""
+    """The file holds the sentiment task with one open round: so many examples, each with so many votes.
+
+    The last 2,000 have no votes yet and wait for them.
+    """
     url = f"sqlite:///{file}"
     with open_store(url, upgrade=True) as store:
         stage = set_stage(store, "sentiment")
@@ -43,7 +50,7 @@ def fill_round(file: Path, examples: int, votes: int) -> None:
     chance = random.Random(7)
     holes = ", ".join("?" * len(COLUMNS.split(",")))
     for first in range(1, examples + 1, CHUNK):
-        rows = list(_examples(stage, chance, since, range(first, min(first + CHUNK, examples + 1))))
+        rows = list(_examples(stage, chance, since, range(first, min(first + CHUNK, examples + 1)), examples - WAITING))
         connection.executemany(f"INSERT INTO example ({COLUMNS}) VALUES ({holes})", rows)
         connection.executemany(
             "INSERT INTO vote (example_id, author_id, worker_id, source, item, label, voted_at, active_ms)"
@@ -52,15 +59,23 @@ def fill_round(file: Path, examples: int, votes: int) -> None:
         )
     connection.commit()
     connection.close()
-    with open_store(url) as store:
+
+
+def close_round(file: Path) -> None:
+    """What waits is given up, and the round is closed."""
+    with open_store(f"sqlite:///{file}") as store:
+        with store.write() as session:
+            session.execute(
+                text("UPDATE example SET status = 'disputed', decided_at = submitted_at WHERE status = 'pending'")
+            )
         for status, at in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
             with store.write() as session:
-                row = session.get_one(Round, stage.round.id)
+                row = session.scalars(select(Round)).one()
                 row.status = status
                 setattr(row, at, NOON + timedelta(days=40))
 
 
-def _examples(stage: Stage, chance: random.Random, since: int, ids: range) -> Iterator[tuple[Any, ...]]:
+def _examples(stage: Stage, chance: random.Random, since: int, ids: range, decided: int) -> Iterator[tuple[Any, ...]]:
     labels, (version,) = stage.spec.label_names, stage.versions
     words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
     with_context = dict(stage.context.fields)
@@ -99,10 +114,10 @@ def _examples(stage: Stage, chance: random.Random, since: int, ids: range) -> It
             1,
             0.625,
             fooled,
-            "verified" if verified else "disputed",
+            ("verified" if verified else "disputed") if number <= decided else "pending",
             3,
-            label if verified else None,
-            since + number * 1_000 + 5_000_000,
+            label if verified and number <= decided else None,
+            since + number * 1_000 + 5_000_000 if number <= decided else None,
         )
 
 
@@ -111,6 +126,8 @@ def _votes(
 ) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         number, author = row[0], row[5]
+        if row[STATUS] == "pending":
+            continue
         for place in range(votes):
             # Never the author, never twice.
             worker = FIRST_WORKER + (author - FIRST_WORKER + 1 + place * 401 + number % 397) % WORKERS

@@ -1,14 +1,15 @@
 """`make bench-rounds`: large rounds frozen, loaded and looked at.
 
-A closed round of 1,000,000 examples with three votes each is split and then frozen, by a process of its own whose
-memory is measured, and compared with a round a tenth as large; freezing is timed from the first row that is read to
-the archive in its place, and splitting (with the search for duplicates) by itself. The archive's examples are loaded by
-`outfox.load` and by bare pandas, taking turns. What people look at is asked of this round and of one with 10,000
-examples. The last line is one JSON object.
+What people look at is asked of an open round with 1,000,000 examples and of one with 10,000: what the owner sees, and
+a worker's pages over HTTP. Then the large round, with three votes on each example, is closed, split and frozen by a
+process of its own whose memory is measured, and compared with a round a tenth as large; freezing is timed from the
+first row that is read to the archive in its place, and splitting (with the search for duplicates) by itself. The
+archive's examples are loaded by `outfox.load` and by bare pandas, taking turns. The last line is one JSON object.
 """
 
 import argparse
 import json
+import logging
 import resource
 import statistics
 import subprocess
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import pandas as pd
 
 import outfox
-from plugin.cli import COMMANDS, run
+from plugin.cli import run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
 from round_manager.archive.archives import open_archives
@@ -33,19 +34,20 @@ from round_manager.archive.freezing import freeze
 from round_manager.archive.splitting import split_with_pauses
 from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
-from tests.bench.big_round import fill_round
+from tests.bench.big_round import close_round, fill_round
+from tests.bench.round_pages import page_times
 
 TASK = "sentiment"
 EXAMPLES, VOTES, SMALL = 1_000_000, 3, 10_000
 COLUMNS = ["id", "text", "label", "gold_label", "status", "split", "fooled", "confidence", "author", "submitted_at"]
 TURNS = 5
 MOST_LOAD, LEAST_FREEZE, MOST_STATUS = 1.3, 50_000, 2.0
-# Asked with --json, so that nothing but the question takes time; `status` as soon as there is one.
+# Asked with --json, so that nothing but the question takes time.
 LOOKS = (("status",), ("task", "list"), ("round", "list", TASK), ("round", "show", TASK))
 
 
 def made(home: Path, examples: int) -> Path:
-    """A home whose database has a closed round of so many examples."""
+    """A home whose database has an open round of so many examples."""
     home.mkdir()
     fill_round(home / "outfox.db", examples, VOTES)
     return home
@@ -53,6 +55,7 @@ def made(home: Path, examples: int) -> Path:
 
 def freeze_here(home: Path) -> None:
     """Splits and freezes the round of a home in this process, and prints what it took."""
+    close_round(home / "outfox.db")
     with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
         begun = time.perf_counter()
         split_with_pauses(store, 1, SystemClock())
@@ -110,6 +113,8 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=EXAMPLES)
     parser.add_argument("--freeze", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    # Every page that is opened would say so.
+    logging.disable(logging.INFO)
     if chosen.freeze:
         freeze_here(chosen.freeze)
         return 0
@@ -121,24 +126,30 @@ def main() -> int:
             homes[name] = made(Path(folder) / name, size)
             progress.advance()
         progress.finish()
+        looks = {
+            f"outfox {' '.join(look)}": (looked_at(homes["small"], look), looked_at(homes["large"], look))
+            for look in LOOKS
+        }
+        few, many = (page_times(homes[size] / "outfox.db") for size in ("small", "large"))
+        looks |= {f"a worker: {name}": (few[name], many[name]) for name in few}
         large, tenth = frozen_by_another(homes["large"]), frozen_by_another(homes["tenth"])
         ours, bare, ratio = load_ratio(homes["large"])
-        looks = [look for look in LOOKS if look[0] in COMMANDS]
-        times = {look: (looked_at(homes["small"], look), looked_at(homes["large"], look)) for look in looks}
     rows = [
         (f"{one['rows']:,.0f}", round(one["split"], 1), round(one["freeze"], 1), round(one["rss_mb"]))
         for one in (tenth, large)
     ]
     console().print(table(("examples", "split s", "freeze s", "MB"), rows))
     console().print(f"outfox.load {ours:.2f} s, pandas.read_parquet {bare:.2f} s, {len(COLUMNS)} columns")
-    asked = [(f"outfox {' '.join(look)}", f"{few:.4f}", f"{many:.4f}", f"{many / few:.2f}")
-             for look, (few, many) in times.items()]  # fmt: skip
-    console().print(table(("look", f"{SMALL:,}: s", f"{chosen.examples:,}: s", "ratio"), asked))
+    asked = [
+        (name, f"{small * 1000:.1f}", f"{large_one * 1000:.1f}", f"{large_one / small:.2f}")
+        for name, (small, large_one) in looks.items()
+    ]
+    console().print(table(("look", f"{SMALL:,}: ms", f"{chosen.examples:,}: ms", "ratio"), asked))
     figures = {
         "load_vs_parquet": round(ratio, 3),
         "freeze_rows_per_s": round(large["rows"] / large["freeze"]),
         "freeze_rss_mb": round(large["rss_mb"]),
-        "status_1m_vs_10k": round(max(many / few for few, many in times.values()), 2),
+        "status_1m_vs_10k": round(max(second / first for first, second in looks.values()), 2),
     }
     print(json.dumps(figures))
     kept = (
