@@ -127,10 +127,11 @@ def sweep(session: Session, *, now: datetime) -> int:
     What another transaction holds at this moment is left for the next sweep.
     """
     late = select(WorkSession.id).where(WorkSession.status == SessionStatus.OPEN, WorkSession.expires_at <= now)
-    expired = _some(session, late)
+    expired = _some(session, late.order_by(WorkSession.expires_at))
     _mark(session, expired, SessionStatus.EXPIRED)
     end_leases(session, expired, LeaseEnd.EXPIRED, now=now)
-    over = _some(session, select(Lease.id).where(Lease.ended_at.is_(None), Lease.expires_at <= now))
+    ended = select(Lease.id).where(Lease.ended_at.is_(None), Lease.expires_at <= now)
+    over = _some(session, ended.order_by(Lease.expires_at))
     session.execute(update(Lease).where(Lease.id.in_(over)).values(ended_at=now, outcome=LeaseEnd.EXPIRED))
     finished = select(Hit.id).where(Hit.id == WorkSession.hit_id, Hit.finished_at.is_not(None))
     waiting = select(WorkSession.id).where(WorkSession.status == SessionStatus.SUBMITTED, finished.exists())
@@ -141,6 +142,7 @@ def sweep(session: Session, *, now: datetime) -> int:
 
 
 def _some(session: Session, wanted: Select[int]) -> list[int]:
+    # Its own order first: by the ids alone, SQLite would look at every row that there ever was.
     first = wanted.order_by(wanted.selected_columns[0]).limit(SWEPT_AT_ONCE)
     return list(session.scalars(first.with_for_update(key_share=True, skip_locked=True)))
 
