@@ -31,7 +31,7 @@ from round_manager.models import (
     Worker,
 )
 from round_manager.money.bonuses import bonuses_each, settle_bonuses
-from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve
+from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve, rewards_of
 from round_manager.tasks.tasks import spec_of
 
 LONGEST_REASON = 1_024
@@ -105,12 +105,7 @@ def approve(session: Session, assignments: Sequence[Assignment], *, who: str, wh
     for work in assignments:
         if work.status is AssignmentStatus.REJECTED:
             raise CrowdWorkError(f"{work.external_id} was rejected; override the rejection to pay for it after all")
-    known = select(LedgerEntry.assignment_id).where(
-        LedgerEntry.assignment_id.in_([work.id for work in assignments]),
-        LedgerEntry.kind == EntryKind.REWARD,
-        LedgerEntry.state != EntryState.REFUSED,
-    )
-    owed = set(session.scalars(known))
+    owed = set(session.scalars(select(LedgerEntry.assignment_id).where(*rewards_of(assignments))))
     new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
     new = _owe_covered(session, new, now)
     hits = {hit.id: hit for hit in session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in new})))}

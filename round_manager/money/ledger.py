@@ -52,14 +52,20 @@ def reserve(session: Session, wanted: Sequence[tuple[Hit, Wanted]], *, now: date
     return [str(row["key"]) for row in rows]
 
 
-def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> dict[int, LedgerEntry]:
-    """The rewards of assignments, owed from now on, by the assignments' ids; what was owed before stays as it is."""
-    ids = [work.id for work in assignments]
-    wanted = select(LedgerEntry).where(
-        LedgerEntry.assignment_id.in_(ids),
+def rewards_of(assignments: Sequence[Assignment]) -> list[ColumnElement[bool]]:
+    """The entries that are the rewards of assignments, and were not refused."""
+    return [
+        # By the HIT, which has an index; by the assignment alone the whole ledger would be looked at.
+        LedgerEntry.hit_id.in_({work.hit_id for work in assignments}),
+        LedgerEntry.assignment_id.in_([work.id for work in assignments]),
         LedgerEntry.kind == EntryKind.REWARD,
         LedgerEntry.state != EntryState.REFUSED,
-    )
+    ]
+
+
+def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> dict[int, LedgerEntry]:
+    """The rewards of assignments, owed from now on, by the assignments' ids; what was owed before stays as it is."""
+    wanted = select(LedgerEntry).where(*rewards_of(assignments))
     owed = {entry.assignment_id: entry for entry in session.scalars(wanted) if entry.assignment_id is not None}
     missing = [work for work in assignments if work.id not in owed]
     free = _reserved(session, {work.hit_id for work in missing}, EntryKind.REWARD)
