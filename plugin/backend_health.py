@@ -39,7 +39,7 @@ def look_at_backend(settings: Settings, task: str, round_number: int) -> None:
         raise BackendWrong(f"{address} is no address of an ML backend; correct {ADDRESS}") from error
     except requests.RequestException as error:
         told = f"the ML backend at {address} does not answer, and nobody could finish a HIT to create"
-        raise BackendSilent(f"{told}; start `outfox ml-backend --tasks {task}`, or correct {ADDRESS}") from error
+        raise BackendSilent(f"{told}; start `outfox ml-backend`, or correct {ADDRESS}") from error
     if answer.status_code == NO_PASSWORD:
         raise BackendWrong(f"the ML backend at {address} refuses our password; correct {PREFIX}ML_BACKEND_AUTH")
     if answer.status_code >= BROKEN:
@@ -47,7 +47,8 @@ def look_at_backend(settings: Settings, task: str, round_number: int) -> None:
         raise BackendAway(f"{told} (HTTP {answer.status_code}); wait until it has loaded one, or look at its log")
     if answer.status_code != OK or not _is_backend(answer):
         told = f"the ML backend at {address} does not serve {task}, and nobody could finish a HIT to create"
-        raise BackendWrong(f"{told}; start `outfox ml-backend` with --tasks {task} too, or correct {ADDRESS}")
+        cure = f"start `outfox ml-backend` without --tasks, or with {task} among them, or correct {ADDRESS}"
+        raise BackendWrong(f"{told}; {cure}")
 
 
 def _is_backend(answer: requests.Response) -> bool:

@@ -1,7 +1,7 @@
 """The shelf: the models that one serving process answers with, exchanged without a moment of doubt."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,15 +43,23 @@ class Shelf:
     """Loads what is pinned, and after each change of the pins the new versions, while the old ones answer.
 
     Current versions stay loaded. Besides them at most `spare` others do, those that were asked last: the ones that
-    rounds pin, which are loaded again when they are asked, and the ones that were replaced.
+    rounds pin, which are loaded again when they are asked, and the ones that were replaced. With `knows`, every task of
+    the registry that has pins and that it knows is served too, as soon as there is one.
     """
 
-    def __init__(self, registry: Registry, load: Load, tasks: Sequence[str], *, spare: int = SPARE) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        load: Load,
+        tasks: Sequence[str],
+        *,
+        spare: int = SPARE,
+        knows: Callable[[str], bool] | None = None,
+    ) -> None:
         if spare < 1:
             raise ValueError("a shelf needs room for one version besides the current ones")
-        self._tasks = frozenset(tasks)
         self._slots = Slots(registry, load, spare)
-        self._watch = Watch(registry, tasks, self._slots.follow)
+        self._watch = Watch(registry, tasks, self._slots.follow, knows)
 
     def start(self) -> None:
         """Loads what is pinned, then watches the pins in threads; a registry that does not answer may still come."""
@@ -81,7 +89,7 @@ class Shelf:
         return ShelfState(tuple(self._state(key) for key in keys), loaded, error, since)
 
     def _load(self, task: str, round: int | None) -> Serving:
-        if task not in self._tasks:
+        if not self._watch.serves(task):
             raise NotServed(f"task {task} is not served here; check the address", retry=False)
         return self._slots.load_again(task, round)
 

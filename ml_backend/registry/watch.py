@@ -19,12 +19,15 @@ SECONDS_TO_CATCH_UP = 5.0
 SECONDS_TO_STOP = 5.0
 # The part of a lease that this process believes in itself; the others wait for all of it.
 TRUST = 0.75
+SECONDS_BETWEEN_MEETINGS = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class Watch:
     """Follows the pins of some tasks by asking `follow` to apply each new book.
+
+    With `knows`, also of every other task that has pins and that it knows, as soon as there is one.
 
     A rotation waits for every process whose beat is younger than its lease. So as long as this process renews its
     beat, whatever it answers with is right: a rotation that it does not know of has not ended. After a pause that was
@@ -33,9 +36,18 @@ class Watch:
     process goes on with what it has, and says so.
     """
 
-    def __init__(self, registry: Registry, tasks: Sequence[str], follow: Callable[[Book], Served]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        tasks: Sequence[str],
+        follow: Callable[[Book], Served],
+        knows: Callable[[str], bool] | None = None,
+    ) -> None:
         self._registry = registry
         self._follow = follow
+        self._knows = knows
+        self._next_meeting = 0.0
+        self._not_met = ""
         self._process = Process.this()
         self._id = uuid.uuid4().hex
         self._served = {task: Served(generation=0) for task in tasks}
@@ -54,9 +66,14 @@ class Watch:
         """Why the registry cannot be followed, and since when; None while all is well."""
         return next(iter(self._troubles.values()), None)
 
+    def serves(self, task: str) -> bool:
+        """Whether the task's pins are followed."""
+        return task in self._served
+
     def start(self) -> None:
         """Follows the pins as they are now, then goes on in threads."""
         self._process = Process.this()
+        self._meet()
         # The beat goes on while the first models load, which can take longer than a lease.
         self._begin("registry-beat", self._pulse)
         try:
@@ -104,6 +121,8 @@ class Watch:
             self._wake.clear()
             began = time.monotonic()
             try:
+                if self._meet():
+                    self._beat()
                 if began > self.trusted_until or self._troubles:
                     self._join()
                 else:
@@ -134,6 +153,28 @@ class Watch:
         with self._caught_up:
             self.trusted_until = until if self.trusted_until == inf else max(until, self.trusted_until)
             self._caught_up.notify_all()
+
+    def _meet(self) -> bool:
+        """Whether there are tasks that were not followed before; from now on they are."""
+        if self._knows is None or time.monotonic() < self._next_meeting:
+            return False
+        self._next_meeting = time.monotonic() + SECONDS_BETWEEN_MEETINGS
+        try:
+            # Without pins there is nothing to answer with, and nobody waits for it.
+            strangers = [task for task in self._registry.tasks() if task not in self._served]
+            pinned = [task for task in strangers if self._registry.stamp(task)]
+        except RegistryError as error:
+            # What is followed is followed all the same: who may read pins may not be allowed to list them.
+            if str(error) != self._not_met:
+                log.warning("new tasks cannot be looked for", extra={"data": {"error": str(error)}})
+            self._not_met = str(error)
+            return False
+        self._not_met = ""
+        met = {task: Served(generation=0) for task in pinned if self._knows(task)}
+        self._served = {**self._served, **met}
+        for task in met:
+            log.info("a task is served from now on", extra={"data": {"task": task}})
+        return bool(met)
 
     def _look(self) -> None:
         """Follow every task whose pins have changed, or could not be loaded a while ago."""

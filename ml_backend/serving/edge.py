@@ -77,7 +77,6 @@ class Edge:
         self._metrics = metrics
         self._bodies = bodies
         self._auth = auth
-        self._tasks = frozenset(service.tasks)
         self._name = secrets.token_hex(4)
         self._numbers = count(1)
 
@@ -133,7 +132,7 @@ class Edge:
         self, asked: _Asked, status: int, seconds: float, *, predicts: bool = False, error: str | None = None
     ) -> None:
         # Names that callers make up must not become figures of their own.
-        task = asked.task if asked.task in self._tasks else ""
+        task = asked.task if self._service.serves(asked.task) else ""
         what = asked.what if asked.what in _KNOWN and (predicts or asked.what != PREDICT) else "other"
         self._metrics.answered(task, what, status, seconds)
         # A verdict that went well is in the metrics and in the database; a line for each would slow the next one.

@@ -7,6 +7,7 @@ from typing import Any
 from ml_backend.serving.errors import RequestRefused
 from ml_backend.serving.labelling_configs import LabellingConfigs
 from templates.spec import TaskSpec
+from templates.written import TooLong, first_too_long, is_blank
 
 MOST_TASKS = 10_000
 MOST_CHARS = 20_000
@@ -78,7 +79,12 @@ class QuestionReader:
 
     def is_complete(self, inputs: Mapping[str, str], context: Mapping[str, str]) -> bool:
         """Whether everything is there that the model reads."""
-        return all((inputs.get(name) or context.get(name, "")).strip() for name in self._spec.model_input)
+        return not any(is_blank(inputs.get(name) or context.get(name, "")) for name in self._spec.model_input)
+
+    def too_long(self, inputs: Mapping[str, str], target: str | None) -> TooLong | None:
+        """The first of what was written or selected that could never be handed in."""
+        selected = {self._spans[0]: target} if self._spans and target is not None else {}
+        return first_too_long(self._spec, {**inputs, **selected})
 
     def _question(self, task: object, results: list[Json], *, asked: bool) -> Question:
         data = task.get("data") if isinstance(task, dict) else None

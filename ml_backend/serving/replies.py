@@ -5,6 +5,7 @@ from typing import Any
 from ml_backend.verdict import Verdict
 from templates.pack import Pack
 from templates.payloads import results
+from templates.written import TooLong
 from templates.xml_lines import read_elements
 
 FEEDBACK = "feedback"
@@ -32,6 +33,11 @@ class Replies:
         shown = results(self._places, {FEEDBACK: sentence})
         version = versions_named([one.version for one in verdict.said])
         return {"model_version": version, "score": verdict.shown.confidence, "result": shown}
+
+    def too_long(self, found: TooLong, version: str) -> Json:
+        """The reply for a text that could never be handed in, whatever the models say to it."""
+        shown = results(self._places, {FEEDBACK: found.sentence(self._spec)})
+        return {"model_version": version, "score": 0.0, "result": shown}
 
     def nothing(self, version: str) -> Json:
         """The reply for a task about which there is nothing to say yet."""

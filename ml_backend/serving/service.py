@@ -18,6 +18,7 @@ from ml_backend.serving.tried import Tried
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
 from templates.spec import TaskSpec
+from templates.written import TooLong
 
 SOURCE = "label_studio"
 # Rows of a bulk call that are asked in one turn: whoever writes just now waits no longer than these take.
@@ -106,12 +107,18 @@ class VerdictService:
         self._clock = clock or UtcClock()
         self._recollection = recollection or Recollection(OwnNotes())
         self._told = told
+        self._packs = packs
         self._tasks = {name: _task(pack) for name, pack in packs.items()}
+        self.first_tasks = frozenset(self._tasks)
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that are served here."""
-        return tuple(self._tasks)
+        """The tasks that are served here: those of the beginning, and those whose packs came since."""
+        return tuple(self._packs)
+
+    def serves(self, task: str) -> bool:
+        """Whether the task is served here."""
+        return task in self._packs
 
     def predict(self, task: str, round_number: int | None, body: object, arrived: float) -> Json:
         """The reply to a call that arrived when time.monotonic() said so, or an error that says why there is none."""
@@ -148,15 +155,14 @@ class VerdictService:
         version = self._ready(served, round_number)
         answers = []
         for question in call.questions:
-            verdict, tries = None, None
-            if call.shows_feedback:
-                verdict, tries = self._try(served, round_number, call.project, question, arrived)
-            answers.append(served.replies.verdict(verdict, tries) if verdict else served.replies.nothing(version))
+            told = self._try(served, round_number, call.project, question, arrived) if call.shows_feedback else None
+            answers.append(_answer(served.replies, told, version))
         return reply(answers, answers[-1]["model_version"] if answers else version)
 
     def _try(
         self, served: _Task, round_number: int | None, project: int | None, question: Question, arrived: float
-    ) -> tuple[Verdict | None, int | None]:
+    ) -> tuple[Verdict, int | None] | TooLong | None:
+        """The verdict with the tries behind it; or what is too long for one; or nothing, while something is missing."""
         now = self._clock.now()
         key = None if project is None or question.task is None else (served.spec.name, project, question.task)
         inputs, target = question.inputs, question.target
@@ -164,8 +170,11 @@ class VerdictService:
             inputs, target = self._recollection.join(key, inputs, target, now.timestamp())
             if target is not None and served.passage and target not in question.context[served.passage]:
                 target = None
+        long = served.questions.too_long(inputs, target)
+        if long is not None:
+            return long
         if not served.questions.is_complete(inputs, question.context):
-            return None, None
+            return None
         fields = {**question.context, **inputs}
         (verdict,) = self._judge(served.spec, round_number, [fields], [target], now, arrived + self.patience)
         tries = self._recollection.count(key, verdict.inputs_hash, now.timestamp()) if key else None
@@ -217,8 +226,18 @@ class VerdictService:
     def _served(self, task: str) -> _Task:
         served = self._tasks.get(task)
         if served is None:
-            raise RequestRefused(404, f"there is no task `{task}` here; this backend serves {', '.join(self._tasks)}")
+            pack = self._packs.get(task)
+            if pack is None:
+                here = f"this backend serves {', '.join(self._packs) or 'no task yet'}"
+                raise RequestRefused(404, f"there is no task `{task}` here; {here}")
+            served = self._tasks[task] = _task(pack)
         return served
+
+
+def _answer(replies: Replies, told: tuple[Verdict, int | None] | TooLong | None, version: str) -> Json:
+    if told is None:
+        return replies.nothing(version)
+    return replies.too_long(told, version) if isinstance(told, TooLong) else replies.verdict(*told)
 
 
 def _task(pack: Pack) -> _Task:

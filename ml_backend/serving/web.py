@@ -97,7 +97,7 @@ def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader
         return {"versions": service.versions(task, round_number)}
 
     def webhook(task: str, round_number: int | None = None) -> Any:
-        if task not in service.tasks:
+        if not service.serves(task):
             service.check_setup(task, {})
         told = body()
         # The body carries the project's invitation token and what people typed: only this much goes on.
@@ -141,7 +141,9 @@ def _operators_routes(app: Flask, service: VerdictService, metrics: Metrics) -> 
                 service.versions(task, None)
             except BackendError as error:
                 waiting[task] = str(error)
-        return {"status": "LOADING" if waiting else "UP", "waiting": waiting}, 503 if waiting else 200
+        # Whoever asks may end a process that is not well: a task that came later must not cost the others theirs.
+        well = service.first_tasks.isdisjoint(waiting)
+        return {"status": "LOADING" if waiting else "UP", "waiting": waiting}, 200 if well else 503
 
     def status() -> Any:
         # Times in it are written as they are read everywhere else.

@@ -1,8 +1,9 @@
 """`outfox ml-backend`: the ML backend that Label Studio asks."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,15 @@ from plugin.settings import Settings
 from templates import Pack, find_pack
 from templates.errors import PackError, TemplateError
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from ml_backend.registry.registry import Registry
 
+log = logging.getLogger(__name__)
+Knows = Callable[[str], bool]
+
+NO_MODEL = """
+no task has a model that answers yet, and each is served as soon as it has one: `outfox model train sentiment` trains \
+one, `outfox round open sentiment` lets it answer"""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -24,7 +32,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--port", type=click.IntRange(0, 65535), default=9090, show_default=True, help="Port; 0 finds a free one."
 )
 @click.option(
-    "--tasks", "names", metavar="TASK,...", help="Tasks to serve. Default: all that have a model in the registry."
+    "--tasks",
+    "names",
+    metavar="TASK,...",
+    help="Tasks to serve. Default: all that have a model pinned, now or later.",
 )
 @click.option(
     "--workers",
@@ -89,13 +100,12 @@ def ml_backend(
 
     registry, cache = where or settings.registry_place, settings.cache_path / "models"
     auth = backend_auth(settings, auth_file)
-    known = open_registry(registry, cache).tasks()
-    packs = _packs(settings, names.split(",")) if names else _packs_of(settings, known)
+    packs, knows = _served(settings, names, open_registry(registry, cache))
     if auth is None and not unguarded and host not in LOOPBACK:
         raise PluginError(f"others can reach {host}: give a password with --auth or ml_backend_auth, or say --open")
 
     def open_shelf() -> Shelf:
-        return Shelf(open_registry(registry, cache), Loader(packs, runtime), list(packs))
+        return Shelf(open_registry(registry, cache), Loader(packs, runtime), list(packs), knows=knows)
 
     plan = Plan(
         packs,
@@ -108,26 +118,28 @@ def ml_backend(
         room=queue,
     )
     listening = Address(host, port).listen()
-    click.echo(f"serving {', '.join(packs)} at http://{host}:{listening.getsockname()[1]}/tasks/TASK (Ctrl-C ends it)")
+    served = f"serving {', '.join(packs) or 'no task'} at http://{host}:{listening.getsockname()[1]}/tasks/TASK"
+    click.echo(f"{served} (Ctrl-C ends it){'' if packs else NO_MODEL}")
     serve(plan, listening, workers=workers, grace=grace)
 
 
-def _packs(settings: Settings, names: Sequence[str]) -> dict[str, Pack]:
-    found = [find_pack(name.strip(), settings.templates_path) for name in names]
-    return {pack.spec.name: pack for pack in found}
+def _served(settings: Settings, names: str | None, registry: "Registry") -> tuple[Mapping[str, Pack], Knows | None]:
+    """The packs of the tasks that were named; or of those whose models answer now, and how to tell of later ones.
 
+    Of the latter, one whose pack is not here is left out, and one whose pack is broken is told at once.
+    """
+    from ml_backend.serving.catalogue import Catalogue
 
-def _packs_of(settings: Settings, tasks: Sequence[str]) -> dict[str, Pack]:
-    """The packs of the tasks that have models, as far as their packs are here."""
-    found: dict[str, Pack] = {}
-    for task in tasks:
-        try:
-            found |= _packs(settings, [task])
-        except PackError:
-            raise
-        except TemplateError as error:
-            log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
-    if not found:
-        cure = "train one, then let it answer: `outfox model train sentiment`, `outfox model rotate sentiment VERSION`"
-        raise PluginError(f"no task has a model yet; {cure}")
-    return found
+    if names:
+        found = [find_pack(name.strip(), settings.templates_path) for name in names.split(",")]
+        return {pack.spec.name: pack for pack in found}, None
+    catalogue = Catalogue(lambda task: find_pack(task, settings.templates_path))
+    for task in registry.tasks():
+        if registry.stamp(task):
+            try:
+                catalogue.add(task)
+            except PackError:
+                raise
+            except TemplateError as error:
+                log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
+    return catalogue, catalogue.knows

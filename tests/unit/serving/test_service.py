@@ -86,6 +86,37 @@ def test_a_question_is_answered_and_the_selection_brings_the_verdict(world: Worl
     assert [one.verdict.fooled for one in world.sink.tries] == [None, True]
 
 
+def test_a_text_that_could_never_be_handed_in_is_told_so_instead_of_a_verdict(world: World, pack: Pack) -> None:
+    spec = pack.spec
+    (field,) = spec.with_role("input")
+    texts = ["x" * (field.max_chars + 1), "x" * field.max_chars]
+    long, longest = (ask(world, spec.name, calls.predict(pack, calls.writes(pack, text))) for text in texts)
+    most = f"{field.title} has {field.max_chars + 1} characters, and at most {field.max_chars} are accepted"
+    assert [most in line for line in calls.shown(long)] == [True]
+    # No model was asked, and no try is used up.
+    assert [line.endswith("(1/10)") for line in calls.shown(longest)] == [True]
+    assert len(world.sink.tries) == 1
+
+
+def test_a_question_that_is_too_long_is_told_again_with_the_selection(world: World) -> None:
+    (field,) = world.packs["qa"].spec.with_role("input")
+    assert asked_question(world, "?" * (field.max_chars + 1)).startswith("Too long: ")
+    assert selected(world, "polonium").startswith("Too long: ")
+    assert asked_question(world, "What about radium ?").startswith("You fooled the model!")
+
+
+def test_a_selection_that_is_too_long_is_told_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    span = world.packs["qa"].spec.with_role("span")[0]
+    asked_question(world, "What about radium ?")
+    passage = PASSAGE + " And" * span.max_chars
+    monkeypatch.setattr("tests.unit.serving.test_service.PASSAGE", passage)
+    assert selected(world, passage[: span.max_chars + 1]).startswith(f"Too long: {span.title} has")
+
+
+def test_marks_that_nobody_sees_are_no_text(world: World) -> None:
+    assert calls.shown(written(world, "sentiment", "\u200b\u2060 ", target="positive")) == []
+
+
 def test_a_selection_waits_for_its_question(world: World) -> None:
     assert selected(world, "radium") == ""
     assert asked_question(world, "What about radium ?").startswith('Not fooled: the model answers "radium"')

@@ -153,6 +153,16 @@ def test_while_the_model_is_loading_callers_are_told_when_to_come_back(client: F
     assert client.get("/health").get_json()["status"] == "LOADING"
 
 
+def test_a_task_that_came_later_and_still_loads_takes_nobody_elses_health(world: World, client: FlaskClient) -> None:
+    pack = world.packs["qa"]
+    world.packs["riddles"] = pack
+    answer = client.get("/health")
+    assert (answer.status_code, list(answer.get_json()["waiting"])) == (200, ["riddles"])
+    assert client.get("/tasks/riddles/health").status_code == 503
+    world.shelf.place("riddles", FakePredictor(pack.spec))
+    assert client.get("/health").get_json() == {"status": "UP", "waiting": {}}
+
+
 def test_a_full_backend_says_so_at_once_with_one_line_of_advice(world: World) -> None:
     gate = Gate(at_once=1, room=0)
     gate.enter(float("inf"))

@@ -1,0 +1,101 @@
+"""A shelf that serves every task of the registry meets those that come while it runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.beats import Beat
+from ml_backend.registry.errors import NotServed, RegistryUnreachable
+from ml_backend.registry.pins import Book
+from ml_backend.registry.shelf import Shelf
+from tests.fakes.registry import TASK, QuickRegistry, eventually, load_fixed, make_version
+
+SECOND = "second"
+
+
+class WatchedRegistry(QuickRegistry):
+    """One that remembers what it was asked, and whose tasks cannot always be listed."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+        self.may_list = True
+
+    def tasks(self) -> list[str]:
+        if not self.may_list:
+            self.asked.append("refused")
+            raise RegistryUnreachable("listing is not allowed")
+        return super().tasks()
+
+    def beat(self, beat: Beat) -> None:
+        self.asked.append(f"beat {' '.join(sorted(beat.tasks))}".strip())
+        super().beat(beat)
+
+    def book(self, task: str) -> Book:
+        self.asked.append(f"book {task}")
+        return super().book(task)
+
+
+@pytest.fixture
+def watched(models: Path) -> WatchedRegistry:
+    made = WatchedRegistry(models)
+    made.set_pins(TASK, [make_version(models)])
+    return made
+
+
+@pytest.fixture
+def shelf(watched: WatchedRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    """A shelf that knows two tasks and began with none."""
+    monkeypatch.setattr("ml_backend.registry.watch.SECONDS_BETWEEN_MEETINGS", 0.01)
+    watched.asked.clear()
+    made = Shelf(watched, load_fixed, [], knows=lambda task: task in (TASK, SECOND))
+    made.start()
+    yield made
+    made.stop()
+
+
+def is_served(shelf: Shelf, task: str) -> bool:
+    try:
+        return bool(shelf.serving(task).predictors)
+    except NotServed:
+        return False
+
+
+def test_what_is_pinned_already_is_served_from_the_start(shelf: Shelf) -> None:
+    assert is_served(shelf, TASK)
+
+
+def test_a_task_that_comes_later_is_told_of_before_its_pins_are_read(
+    models: Path, watched: WatchedRegistry, shelf: Shelf
+) -> None:
+    version = make_version(models, task=SECOND)
+    assert not is_served(shelf, SECOND)
+    watched.asked.clear()
+    QuickRegistry(models).set_pins(SECOND, [version])
+    eventually(lambda: is_served(shelf, SECOND), "the second task is served")
+    told = [one for one in watched.asked if SECOND in one]
+    assert told[:2] == [f"beat {SECOND} {TASK}", f"book {SECOND}"]
+    assert is_served(shelf, TASK)
+
+
+def test_a_task_without_pins_or_a_pack_is_not_served(models: Path, watched: WatchedRegistry, shelf: Shelf) -> None:
+    make_version(models, task=SECOND)
+    watched.set_pins("stranger", [make_version(models, task="stranger")])
+    watched.asked.clear()
+    eventually(lambda: "beat sentiment" in watched.asked, "it has looked around")
+    for task in (SECOND, "stranger"):
+        with pytest.raises(NotServed, match="not served here"):
+            shelf.serving(task)
+
+
+def test_where_tasks_cannot_be_listed_the_known_ones_are_followed(
+    models: Path, watched: WatchedRegistry, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.may_list = False
+    new = make_version(models, "negative")
+    watched.set_pins(TASK, [new])
+    eventually(lambda: shelf.serving(TASK).predictors[0].version == new, "the new version answers")
+    eventually(lambda: watched.asked.count("refused") > 2, "it has tried again")
+    assert shelf.state().registry_error is None
+    assert caplog.text.count("new tasks cannot be looked for") == 1

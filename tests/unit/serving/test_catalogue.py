@@ -1,0 +1,50 @@
+"""Which tasks a backend can serve, as far as their packs are there."""
+
+import pytest
+
+from ml_backend.serving.catalogue import Catalogue
+from ml_backend.serving.errors import RequestRefused
+from ml_backend.serving.service import VerdictService
+from templates import Pack, find_pack
+from templates.errors import TemplateError
+from tests.fakes.shelf import FakeShelf
+from tests.fakes.sink import ListSink
+
+
+class Folder:
+    """Where packs are looked for; it counts how often."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.looked = 0
+
+    def find(self, task: str) -> Pack:
+        self.looked += 1
+        if task not in self.there:
+            raise TemplateError(f"there is no task pack `{task}`")
+        return find_pack(task)
+
+
+def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder()
+    catalogue = Catalogue(folder.find)
+    assert [catalogue.knows("qa") for _ in range(3)] == [False] * 3
+    assert caplog.text.count("a task is not served") == 1
+    folder.there.add("qa")
+    assert catalogue.knows("qa")
+    looked = folder.looked
+    assert (catalogue.knows("qa"), catalogue["qa"].spec.name, list(catalogue)) == (True, "qa", ["qa"])
+    assert folder.looked == looked
+
+
+def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
+    folder = Folder()
+    catalogue, shelf = Catalogue(folder.find), FakeShelf(find_pack("qa"))
+    service = VerdictService(catalogue, shelf, ListSink())
+    with pytest.raises(RequestRefused, match="no task `qa` here; this backend serves no task yet"):
+        service.versions("qa", None)
+    folder.there.add("qa")
+    assert catalogue.knows("qa")
+    assert (service.versions("qa", None), service.tasks, service.serves("nli")) == (["v1"], ("qa",), False)
+    # What it began with decides whether the process is well.
+    assert service.first_tasks == frozenset()
