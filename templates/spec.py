@@ -18,6 +18,7 @@ RESERVED_FIELDS = frozenset(
 )
 # What every verdict sentence of a pack may be built from.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
+LENGTH_SLOTS = frozenset({"title", "length", "most"})
 
 
 class Label(Part):
@@ -85,24 +86,30 @@ class TrainingSettings(Part):
 class Messages(Part):
     """What an annotator reads after a try, in the task's language.
 
-    `{prediction}`, `{confidence}` and `{target}` are filled in.
+    `{prediction}`, `{confidence}` and `{target}` are filled in, in `too_long` `{title}`, `{length}` and `{most}`.
     """
 
     fooled: Sentence = Field(description="the sentence when the model was fooled")
     not_fooled: Sentence = Field(description="the sentence when it was not")
     answered: Sentence = Field(description="the sentence when the model answered but the target is not known yet")
+    too_long: Sentence = Field(
+        "Too long: {title} has {length} characters, and at most {most} are accepted. Shorten it, then try again.",
+        description="the sentence instead of a verdict when a text is longer than its field's `max_chars`",
+    )
 
     @model_validator(mode="after")
     def _slots_are_known(self) -> Self:
-        for name, text in (("fooled", self.fooled), ("not_fooled", self.not_fooled), ("answered", self.answered)):
+        verdicts = (("fooled", self.fooled), ("not_fooled", self.not_fooled), ("answered", self.answered))
+        written = [(name, text, MESSAGE_SLOTS) for name, text in verdicts]
+        for name, text, allowed in [*written, ("too_long", self.too_long, LENGTH_SLOTS)]:
             try:
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
                 raise ValueError(f"{name} has a bad placeholder: {error}; write {{{{ for a brace") from error
             # Plain names only: {prediction.__class__} would reach into the program.
             for slot, spec, how in slots:
-                if slot not in MESSAGE_SLOTS or spec or how:
-                    known = ", ".join(f"{{{slot}}}" for slot in sorted(MESSAGE_SLOTS))
+                if slot not in allowed or spec or how:
+                    known = ", ".join(f"{{{slot}}}" for slot in sorted(allowed))
                     raise ValueError(f"{name} has a bad placeholder {{{slot}}}; use only {known}")
         return self
 

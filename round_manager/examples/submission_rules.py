@@ -1,6 +1,5 @@
 """What a submission must be to become an example, in sentences for the task's owner."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, StaleVerdict
 from templates import TaskSpec
 from templates.spec import TaskField
+from templates.written import is_blank, too_long
 
 WRITTEN = ("input", "reason", "extra")
-# Unicode's categories of characters that have no shape: controls, formats (zero-width ones too), spaces and line ends.
-UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 def field_problem(spec: TaskSpec, fields: Mapping[str, str], explanation: Mapping[str, str]) -> str | None:
@@ -57,7 +55,7 @@ def answer_problem(answer: Mapping[str, Any] | None, passage: str, span: TaskFie
         return f"the answer that is selected (`{span.name}`) is empty"
     if not _is_place(start) or not _is_place(end) or passage[start:end] != text:
         return f"the passage does not have the answer (`{span.name}`) where it was selected"
-    if len(text) > span.max_chars:
+    if too_long(span, text):
         return f"the answer (`{span.name}`) has {len(text)} characters; at most {span.max_chars} are accepted"
     return None
 
@@ -81,16 +79,11 @@ def check_verdict(
         raise StaleVerdict(f"the verdict is not of the versions that the round pins ({', '.join(pinned)}); judge again")
 
 
-def is_blank(text: str) -> bool:
-    """Whether people would see nothing: spaces, marks without a shape, or no character at all."""
-    return all(unicodedata.category(one) in UNSEEN for one in text)
-
-
 def _text_problem(spec: TaskSpec, field: TaskField, text: str | None) -> str | None:
     if text is None or is_blank(text):
         # What the model reads is needed, whatever the pack says of it.
         return f"`{field.name}` is empty" if field.required or field.name in spec.model_input else None
-    if field.role in WRITTEN and len(text) > field.max_chars:
+    if field.role in WRITTEN and too_long(field, text):
         return f"`{field.name}` has {len(text)} characters; at most {field.max_chars} are accepted"
     if field.choices and text not in field.choices:
         return f"`{field.name}` is {text[:40]!r}; it can be {', '.join(field.choices)}"

@@ -131,6 +131,7 @@ def test_an_unknown_setting_is_told_with_the_known_ones(copy_of: CopyOf) -> None
         ("answer: 1\n", "answer: 7\n", "there are 3 choices"),
         ("{prediction}", "{predction}", "bad placeholder"),
         ("{prediction}", "{prediction.__class__}", "bad placeholder"),
+        ("messages:\n", 'messages:\n  too_long: "No: {target}"\n', "use only {length}, {most}, {title}"),
         ("name: sentiment", "name: feelings", "the folder is called `sentiment`"),
         ("{name: why_right,", "{name: feedback,", "used by the program"),
         ("kind: classification", "kind: classification\nkind: qa", "written twice"),
