@@ -86,7 +86,7 @@ def reconcile(
         with ProgressBar() as progress:
             cleared = desk.services.reconciler.run(progress)
     told = f"{cleared.found} found there, {cleared.sent_again} sent again, {cleared.refused} refused"
-    rest = f"{cleared.held} newly held, {cleared.in_doubt} still in doubt"
+    rest = f"{cleared.given_up} given up, {cleared.held} newly held, {cleared.in_doubt} still in doubt"
     show(asdict(cleared), f"{told}, {rest}")
     leave(problem=cleared.problem)
 

@@ -40,7 +40,8 @@ class Opening(Protocol):
 class Bench:
     """A store and all that rounds are run with; without a crowd or a studio, their steps have nothing to do.
 
-    `check_pages` raises where workers would see nothing; `last_round` is the last one that is opened by itself. Where
+    `check_pages` raises where workers would see nothing, and tells whether the pages are ours; `check_backend` raises
+    where those would get no verdict for a task's round. `last_round` is the last one that is opened by itself. Where
     HITs show `our_pages`, work whose page was not finished is left to a person.
     """
 
@@ -52,6 +53,7 @@ class Bench:
     archives: Callable[[], Archives]
     opening: Callable[[], Opening]
     trainings: Trainings
-    check_pages: Callable[[], None]
+    check_pages: Callable[[], bool]
+    check_backend: Callable[[str, int], None]
     last_round: int | None = None
     our_pages: bool = False

@@ -22,7 +22,12 @@ class Reconcile(CrowdStep):
         found = crowd.reconciler.run()
         if found.problem:
             raise StepFailed(found.problem, retry=True)
-        told = ((found.found, "found there"), (found.sent_again, "sent again"), (found.refused, "refused"))
+        told = (
+            (found.found, "found there"),
+            (found.sent_again, "sent again"),
+            (found.refused, "refused"),
+            (found.given_up, "given up"),
+        )
         done = ", ".join(f"{number} {what}" for number, what in told if number)
         with bench.store.read() as session:
             held = held_for_a_person(session)

@@ -1,11 +1,13 @@
 """The steps that put work up on the marketplace, and take down what is not needed any more."""
 
 from mturk.errors import UnknownToCrowd
+from plugin.backend_health import BackendSilent
 from plugin.crowd import CrowdServices
+from plugin.errors import PluginError
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
 from round_manager.crowd.calls import Calls
-from round_manager.loop.queues import unsent_hits
+from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.loop.supply import Supply, supply_round, wanted_supply
 from round_manager.loop.unneeded import unneeded_hits
 from round_manager.loop.waiting import count
@@ -83,22 +85,25 @@ class Plan(CrowdStep):
 
 
 class Post(CrowdStep):
-    """Sends what is planned, of all tasks, if workers will see the pages."""
+    """Sends what is planned, of all tasks, if workers will see the pages.
+
+    HITs to create are held back while no model answers for their round: nobody could finish one.
+    """
 
     name = "post"
 
     def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
         if not self._unsent(bench, crowd):
             return NOTHING
-        bench.check_pages()
-        sent = crowd.posting.run()
+        held = self._without_model(bench, crowd) if bench.check_pages() else {}
+        sent = crowd.posting.run(not_to_write_for=list(held))
         if sent.problem:
             raise StepFailed(sent.problem, retry=True)
         if sent.refused:
             text = f"the marketplace refused {count(sent.refused, 'HIT')}, and took {sent.posted}"
             # Others are planned in their place: not in every pass, should those be refused too.
             raise StepFailed(f"{text}; `outfox crowd status` tells why", retry=True)
-        return Came(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "")
+        return Came(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
     def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
         unsent = self._unsent(bench, crowd)
@@ -107,3 +112,20 @@ class Post(CrowdStep):
     def _unsent(self, bench: Bench, crowd: CrowdServices) -> int:
         with bench.store.read() as session:
             return unsent_hits(session, crowd.crowd.name)
+
+    def _without_model(self, bench: Bench, crowd: CrowdServices) -> dict[int, str]:
+        """The rounds whose HITs to create must wait, by their ids, and what each of them waits for."""
+        with bench.store.read() as session:
+            rounds = rounds_to_write_for(session, crowd.crowd.name)
+        held: dict[int, str] = {}
+        silent: BackendSilent | None = None
+        for one in rounds:
+            try:
+                # One backend serves all tasks: where nothing answers, the next ones are not asked as patiently again.
+                if silent is not None:
+                    raise silent
+                bench.check_backend(one.task, one.number)
+            except PluginError as error:
+                silent = error if isinstance(error, BackendSilent) else silent
+                held[one.id] = f"{count(one.unsent, 'HIT')} to create for {one.task}: {error}"
+        return held

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from plugin.backend_health import look_at_backend
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.manager.bench import Bench
 from plugin.manager.studio import ConnectedStudio
@@ -51,7 +52,8 @@ def open_bench(settings: Settings, wishes: Wishes) -> Iterator[Bench]:
                 archives=lambda: open_archives(settings.archives_place),
                 opening=lambda: _opening(settings, wishes, store, clock),
                 trainings=trainings,
-                check_pages=lambda: _check_pages(settings),
+                check_pages=lambda: look_at_pages(settings).are_ours,
+                check_backend=lambda task, number: look_at_backend(settings, task, number),
                 last_round=wishes.last_round,
                 our_pages=settings.shows_our_pages,
             )
@@ -74,7 +76,3 @@ def _opening(settings: Settings, wishes: Wishes, store: Store, clock: Clock) -> 
     place = settings.registry_place
     registry = open_registry(place, settings.cache_path / "models")
     return RoundOpening(store, registry, place, load_predictor, clock, wishes.timeout)
-
-
-def _check_pages(settings: Settings) -> None:
-    look_at_pages(settings)

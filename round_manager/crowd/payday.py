@@ -73,7 +73,7 @@ class Payday:
         self._store = store
         self._crowd = crowd
         self._clock = clock
-        self._who = who
+        self.who = who
         self._threads = threads
 
     def run(self, progress: Progress | None = None) -> Paid:
@@ -112,7 +112,7 @@ class Payday:
         rewards = [one for one in payments if one.kind is EntryKind.REWARD]
         works = select(Assignment).where(Assignment.id.in_([one.assignment_id for one in rewards]))
         for work in session.scalars(works):
-            mark_approved(work, self._who, now=now)
+            mark_approved(work, self.who, now=now)
         session.flush()
         hits = session.scalars(select(Hit).where(Hit.id.in_({one.hit_id for one in rewards}))).all()
         # With all its work decided, nothing more can come of a HIT: no call is needed to know that.

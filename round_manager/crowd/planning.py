@@ -49,8 +49,16 @@ class Cost:
 
 def may_be_posted() -> ColumnElement[bool]:
     """HITs whose round takes them now; what belongs to no round is always taken."""
-    takes = or_(*(and_(Hit.kind == kind, Round.status.in_(statuses)) for kind, statuses in TAKES_HITS.items()))
-    return Hit.round_id.is_(None) | exists().where(Round.id == Hit.round_id, Round.paused_at.is_(None), takes)
+    return Hit.round_id.is_(None) | exists().where(Round.id == Hit.round_id, Round.paused_at.is_(None), _takes())
+
+
+def is_past_posting() -> ColumnElement[bool]:
+    """HITs whose round will never take them again."""
+    return exists().where(Round.id == Hit.round_id, ~_takes())
+
+
+def _takes() -> ColumnElement[bool]:
+    return or_(*(and_(Hit.kind == kind, Round.status.in_(statuses)) for kind, statuses in TAKES_HITS.items()))
 
 
 def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> None:

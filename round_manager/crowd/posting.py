@@ -31,6 +31,7 @@ LONGEST_ERROR = 500
 # The address of the page that a HIT shows.
 PageUrl = Callable[[Hit], str]
 Answer = PostedHit | CrowdError
+Wanted = tuple[ColumnElement[bool], ...]
 
 
 @dataclass
@@ -66,23 +67,27 @@ class Posting:
         self._terms: dict[tuple[int | None, int, HitKind], Terms] = {}
         self._heard: set[str] = set()
 
-    def run(self, progress: Progress | None = None) -> Sent:
-        """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent."""
+    def run(self, progress: Progress | None = None, *, not_to_write_for: Sequence[int] = ()) -> Sent:
+        """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent.
+
+        HITs to create of the rounds `not_to_write_for` are left for another time.
+        """
         shown = progress or Unwatched()
         outcome = Sent()
         with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
-            waiting = self._waiting()
+            wanted = self._unsent(not_to_write_for)
+            waiting = self._count(wanted)
             try:
                 if waiting:
                     check_account(self._store, self._crowd, now=self._clock.now())
             except CrowdError as error:
                 outcome.problem = str(error)
             shown.start(waiting, "posting HITs")
-            while not outcome.problem and (batch := self._take()):
+            while not outcome.problem and (batch := self._take(wanted)):
                 self._record(batch, calls.make(batch, self._post), outcome)
                 shown.advance(len(batch))
         shown.finish()
-        outcome.waiting = self._waiting()
+        outcome.waiting = self._count(wanted)
         return outcome
 
     def again(self, hits: Sequence[Hit]) -> Sent:
@@ -98,19 +103,20 @@ class Posting:
         hit.status, hit.posted_at = HitStatus(posted.state.value), posted.created_at
         hit.expires_at, hit.last_error = posted.expires_at, None
 
-    def _waiting(self) -> int:
+    def _count(self, wanted: Wanted) -> int:
         with self._store.read() as session:
-            return session.scalar(select(func.count()).select_from(Hit).where(*self._unsent())) or 0
+            return session.scalar(select(func.count()).select_from(Hit).where(*wanted)) or 0
 
-    def _unsent(self) -> tuple[ColumnElement[bool], ...]:
+    def _unsent(self, not_to_write_for: Sequence[int]) -> Wanted:
         here = Hit.marketplace == self._crowd.name
-        return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted()
+        left = (Hit.kind == HitKind.CREATE) & Hit.round_id.in_(not_to_write_for)
+        return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted(), ~left
 
-    def _take(self) -> list[Hit]:
+    def _take(self, which: Wanted) -> list[Hit]:
         """The next HITs, marked as sent: from here on, only the marketplace knows whether they stand there."""
         now = self._clock.now()
         with self._store.write() as session:
-            wanted = select(Hit).where(*self._unsent()).order_by(Hit.id).limit(BATCH)
+            wanted = select(Hit).where(*which).order_by(Hit.id).limit(BATCH)
             taken = list(session.scalars(wanted.with_for_update(skip_locked=True)))
             for hit in taken:
                 hit.sent_at = now

@@ -3,6 +3,8 @@
 | the marketplace | the token | then |
 |---|---|---|
 | has it | | it is settled |
+| does not have a HIT that its round takes no more | | once no call can be on its way, it is given up |
+| does not have a HIT of a round that is paused | | the same, but it is sent when the round goes on |
 | does not have it | protects | it is sent again, with the same token |
 | does not have it | protects no longer | it is held for a person |
 | has it, for another amount or worker | | it is held for a person |
@@ -10,9 +12,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, PostedHit, Token, WorkState
 from mturk.errors import CrowdError, UnknownToCrowd
@@ -21,14 +24,19 @@ from round_manager.clock import Clock
 from round_manager.crowd.calls import sending
 from round_manager.crowd.collecting import UNKNOWN
 from round_manager.crowd.payday import Payday, Payment, payments_of
+from round_manager.crowd.planning import is_past_posting, may_be_posted
 from round_manager.crowd.posting import Posting
 from round_manager.crowd.same_account import check_account
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, LedgerError
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
+from round_manager.money.cancelling import cancel_hits
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
 from round_manager.progress import Progress, Unwatched
 
+# A call whose process died has arrived by then, or never will; its own patience ends much sooner.
+TIME_TO_ARRIVE = timedelta(minutes=5)
+NOT_NEEDED = "its round takes no such HITs any more, and the marketplace does not have it"
 TOO_LATE = "the marketplace does not show it, and its token protects no longer; look there, then decide"
 
 
@@ -40,6 +48,7 @@ class Reconciled:
     sent_again: int = 0
     held: int = 0
     refused: int = 0
+    given_up: int = 0
     in_doubt: int = 0
     problem: str = ""
 
@@ -92,20 +101,32 @@ class Reconciler:
             if not missing:
                 break
         now = self._clock.now()
-        young = [hit for hit in missing.values() if hit.sent_at and Token(hit.key, hit.sent_at).protects(now)]
-        old = [hit for hit in missing.values() if hit not in young]
         with self._store.write() as session:
             for hit, posted in found:
                 self._posting.adopt(session, session.get_one(Hit, hit.id), posted)
+            wanted = self._still_wanted(session, list(missing.values()), outcome, now)
+            young = [hit for hit in wanted if hit.sent_at and Token(hit.key, hit.sent_at).protects(now)]
+            old = [hit for hit in wanted if hit not in young]
             for hit in old:
-                row = session.get_one(Hit, hit.id)
-                row.status, row.last_error = HitStatus.HELD, TOO_LATE
+                hit.status, hit.last_error = HitStatus.HELD, TOO_LATE
         sent = self._posting.again(young)
         outcome.found += len(found)
         outcome.held += len(old)
         outcome.sent_again += sent.posted
         outcome.refused += sent.refused
         outcome.problem = outcome.problem or sent.problem
+
+    def _still_wanted(self, session: Session, missing: list[Hit], outcome: Reconciled, now: datetime) -> list[Hit]:
+        """Those that their rounds take now; the others were never sent, once no call can be on its way any more."""
+        ours = Hit.id.in_([hit.id for hit in missing])
+        wanted = list(session.scalars(select(Hit).where(ours, may_be_posted()).order_by(Hit.id)))
+        arrived = select(Hit).where(ours, ~may_be_posted(), Hit.sent_at <= now - TIME_TO_ARRIVE)
+        for hit in session.scalars(arrived).all():
+            hit.sent_at = None
+        session.flush()
+        over = session.scalars(select(Hit).where(ours, Hit.sent_at.is_(None), is_past_posting())).all()
+        outcome.given_up += cancel_hits(session, over, who=self._payday.who, why=NOT_NEEDED, now=now)
+        return wanted
 
     def _doubtful_payments(self) -> list[Payment]:
         here = select(Hit.id).where(Hit.marketplace == self._crowd.name)

@@ -1,5 +1,7 @@
 """Queues: what waits for somebody, counted by what is unfinished and never by all that there ever was."""
 
+from dataclasses import dataclass
+
 from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
@@ -18,10 +20,21 @@ from round_manager.models import (
     LedgerEntry,
     Round,
     SessionStatus,
+    Task,
     WorkSession,
 )
 
 BEING_PAID = (EntryState.OWED, EntryState.SENT)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A round with so many HITs to create that wait to be sent."""
+
+    id: int
+    task: str
+    number: int
+    unsent: int
 
 
 def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tuple[str, bool]]:
@@ -45,12 +58,21 @@ def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tup
 
 def unsent_hits(session: Session, marketplace: str) -> int:
     """HITs that wait to be sent, of rounds that take them now."""
-    waiting = (
-        select(func.count())
-        .select_from(Hit)
-        .where(Hit.marketplace == marketplace, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted())
+    return session.scalar(select(func.count()).select_from(Hit).where(*_unsent(marketplace))) or 0
+
+
+def rounds_to_write_for(session: Session, marketplace: str) -> list[Writing]:
+    """The rounds whose HITs to create wait to be sent, and take them now."""
+    create = Hit.kind == HitKind.CREATE
+    unsent = select(Hit.round_id, func.count().label("hits")).where(*_unsent(marketplace), create)
+    of_round = unsent.group_by(Hit.round_id).subquery()
+    wanted = (
+        select(Round.id, Task.name, Round.number, of_round.c.hits)
+        .join(of_round, of_round.c.round_id == Round.id)
+        .join(Task, Task.id == Round.task_id)
+        .order_by(Round.id)
     )
-    return session.scalar(waiting) or 0
+    return [Writing(*row) for row in session.execute(wanted)]
 
 
 def held_for_a_person(session: Session, task_id: int | None = None) -> int:
@@ -103,6 +125,11 @@ def unsent_to_label_studio(session: Session, task_id: int) -> int:
         .where(LabelStudioTask.external_id.is_(None), LabelStudioLink.task_id == task_id)
     )
     return session.scalar(wanted) or 0
+
+
+def _unsent(marketplace: str) -> tuple[ColumnElement[bool], ...]:
+    here = Hit.marketplace == marketplace
+    return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted()
 
 
 def _unfinished(task_id: int) -> tuple[ColumnElement[bool], ...]:

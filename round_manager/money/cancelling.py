@@ -29,6 +29,11 @@ def cancel_creation(session: Session, round: Round, *, who: str, why: str, now: 
     return _cancel(session, which, who=who, why=why, now=now)
 
 
+def cancel_hits(session: Session, hits: Sequence[Hit], *, who: str, why: str, now: datetime) -> int:
+    """Gives up those of the HITs that no process has begun to send; how many."""
+    return _cancel(session, [Hit.id.in_([hit.id for hit in hits])], who=who, why=why, now=now)
+
+
 def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, who: str, why: str, now: datetime) -> int:
     wanted = select(Hit).where(*which, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None))
     # What another process takes at this moment to send it is left to that process.
