@@ -11,7 +11,8 @@
 
 `path` is a folder of archives, as `outfox round freeze` fills it, or one archive of it. `url` is where `outfox serve`
 answers, with a token of the task's owner (`outfox data token`) unless the task is public; it gives the very same, and
-what was loaded once is kept in ~/.cache/outfox (or below XDG_CACHE_HOME), so that it is not sent again.
+what was loaded once is kept in ~/.cache/outfox (or below XDG_CACHE_HOME), so that it is not sent again. No more than
+`outfox.CACHE_BYTES` (10 GiB) are kept there: what was used longest ago makes room.
 
 A row of `load` is an example: the fields of its task, the target (`label`, or `answer` with its place), the verdict
 that the author saw (`model`, `prediction`, `confidence`, `fooled`, and every model's in `verdicts`), `status`, the
@@ -28,6 +29,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,6 +58,11 @@ LATER = (429, 500, 502, 503, 504)
 PARTIAL = 206
 TIMEOUTS = (10.0, 60.0)
 PIECE = 1 << 20
+# What is kept of files that were fetched; those that were used longest ago go first.
+CACHE_BYTES = 10 * 2**30
+# What was used so lately may be in somebody's hands; a draft that is older was left by a process that died.
+SECONDS_IN_USE = 60.0
+SECONDS_OF_A_DRAFT = 24 * 3600.0
 HASH = re.compile("[0-9a-f]{64}")
 Rounds = int | Iterable[int] | None
 Columns = Sequence[str] | None
@@ -322,12 +329,16 @@ class _Server:
         draft = self._cache / f".{uuid.uuid4().hex}"
         try:
             if target.is_file() and not (verify and _sha256(target) != sha256):
+                with suppress(OSError):  # A cache that may only be read is one, too.
+                    os.utime(target)
                 return target
             self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._download(address, sha256, draft)
             if _sha256(draft) != sha256:
                 raise OutfoxError(f"{address} did not arrive as it is there (its SHA-256 differs); load it again")
-            return draft.replace(target)
+            kept = draft.replace(target)
+            _trim(self._cache, kept)
+            return kept
         except OSError as error:
             cure = "free the disk, or set XDG_CACHE_HOME"
             raise OutfoxError(f"cannot keep {target}: {error.strerror or error}; {cure}") from error
@@ -399,6 +410,26 @@ def _place(path: str | Path | None, url: str | None, token: str | None) -> _Fold
     if (path is None) == (url is None):
         raise OutfoxError("give `path`, a folder of archives, or `url`, where `outfox serve` answers")
     return _Folder(path) if path is not None else _Server(str(url), token)
+
+
+def _trim(folder: Path, newest: Path) -> None:
+    """Removes what was used longest ago, until the rest is small enough; what is just being used stays."""
+    now, kept = time.time(), []
+    for path in folder.iterdir():
+        with suppress(OSError):  # Others have the same cache, and some systems keep a file that is open.
+            found = path.stat()
+            if not path.name.startswith("."):
+                kept.append((found.st_mtime, found.st_size, path))
+            elif now - found.st_mtime > SECONDS_OF_A_DRAFT:
+                path.unlink()
+    left = sum(size for _, size, _ in kept)
+    for used, size, path in sorted(kept):
+        if left <= CACHE_BYTES or now - used < SECONDS_IN_USE:
+            return
+        if path != newest:
+            with suppress(OSError):
+                path.unlink()
+                left -= size
 
 
 def _sha256(path: Path) -> str:

@@ -11,7 +11,7 @@ from plugin.errors import PluginError
 from plugin.store_door import StoreDoor
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive.reading import ArchiveSource, file_pieces, open_source
+from round_manager.archive.reading import ArchiveSource, open_source
 from round_manager.clock import Clock
 from round_manager.errors import ArchiveError
 from round_manager.models import Round
@@ -113,9 +113,10 @@ class DataDesk:
 
     def _csv(self, archive: ArchiveSource, manifest: ArchiveManifest, name: str, *, public: bool) -> DataFile:
         source = _source_of(name)
-        made = self._shelf.get(archive, source, manifest.files[source])
+        entry = manifest.files[source]
+        made = self._shelf.get(archive, source, entry)
         return DataFile(
-            name, made.entry, public, lambda start, stop: file_pieces(made.path, made.entry.size, start, stop)
+            name, made.entry, public, lambda start, stop: self._shelf.pieces(archive, source, entry, start, stop)
         )
 
     def _listed(self, task: str, round: Round) -> dict[str, Any]:

@@ -4,14 +4,17 @@ A text that a spreadsheet would take for a formula gets a `'` before it, and so 
 takes one `'` from the beginning of a text has what was written. Lists and objects are JSON.
 """
 
+import fcntl
 import json
+import os
 import shutil
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,13 +24,14 @@ from ml_backend.artefact import UNFINISHED, sweep
 from round_manager.archive.files import HashedFile
 from round_manager.archive.json_lines import json_texts
 from round_manager.archive.manifest import FileEntry
-from round_manager.archive.reading import ArchiveSource
+from round_manager.archive.reading import ArchiveSource, file_pieces
 from round_manager.errors import ArchiveError
 
 # Part of the name of what is kept: another way of writing must not find what this one wrote.
 FORM = 1
 TABLE, ENTRY = "table.csv", "entry.json"
 BATCH = 10_000
+MOST_BYTES = 4 * 2**30
 # The wide signs too: some spreadsheets take them for the narrow ones.
 FORMULA = r"^(?:\s*[=+\-@'\x{FF0B}\x{FF0D}\x{FF1D}\x{FF20}]|[\t\r\n])"
 
@@ -41,19 +45,24 @@ class CsvFile:
 
 
 class CsvShelf:
-    """CSV files in a folder that may be emptied at any time."""
+    """CSV files in a folder that may be emptied at any time, and that no more than `most_bytes` are left in.
 
-    def __init__(self, folder: Path) -> None:
+    When one is made, those that were asked for longest ago make room for it, but for those that are being read.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self._folder = folder
+        self._most_bytes = most_bytes
         self._making = threading.Lock()
 
     def find(self, source: FileEntry) -> CsvFile | None:
         """What was made of a Parquet file, if it was."""
         place = self._place(source)
         try:
-            return CsvFile(place / TABLE, FileEntry(**json.loads((place / ENTRY).read_bytes())))
+            made = CsvFile(place / TABLE, FileEntry(**json.loads((place / ENTRY).read_bytes())))
         except (OSError, ValueError, TypeError):
             return None
+        return made if made.path.is_file() else None
 
     def get(self, archive: ArchiveSource, name: str, source: FileEntry) -> CsvFile:
         """The CSV of an archive's Parquet file, made if it is not there; one at a time."""
@@ -62,9 +71,30 @@ class CsvShelf:
             if found is None:
                 self._make(archive, name, source)
                 found = self.find(source)
+                self._trim(self._place(source))
         if found is None:
             raise ArchiveError(f"{self._place(source)} cannot be read; remove it")
+        with suppress(OSError):
+            os.utime(found.path)
         return found
+
+    def pieces(self, archive: ArchiveSource, name: str, source: FileEntry, start: int, stop: int) -> Iterator[bytes]:
+        """Bytes of the same CSV, which is not removed while they are read."""
+        while True:
+            found = self.get(archive, name, source)
+            try:
+                held = found.path.open("rb")
+            except FileNotFoundError:
+                continue  # It made room for another one just now, and is made again.
+            except OSError as error:
+                raise ArchiveError(f"cannot read {found.path}: {error.strerror}; remove it") from error
+            fcntl.flock(held, fcntl.LOCK_SH)
+            try:
+                return _held_pieces(held, file_pieces(found.path, found.entry.size, start, stop))
+            except ArchiveError:
+                held.close()
+                if found.path.exists():
+                    raise
 
     def _place(self, source: FileEntry) -> Path:
         return self._folder / f"{source.sha256}-{FORM}"
@@ -80,6 +110,32 @@ class CsvShelf:
                 if not place.exists():  # Else another process was faster, with the same bytes.
                     raise
 
+    def _trim(self, newest: Path) -> None:
+        """Removes what was asked for longest ago, until the rest is small enough."""
+        kept = []
+        for place in self._folder.glob(f"*-{FORM}"):
+            with suppress(OSError):  # Another process is at it too.
+                found = (place / TABLE).stat()
+                kept.append((found.st_mtime_ns, found.st_size, place))
+        left = sum(size for _, size, _ in kept)
+        for _, size, place in sorted(kept):
+            if left <= self._most_bytes:
+                return
+            if place != newest and self._removed(place):
+                left -= size
+
+    def _removed(self, place: Path) -> bool:
+        """Whether it could be removed: nobody reads it."""
+        gone = self._folder / f"{UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            with (place / TABLE).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                place.rename(gone)
+        except OSError:
+            return False
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
     @contextmanager
     def _draft(self) -> Iterator[Path]:
         draft = self._folder / f"{UNFINISHED}{uuid.uuid4().hex}"
@@ -92,6 +148,11 @@ class CsvShelf:
             raise ArchiveError(f"cannot make CSV below {self._folder}: {error}; free the disk or its rights") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def _held_pieces(held: BinaryIO, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with held:
+        yield from pieces
 
 
 def write_csv(source: Path, target: Path) -> FileEntry:
