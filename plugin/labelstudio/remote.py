@@ -113,7 +113,7 @@ class RemoteStudio:
     def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
         if not tasks:
             return []
-        with translated(self.url):
+        with translated(self.url, sends_texts=True):
             answer = self._sdk.projects.import_tasks(project_id, request=list(tasks), return_task_ids=True)
             return [int(number) for number in answer.task_ids]
 
@@ -122,7 +122,7 @@ class RemoteStudio:
             self._sdk.tasks.delete(str(task_id))
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
-        with translated(self.url):
+        with translated(self.url, sends_texts=True):
             made = self._sdk.projects.import_predictions(project_id, request=list(predictions))
         if made.created != len(predictions):
             text = f"took {made.created} of {len(predictions)} predictions; do the project's template and the task fit?"

@@ -27,8 +27,11 @@ def open_sdk(url: str, token: str, *, seconds: float = SECONDS_TO_ANSWER) -> Any
 
 
 @contextmanager
-def translated(url: str) -> Iterator[None]:
-    """Whatever the client raises inside is a LabelStudioError."""
+def translated(url: str, *, sends_texts: bool = False) -> Iterator[None]:
+    """Whatever the client raises inside is a LabelStudioError.
+
+    Label Studio's reasons repeat what it refuses; where that is what people wrote (`sends_texts`), they are left out.
+    """
     import httpx
     from label_studio_sdk.core.api_error import ApiError
 
@@ -43,22 +46,25 @@ def translated(url: str) -> Iterator[None]:
         text = f"`{url}` or the token for it cannot be used; correct label_studio_url and label_studio_token"
         raise LabelStudioError(text) from error
     except ApiError as error:
-        raise _refusal(url, error.status_code or 0, error.body) from error
+        raise _refusal(url, error.status_code or 0, error.body, sends_texts=sends_texts) from error
 
 
-def _refusal(url: str, status: int, body: Any) -> LabelStudioError:
+def _refusal(url: str, status: int, body: Any, *, sends_texts: bool) -> LabelStudioError:
     if status in (401, 403):
         text = "does not accept the token; copy the one of the projects' owner from its page Account & Settings"
     elif 200 <= status < 300:
         text = "answers with something that is not its API; correct label_studio_url"
     else:
-        text = _reason(status, body)
+        text = _reason(status, body, sends_texts=sends_texts)
     return LabelStudioError(f"Label Studio at {url} {text}", retry=status >= 500 or status == 429, status=status)
 
 
-def _reason(status: int, body: Any) -> str:
+def _reason(status: int, body: Any, *, sends_texts: bool) -> str:
     found = body if isinstance(body, dict) else {}
     fields = found.get("validation_errors")
+    if sends_texts:
+        named = f" ({', '.join(_line(name) for name in fields)})" if isinstance(fields, dict) and fields else ""
+        return f"refuses what was sent with status {status}{named}; its own log tells why"
     if isinstance(fields, dict) and fields:
         reasons = "; ".join(f"{name}: {_line(reason)}" for name, reason in fields.items())
         return f"refuses the request: {reasons}"

@@ -21,6 +21,7 @@ from round_manager.models import (
     Round,
     SessionStatus,
     Source,
+    UncountedVote,
     Vote,
     Worker,
     WorkSession,
@@ -92,15 +93,19 @@ def _may_be_asked(link: LabelStudioLink) -> ColumnElement[bool]:
     """Whether somebody in Label Studio may still judge the vote's example, and must not find this answer there.
 
     That is: a vote is wanted, a task for one stands open, or the votes differ, so that the policy may want more. What
-    is flagged can come back to be judged, but a flag is no answer.
+    is flagged can come back to be judged, but a flag is no answer. Whether answers differ that were selected in a
+    passage, only who decides can tell: until then they may.
     """
     other = aliased(Vote)
     votes = select(func.count()).select_from(other).where(other.example_id == Example.id)
     differing = select(other.id).where(other.example_id == Example.id, other.label != Example.label)
+    of_example = (UncountedVote.round_id == Example.round_id, UncountedVote.example_id == Example.id)
+    uncounted = select(UncountedVote.vote_id).where(Example.label.is_(None), *of_example)
     to_check = select(LabelStudioTask.id).where(
         LabelStudioTask.link_id == link.id, LabelStudioTask.example_id == Example.id, is_standing(), ~is_used()
     )
-    undecided = or_(votes.scalar_subquery() < Example.votes_wanted, differing.exists(), to_check.exists())
+    is_short = votes.scalar_subquery() < Example.votes_wanted
+    undecided = or_(is_short, differing.exists(), uncounted.exists(), to_check.exists())
     return and_(
         Vote.flag.is_(None),
         Round.status.in_(TAKES_VOTES),

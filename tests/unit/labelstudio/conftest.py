@@ -1,9 +1,9 @@
 """A task with an open round in a real database, connected to a Label Studio in memory."""
 
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,22 +12,26 @@ from plugin.labelstudio.connecting import Connected, Wishes, connect
 from plugin.labelstudio.pushing import Pushed, push
 from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.syncing import Synced, sync_task
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import LabelStudioLink, ModelVersion, ProjectKind, RoundStatus
 from round_manager.tasks.rounds import live_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
-from templates import Pack, find_pack
+from templates import Pack
+from templates import find_pack as load_pack
 from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeStudio
+from tests.integration.databases import Databases, SqliteDatabases
 from tests.integration.store.world import new_model
 
 SECRETS = ("s" * 32,)
 BACKEND = "http://backend.test"
 WEB = "http://web.test"
+# To read a pack takes longer than most tests.
+find_pack = cache(load_pack)
 
 
 @dataclass
@@ -113,23 +117,18 @@ Worlds = Callable[..., World]
 
 
 @pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables, to copy."""
-    file = tmp_path_factory.mktemp("empty") / "outfox.db"
-    open_store(f"sqlite:///{file}", upgrade=True).close()
-    return file
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Databases:
+    """Files: what is tried here hangs on no database."""
+    return SqliteDatabases(tmp_path_factory.mktemp("sqlite"))
 
 
 @pytest.fixture
-def worlds(tmp_path: Path, empty_database: Path) -> Iterator[Worlds]:
+def worlds(databases: Databases) -> Iterator[Worlds]:
     """Makes worlds: of which pack, and how far they have come."""
-    opened: list[Store] = []
+    opened = ExitStack()
 
     def make(name: str = "sentiment", *, is_open: bool = True, pushed: bool = True) -> World:
-        file = tmp_path / f"outfox-{len(opened)}.db"
-        shutil.copy(empty_database, file)
-        store = open_store(f"sqlite:///{file}")
-        opened.append(store)
+        store = opened.enter_context(databases.opened())
         world = World(find_pack(name), store)
         with store.write() as session:
             create_task(session, world.pack, now=NOON)
@@ -140,6 +139,5 @@ def worlds(tmp_path: Path, empty_database: Path) -> Iterator[Worlds]:
             world.push()
         return world
 
-    yield make
-    for store in opened:
-        store.close()
+    with opened:
+        yield make

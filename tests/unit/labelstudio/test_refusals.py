@@ -1,0 +1,42 @@
+"""What Label Studio says when it refuses something, and what of that is told."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.remote import RemoteStudio
+from tests.fakes.own_page import OwnPage
+
+SECRET = "what somebody typed"
+
+
+@pytest.fixture
+def refusing() -> Iterator[OwnPage]:
+    """A Label Studio that refuses everything, and repeats what that was, as the real one does."""
+    with OwnPage(400, **{"Content-Type": "application/json"}) as page:
+        reasons = {"non_field_errors": [f"Error at item 0: too odd :: {{'data': {{'text': '{SECRET}'}}}}"]}
+        page.body = json.dumps({"detail": f"Validation error: {SECRET}", "validation_errors": reasons})
+        yield page
+
+
+def test_what_people_wrote_is_not_repeated_when_it_is_refused(refusing: OwnPage) -> None:
+    studio = RemoteStudio(refusing.url, "t" * 40)
+    for send in (
+        lambda: studio.add_tasks(1, [{"data": {"text": SECRET}}]),
+        lambda: studio.add_predictions(1, [{"task": 1, "result": []}]),
+    ):
+        with pytest.raises(LabelStudioError, match=r"status 400.*non_field_errors") as told:
+            send()
+        assert SECRET not in str(told.value)
+    refusing.body = json.dumps({"detail": SECRET})
+    with pytest.raises(LabelStudioError, match="status 400") as told:
+        studio.add_tasks(1, [{"data": {"text": SECRET}}])
+    assert SECRET not in str(told.value)
+
+
+def test_what_is_wrong_with_a_projects_settings_is_told(refusing: OwnPage) -> None:
+    refusing.body = json.dumps({"validation_errors": {"label_config": ["there is no tag <b>Chooses</b>"]}})
+    with pytest.raises(LabelStudioError, match="refuses the request: label_config: there is no tag Chooses"):
+        RemoteStudio(refusing.url, "t" * 40).make_project({"title": "A project"})
