@@ -25,6 +25,7 @@ class Page {
 
   async open() {
     this.dress();
+    at("loading").hidden = true;
     at("work").hidden = false;
     if (setup.preview) this.state = sampleState();
     else await this.load();
@@ -188,11 +189,8 @@ class Page {
     for (const place of document.querySelectorAll(".work-bar, .work-side, .work-alone, .work-instructions, #items, #span, dialog")) {
       place.addEventListener("keydown", (event) => event.stopPropagation());
     }
-    say(at("pay-reward"), dollars(setup.pay.reward_cents));
-    if (setup.preview) {
-      this.state = {earned: {reward_cents: setup.pay.reward_cents, bonus_cents: 0}};
-      this.drawPay();
-    }
+    this.state = {earned: {reward_cents: setup.pay.reward_cents, bonus_cents: 0}};
+    this.drawPay();
   }
 }
 

@@ -15,11 +15,12 @@ class OwnPage:
     def __init__(self, status: int = 200, **headers: str) -> None:
         self.status = status
         self.headers = headers
+        self.body = "A page."
         self.asked: list[str] = []
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         self.asked.append(f"{environ['PATH_INFO']}?{environ['QUERY_STRING']}")
-        return Response("A page.", self.status, self.headers)(environ, start_response)
+        return Response(self.body, self.status, self.headers)(environ, start_response)
 
     def __enter__(self) -> Self:
         self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=_Quiet)

@@ -17,7 +17,7 @@ from plugin.serving import free_port
 from round_manager.database.store import open_store
 from round_manager.models import Hit, HitKind
 from tests.e2e.browser import SCREENSHOTS, Complaints
-from tests.integration.store.databases import SqliteDatabases
+from tests.integration.databases import SqliteDatabases
 from tests.integration.work.floor import lay_floor
 from tests.integration.workpages.office import Office, Served
 
@@ -42,11 +42,11 @@ class BarePage:
         """What went wrong in scripts and answers."""
         return self._complaints.heard
 
-    def open(self, office: Office, hit: Hit, worker: str = "W1", **told: str) -> "BarePage":
-        """Follows the HIT's link as the marketplace's frame does."""
+    def open(self, office: Office, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
+        """Follows the HIT's link as the marketplace's frame does, and waits until everything is there."""
         submit_to = f"{office.settings.crowd_site_url}/s/a-pass"
         known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
-        self.page.goto(office.address(hit, **known | told))
+        self.page.goto(office.address(hit, **known | told), wait_until="load" if wait else "commit")
         return self
 
     def ready(self) -> "BarePage":

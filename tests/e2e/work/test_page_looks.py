@@ -1,9 +1,11 @@
 """How the page looks, weighs and behaves before there is any work: for everybody, on every screen."""
 
+import re
+import threading
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from round_manager.models import Hit, HitKind, WorkSession
 from tests.e2e.work.accessibility import serious_problems
@@ -20,6 +22,7 @@ from tests.e2e.work.bare_page import (
     to_check,
 )
 from tests.e2e.work.hit_page import fits
+from tests.fakes.registry import eventually
 from tests.integration.work.floor import MINUTE
 from tests.integration.workpages.office import Office
 
@@ -28,6 +31,8 @@ __all__ = ["counter", "known_browser", "open_office", "open_tab", "port", "sqlit
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 FIRST_VISIT_BYTES = 2_200_000
 NEXT_HIT_BYTES = 60_000
+PAINTS = "performance.getEntriesByName('first-contentful-paint').length"
+NOT_THERE_YET = re.compile(r"/work[a-z-]*\.[^/]*(css|js)|/editor/")
 BLOCKED = """for (const name of ['localStorage', 'sessionStorage'])
     Object.defineProperty(window, name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"""
 MAKERS: dict[str, Callable[[Office], Hit]] = {
@@ -55,6 +60,28 @@ def test_the_page_fits_desks_and_phones_and_has_no_serious_accessibility_problem
             assert fits(tab.page)
             tab.keep(f"{kind}-{scheme}-{width}")
     assert tab.complaints == []
+
+
+def test_on_a_slow_line_the_first_bytes_say_that_the_task_loads(open_office: OpenOffice, browser: Browser) -> None:
+    office, held, is_quick = open_office(), list[Route](), threading.Event()
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        tab = BarePage(context.new_page())
+        tab.page.route(NOT_THERE_YET, lambda route: route.continue_() if is_quick.is_set() else held.append(route))
+        tab.open(office, office.floor.hit(), wait=False)
+        # Painted, and not only there: a sheet that is awaited keeps a browser from showing anything.
+        eventually(lambda: tab.page.evaluate(PAINTS), "something is painted")
+        expect(tab.there("loading")).to_be_visible()
+        expect(tab.there("loading")).to_have_text("Loading the task …")
+        tab.keep("loading")
+        is_quick.set()
+        for route in held:
+            route.continue_()
+        tab.in_state("ready")
+        expect(tab.there("loading")).to_be_hidden()
+        assert (len(held) > 1, tab.complaints) == (True, [])
+    finally:
+        context.close()
 
 
 def test_nothing_is_shown_or_loaded_before_a_warning_was_read(open_office: OpenOffice, tab: BarePage) -> None:
