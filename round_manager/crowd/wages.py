@@ -6,9 +6,11 @@ time: with t that time, everybody in the group gets at least what the minimum pa
 t, half of them at least, has then reached the minimum, and so has the median.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 from statistics import median
 
 from sqlalchemy import func, select
@@ -32,13 +34,17 @@ from round_manager.tasks.tasks import spec_of
 
 HOUR = 3_600
 PAID_STATES = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
+ROWS_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True)
 class Earned:
-    """One approved assignment: seconds, and cents that it brought or will bring."""
+    """One approved assignment of a HIT group: seconds, and cents that it brought or will bring."""
 
+    group_id: str
+    kind: HitKind
     assignment_id: int
+    worker_id: int
     elapsed_seconds: float
     active_seconds: float | None
     cents: int
@@ -56,7 +62,7 @@ class Earned:
 
 @dataclass(frozen=True)
 class GroupWage:
-    """A HIT group's pay, in medians."""
+    """A HIT group's pay, in medians; `lacking` has what each assignment lacks where that is too low."""
 
     group_id: str
     task: str
@@ -67,7 +73,7 @@ class GroupWage:
     median_seconds: float
     median_hourly_cents: int
     minimum_hourly_cents: int
-    earned: tuple[Earned, ...]
+    lacking: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def is_low(self) -> bool:
@@ -81,15 +87,18 @@ class GroupWage:
 
     def top_ups(self) -> dict[int, int]:
         """Cents that each assignment lacks; nothing where the group's wage is fair."""
-        if not self.is_low:
-            return {}
-        lacking = {one.assignment_id: self.fair_cents - one.cents for one in self.earned}
-        return {assignment: cents for assignment, cents in lacking.items() if cents > 0}
+        return dict(self.lacking)
 
 
 def group_wages(session: Session, task: Task, *, round: Round | None = None) -> list[GroupWage]:
     """The wages of the task's HIT groups by approved work; by the round's terms where one is named."""
     minimum = spec_of(round or task).pay.minimum_hourly_cents
+    groups = groupby(earned_work(session, task, round=round), lambda one: (one.group_id, one.kind))
+    return [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups]
+
+
+def earned_work(session: Session, task: Task, *, round: Round | None = None) -> Iterator[Earned]:
+    """All approved work of the task, or of one round, group by group; a few pieces at a time are in memory."""
     pay = (
         select(LedgerEntry.assignment_id, func.sum(LedgerEntry.cents).label("cents"))
         .where(LedgerEntry.task_id == task.id, LedgerEntry.state.in_(PAID_STATES))
@@ -97,18 +106,28 @@ def group_wages(session: Session, task: Task, *, round: Round | None = None) -> 
         .subquery()
     )
     wanted = (
-        select(Hit.group_id, Hit.kind, Assignment, pay.c.cents)
+        select(
+            Hit.group_id,
+            Hit.kind,
+            Assignment.id,
+            Assignment.worker_id,
+            Assignment.accepted_at,
+            Assignment.submitted_at,
+            Assignment.active_ms,
+            pay.c.cents,
+        )
         .join(Assignment, Assignment.hit_id == Hit.id)
         .join(pay, pay.c.assignment_id == Assignment.id)
         .where(Hit.task_id == task.id, Assignment.status == AssignmentStatus.APPROVED, Hit.group_id.is_not(None))
-        .order_by(Hit.group_id, Assignment.id)
+        .order_by(Hit.group_id, Hit.kind, Assignment.id)
+        .execution_options(yield_per=ROWS_AT_A_TIME)
     )
     if round is not None:
         wanted = wanted.where(Hit.round_id == round.id)
-    groups: dict[tuple[str, HitKind], list[Earned]] = {}
-    for group, kind, work, cents in session.execute(wanted):
-        groups.setdefault((group, kind), []).append(_earned(work, int(cents)))
-    return [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups.items()]
+    for group, kind, number, worker, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
+        elapsed = max(0.0, ((submitted_at or accepted_at) - accepted_at).total_seconds())
+        active = None if active_ms is None else active_ms / 1_000
+        yield Earned(group, kind, number, worker, elapsed, active, int(cents))
 
 
 def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
@@ -123,23 +142,30 @@ def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, n
     return sum(debt.price.cents for debt in debts)
 
 
-def _earned(work: Assignment, cents: int) -> Earned:
-    handed_in = work.submitted_at or work.accepted_at
-    active = None if work.active_ms is None else work.active_ms / 1_000
-    return Earned(work.id, max(0.0, (handed_in - work.accepted_at).total_seconds()), active, cents)
-
-
-def _wage(group: str, task: str, kind: HitKind, earned: Sequence[Earned], minimum: int) -> GroupWage:
-    active = [one.active_seconds for one in earned if one.active_seconds is not None]
-    return GroupWage(
+def _wage(group: str, task: str, kind: HitKind, earned: Iterable[Earned], minimum: int) -> GroupWage:
+    # A median needs all values, and a round has many: plain numbers, and no objects.
+    ids, cents = array("q"), array("q")
+    elapsed, active, seconds, hourly = array("d"), array("d"), array("d"), array("d")
+    for one in earned:
+        ids.append(one.assignment_id)
+        cents.append(one.cents)
+        elapsed.append(one.elapsed_seconds)
+        seconds.append(one.seconds)
+        hourly.append(one.hourly_cents)
+        if one.active_seconds is not None:
+            active.append(one.active_seconds)
+    wage = GroupWage(
         group_id=group,
         task=task,
         kind=kind,
-        assignments=len(earned),
-        median_elapsed_seconds=median(one.elapsed_seconds for one in earned),
+        assignments=len(ids),
+        median_elapsed_seconds=median(elapsed),
         median_active_seconds=median(active) if active else None,
-        median_seconds=median(one.seconds for one in earned),
-        median_hourly_cents=int(median(one.hourly_cents for one in earned)),
+        median_seconds=median(seconds),
+        median_hourly_cents=int(median(hourly)),
         minimum_hourly_cents=minimum,
-        earned=tuple(earned),
     )
+    if not wage.is_low:
+        return wage
+    fair = wage.fair_cents
+    return replace(wage, lacking={number: fair - had for number, had in zip(ids, cents, strict=True) if had < fair})

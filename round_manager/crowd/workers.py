@@ -8,7 +8,7 @@ from statistics import median
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from round_manager.crowd.wages import group_wages
+from round_manager.crowd.wages import earned_work
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -116,15 +116,10 @@ def _money(session: Session, marketplace: str, tasks: Sequence[int]) -> dict[int
 
 def _hourly(session: Session, tasks: Sequence[Task]) -> dict[int, list[float]]:
     """What an hour paid, by worker, for each piece of approved work."""
-    earned = [one for task in tasks for wage in group_wages(session, task) for one in wage.earned]
-    who = dict(
-        session.execute(
-            select(Assignment.id, Assignment.worker_id).where(Assignment.status == AssignmentStatus.APPROVED)
-        ).all()
-    )
     wages: dict[int, list[float]] = {}
-    for one in earned:
-        wages.setdefault(who[one.assignment_id], []).append(one.hourly_cents)
+    for task in tasks:
+        for one in earned_work(session, task):
+            wages.setdefault(one.worker_id, []).append(one.hourly_cents)
     return wages
 
 
