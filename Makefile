@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check unit docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds
+.PHONY: help setup demo test check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make the virtual environment with everything in it
 
@@ -34,6 +34,9 @@ check: setup ## style, types and import rules
 
 unit: setup ## the fast tests only
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/unit
+
+test-postgresql: setup ## every integration test on PostgreSQL alone; `make test` has those on it that a database can change
+	OUTFOX_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n 2 --dist loadgroup tests/integration
 
 docs: setup ## write the generated pages of docs/ again
 	$(BIN)/python -m plugin.reference docs
@@ -64,6 +67,9 @@ bench-pages: setup ## a worker's first and next HIT: bytes, seconds until usable
 
 bench-rounds: setup ## 1,000,000 examples frozen, loaded with pandas and shown by status
 	$(BIN)/python tests/bench/rounds.py
+
+bench-loop: setup ## two rounds of the demo with processes killed at random moments, against two without
+	$(BIN)/python tests/bench/loop.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

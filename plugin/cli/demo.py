@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LOOKS = 0.5
 EXAMPLES = 20
+# So many that a difference between two rounds can be seen.
+SIMULATED_EXAMPLES = 100
 WELCOME = """
 Ready after {seconds:.0f} s.
 
@@ -47,8 +49,7 @@ Ctrl-C ends the demo; what you did is kept in {home}.
 @click.option(
     "--examples",
     type=click.IntRange(1, 10_000),
-    default=EXAMPLES,
-    show_default=True,
+    show_default=f"{EXAMPLES}, or {SIMULATED_EXAMPLES} with --simulate",
     help="Validated fooling examples that end a round.",
 )
 @click.option("--simulate", is_flag=True, help="Have a simulated crowd play rounds, and report what came of it.")
@@ -63,7 +64,7 @@ def demo(
     settings: Settings,
     port: int,
     until_ready: bool,
-    examples: int,
+    examples: int | None,
     simulate: bool,
     rounds: int,
     workers: int,
@@ -82,7 +83,8 @@ def demo(
         from plugin.demo.demo import Demo, DemoTerms
 
         progress.finish()
-        running = Demo(settings, port, DemoTerms(examples, workers if simulate else 0, rounds if simulate else None))
+        target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES)
+        running = Demo(settings, port, DemoTerms(target, workers if simulate else 0, rounds if simulate else None))
         try:
             ready = running.prepare(progress)
         except BaseException:
@@ -118,15 +120,16 @@ def _simulate(
     workers: int,
     seed: str,
 ) -> None:
+    from plugin.cli.simulation_report import shown_report
     from plugin.demo.simulation import Simulation, Wanted
+    from plugin.simulation.report import report_json
 
     with ProgressBar() as progress:
         reported = Simulation(running, Wanted(rounds, workers, seed), ended).play(watch, progress)
     if reported is None:
         return
-    files = [str(file) for file in reported.files]
-    text = "\n".join([reported.text, "The report is in:", *(f"  {file}" for file in files)])
-    show({**asdict(ready), "report": reported.data, "files": files}, text)
+    data = {"report": report_json(reported.results), "files": list(map(str, reported.files))}
+    show({**asdict(ready), **data}, shown_report(reported.results, reported.files))
     console().file.flush()
 
 

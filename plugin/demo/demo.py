@@ -7,7 +7,6 @@ from datetime import datetime
 from ml_backend.artefact import list_versions
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
-from ml_backend.training import train
 from plugin.crowd import crowd_of, crowd_services
 from plugin.demo.market import VISITOR, DemoMarket
 from plugin.demo.place import HomeLock, find_place
@@ -36,6 +35,10 @@ EMAIL = "owner@example.com"
 # The mode that trains in seconds on a laptop; the task's own is slower and better.
 MODE = "head"
 SECONDS_BETWEEN_PASSES = 2
+# Programs do not stop to think.
+SECONDS_BETWEEN_PASSES_OF_A_SIMULATION = 1
+# A round is small here, and models must be measured on more than a handful of rows.
+HELD_OUT_SHARE = 0.3
 SECONDS_TO_POST = 240.0
 
 
@@ -155,11 +158,12 @@ class Demo:
     def _made_servers(self) -> list[Server]:
         place, settings = self._place, self.settings
         last = ["--rounds", str(self._terms.last_round)] if self._terms.last_round else []
+        every = SECONDS_BETWEEN_PASSES_OF_A_SIMULATION if self._terms.recruits else SECONDS_BETWEEN_PASSES
         return [
             our_server(place, "ml-backend", "--tasks", TASK, url=settings.ml_backend_url),
             our_server(place, "serve", url=settings.web_url),
             our_server(place, "marketplace", url=settings.crowd_url),
-            our_server(place, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", MODE, *last),
+            our_server(place, "manage", "--every", str(every), "--mode", MODE, *last),
         ]
 
     def _model(self, progress: Progress) -> tuple[str, float]:
@@ -167,6 +171,11 @@ class Demo:
         known = list_versions(self.settings.models_path, TASK)
         if known:
             return known[0].version, known[0].metrics["accuracy"]
+        progress.start(0, "Loading what trains models")
+        # Only now: it takes seconds, in which Label Studio starts already.
+        from ml_backend.training import train
+
+        progress.finish()
         cache = self.settings.cache_path / "embeddings"
         trained = train(self.pack, self.settings.models_path, mode=MODE, cache=cache, progress=progress)
         return trained.manifest.version, trained.metrics["accuracy"]
@@ -212,8 +221,7 @@ class Demo:
         progress.start(0, "The manager posts HITs")
         since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
         while not _passed(store, since):
-            if not manager.child.lives or time.monotonic() > deadline:
-                raise PluginError(f"the manager does not work; the end of its log:\n{manager.child.last_words()}")
+            manager.check_start(deadline)
             progress.advance(0, "")
             time.sleep(SECONDS_BETWEEN_LOOKS)
         progress.finish()
@@ -222,7 +230,7 @@ class Demo:
 def demo_pack(examples: int) -> Pack:
     """The sentiment task, with rounds that end so early that one can watch it."""
     pack = load_pack(BUILT_IN / TASK)
-    rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples})
+    rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples, "held_out_share": HELD_OUT_SHARE})
     return replace(pack, spec=pack.spec.model_copy(update={"rounds": rounds}))
 
 

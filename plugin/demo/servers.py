@@ -18,6 +18,8 @@ SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_TO_STOP = 45.0
 # One that dies again at once rests longer and longer, up to this.
 LONGEST_REST = 60.0
+# One that dies so often before it has answered once is broken.
+MOST_DEATHS_AT_START = 3
 PROGRAM = "from plugin.cli import main; main()"
 
 Tell = Callable[[str], None]
@@ -32,6 +34,7 @@ class Server:
     url: str = ""
     deaths: int = 0
     again_at: float = 0.0
+    since: float = 0.0
     wanted: bool = False
 
     def start(self) -> None:
@@ -49,23 +52,31 @@ class Server:
         deadline = time.monotonic() + SECONDS_TO_START
         progress.start(0, f"{self.name} starts")
         while not is_up(self.url):
-            if not self.child.lives or time.monotonic() > deadline:
-                raise PluginError(f"{self.name} does not come up; the end of its log:\n{self.child.last_words()}")
+            self.check_start(deadline)
             progress.advance(0, "")
             time.sleep(SECONDS_BETWEEN_LOOKS)
         progress.finish()
+
+    def check_start(self, deadline: float) -> None:
+        """Starts it again where it died, for it may have been killed; a PluginError where that or waiting is no use."""
+        now = time.monotonic()
+        self.look(now, lambda _: None)
+        if now > deadline or self.deaths >= MOST_DEATHS_AT_START:
+            raise PluginError(f"{self.name} does not come up; the end of its log:\n{self.child.last_words()}")
 
     def look(self, now: float, tell: Tell) -> None:
         """Tells when it has died, and starts it again, the later the more often it died."""
         if not self.wanted or self.child.lives:
             return
         if not self.again_at:
+            if now - self.since > LONGEST_REST:
+                self.deaths = 0  # It was well for a while: what killed it is no fault that comes with every start.
             rest = min(LONGEST_REST, 2.0**self.deaths - 1)
             self.deaths += 1
             self.again_at = now + rest
             tell(f"{self.name} has died and is started again; the end of its log:\n{self.child.last_words()}")
         if now >= self.again_at:
-            self.again_at = 0.0
+            self.again_at, self.since = 0.0, now
             # What it had started itself must not keep its place.
             self.child.stop()
             self.child.start()

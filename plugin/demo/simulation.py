@@ -14,8 +14,8 @@ from plugin.manager.trainings import MOST_FAILURES
 from plugin.simulation.crowd import SimulatedCrowd
 from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
-from plugin.simulation.report import report_json, report_text, write_report
-from plugin.simulation.results import find_results
+from plugin.simulation.report import write_report
+from plugin.simulation.results import Results, find_results
 from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
 from round_manager.learning.jobs import awaited, running_job
@@ -43,11 +43,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reported:
-    """The report, and where it was written."""
+    """What is reported, and where it was written."""
 
     files: list[Path]
-    data: dict[str, object]
-    text: str
+    results: Results
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Simulation:
             results = find_results(store, registry, load_predictor, demo.pack, notebook.seconds)
             files = write_report(results, demo.settings.home_path / "report")
             progress.finish()
-        return Reported(files, report_json(results), report_text(results))
+        return Reported(files, results)
 
     def _run(self, store: Store, notebook: Notebook, watch: Watch, progress: Progress) -> None:
         wanted, leave = self._wanted, threading.Event()
@@ -89,7 +88,8 @@ class Simulation:
         crowd.come(self._demo.market.invite)
         working = threading.Thread(target=crowd.work, name="simulated-crowd", daemon=True)
         working.start()
-        progress.start(wanted.rounds, f"The simulated crowd plays {wanted.rounds} rounds")
+        # How long a round takes is anybody's guess, so nobody is told how long it still takes.
+        progress.start(0, f"The simulated crowd plays {wanted.rounds} rounds")
         try:
             self._follow(store, crowd, working, watch, progress)
         finally:
@@ -101,16 +101,15 @@ class Simulation:
     def _follow(
         self, store: Store, crowd: SimulatedCrowd, working: threading.Thread, watch: Watch, progress: Progress
     ) -> None:
-        over, seen, since = 0, "", time.monotonic()
+        seen, since = "", time.monotonic()
         while not self._stop.wait(SECONDS_BETWEEN_LOOKS):
             watch.look()
             stand = self._stand(store)
             told = f"{stand.line}; {crowd.tally}"
             if told != seen:
                 seen, since = told, time.monotonic()
-            progress.advance(max(0, min(stand.over, self._wanted.rounds) - over), told)
-            over = max(over, stand.over)
-            if over >= self._wanted.rounds:
+            progress.advance(0, told)
+            if stand.over >= self._wanted.rounds:
                 return
             if stand.given_up or not working.is_alive() or time.monotonic() - since > SECONDS_OF_STANDSTILL:
                 raise PluginError(f"the simulation stands still: {stand.given_up or self._reasons(store)}")
@@ -122,13 +121,16 @@ class Simulation:
             over = sum(one.frozen_at is not None for one in rounds)
             waits, job = awaited(session, task), running_job(session, task)
             if job is not None:
-                line = f"training after round {over}: {job.stage}, {job.steps} of {job.total}"
+                line = f"training after round {over}: {job.stage or 'it begins'}, {job.steps} of {job.total}"
+            elif waits is not None:
+                failed = f" after {waits.failures} that failed" if waits.failures else ""
+                line = f"round {over} is frozen, and a training starts{failed}"
             else:
                 seen = task_overview(session, task, now=SystemClock().now())
-                line = f"round {seen.round} is {seen.status}, {seen.validated} validated"
-        failed = waits is not None and waits.failures >= MOST_FAILURES
+                line = f"round {seen.round} is {seen.status}, {seen.verified_fooling} of {seen.target_fooling} verified"
+        hopeless = waits is not None and waits.failures >= MOST_FAILURES
         learned = over - (1 if waits is not None or job is not None else 0)
-        return _Stand(learned, line, f"the training fails: {waits.reason}" if waits and failed else "")
+        return _Stand(learned, line, f"the training fails: {waits.reason}" if waits and hopeless else "")
 
     def _reasons(self, store: Store) -> str:
         with store.read() as session:

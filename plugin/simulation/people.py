@@ -46,7 +46,7 @@ def _person(number: int, seed: str) -> Person:
     return Person(
         number=number,
         seed=seed,
-        skill=rng.uniform(0.4, 0.95),
+        skill=rng.uniform(0.15, 0.6),
         error_rate=rng.uniform(0.01, 0.12),
         patience=rng.randint(3, 6),
         pace=rng.uniform(0.7, 1.6),

@@ -1,7 +1,8 @@
 """The report of a simulation: report.json for programs, report.md for people, report.png to look at."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,37 @@ WARNING = (
     "The figures show that it works, and nothing about people, nor about how well models do with them. Wages go by the "
     "time that a person is assumed to need; the programs need none."
 )
+ROUNDS_NOTE = (
+    "MER: fooled of collected; vMER: fooled and verified by others, of collected; in brackets 95 % intervals. Costs "
+    "include the marketplace's fees; none of it is real money. The wage is a median, by assumed time."
+)
+ACCURACY = "Accuracy on rows that no model has learned from"
+ACCURACY_NOTE = (
+    "Most of a round's examples are there because they fooled the model that it was played against, so that model is "
+    "nearly always wrong about them, by construction."
+)
 JSON_FILE = "report.json"
 TEXT_FILE = "report.md"
 PLOT_FILE = "report.png"
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table of the report, in words."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> Iterator[str]:
+        """Its lines."""
+        yield f"| {' | '.join(self.columns)} |"
+        yield f"|{'---|' * len(self.columns)}"
+        yield from (f"| {' | '.join(row)} |" for row in self.rows)
+
+
+def title_of(results: Results) -> str:
+    """What the report is about, and by whom it was played."""
+    return f"{results.task}: {len(results.rounds)} rounds with a {CROWD}"
 
 
 def write_report(results: Results, folder: Path) -> list[Path]:
@@ -50,56 +79,61 @@ def report_text(results: Results) -> str:
     return "\n".join(_lines(results)) + "\n"
 
 
+def rounds_table(results: Results) -> ReportTable:
+    """One row for each round."""
+    columns = ("round", "collected", "fooled", "MER", "vMER", "tries per fool", "cost", "per verified", "wage per hour")
+    return ReportTable(columns, [_round_row(one) for one in results.rounds])
+
+
+def accuracy_table(results: Results) -> ReportTable:
+    """One row for each model, the oldest first, with a column for each set of rows."""
+    rows = [
+        [results.story(version), *(_figure(results.accuracy(version, dataset)) for dataset in results.datasets)]
+        for version in results.versions
+    ]
+    sizes = [results.accuracy(version, dataset).of for version in results.versions[:1] for dataset in results.datasets]
+    heads = [f"{dataset} ({of:,} rows)" for dataset, of in zip(results.datasets, sizes, strict=True)]
+    return ReportTable(("model", *heads), rows)
+
+
 def _lines(results: Results) -> Iterator[str]:
-    yield f"# {results.task}: {len(results.rounds)} rounds with a {CROWD}"
+    yield f"# {title_of(results)}"
     yield ""
     yield WARNING
     yield ""
     yield "## Rounds"
     yield ""
-    yield "| round | model | collected | fooled | MER | vMER | tries per fool | cost | per verified | wage per hour |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
-    for one in results.rounds:
-        yield _round_row(one)
+    yield from rounds_table(results).markdown()
     yield ""
-    yield "MER: fooled of collected; vMER: fooled and verified by others, of collected; in brackets 95 % intervals."
-    yield "Costs include the marketplace's fees; none of it is real money. The wage is a median, by assumed time."
+    yield ROUNDS_NOTE
     yield ""
-    yield "## Accuracy on rows that no model has learned from"
+    yield f"## {ACCURACY}"
     yield ""
-    yield f"| model | {' | '.join(results.datasets)} |"
-    yield f"|---|{'---|' * len(results.datasets)}"
-    for version in results.versions:
-        cells = [str(results.accuracy(version, dataset)) for dataset in results.datasets]
-        yield f"| {version} | {' | '.join(cells)} |"
+    yield from accuracy_table(results).markdown()
     yield ""
-    yield "Most of a round's examples are there because they fooled the model that it was played against, so that model"
-    yield "is nearly always wrong about them, by construction."
+    yield ACCURACY_NOTE
     yield ""
     yield "## Training after each round"
     yield ""
-    for one in results.rounds:
-        yield f"- after round {one.number}: {one.training}"
+    yield from (f"- after round {one.number}: {one.training}" for one in results.rounds)
     yield ""
     yield f"![The same as a plot]({PLOT_FILE})"
 
 
-def _round_row(one: RoundResult) -> str:
+def _round_row(one: RoundResult) -> list[str]:
     counts = one.metrics.counts
     tries, each = counts.tries_per_fool, counts.cents_per_verified
-    cells = [
-        one.number,
-        ", ".join(one.versions),
-        counts.collected,
-        counts.fooled,
-        _short(counts.mer),
-        _short(counts.vmer),
+    return [
+        str(one.number),
+        str(counts.collected),
+        str(counts.fooled),
+        _figure(counts.mer),
+        _figure(counts.vmer),
         "" if tries is None else f"{tries:.1f}",
         dollars(counts.cost.cents),
         "" if each is None else dollars(each),
         "" if one.hourly_cents is None else dollars(one.hourly_cents),
     ]
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _round(one: RoundResult) -> dict[str, Any]:
@@ -127,5 +161,5 @@ def _rate(rate: Rate) -> dict[str, Any]:
     return {"share": rate.share, "low": rate.low, "high": rate.high, "count": rate.count, "of": rate.of}
 
 
-def _short(rate: Rate) -> str:
-    return "" if rate.share is None else f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+def _figure(rate: Rate) -> str:
+    return "" if rate.share is None else f"{rate.share:.1%} ({100 * rate.low:.0f} to {100 * rate.high:.0f})"

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ml_backend.examination import examine
+from ml_backend.examination import examine, metric_of
 from ml_backend.registry.candidate import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
+from round_manager.learning.evaluating import kept_evaluation
 from round_manager.learning.jobs import list_jobs
 from round_manager.learning.rows import HeldOut, training_rows
+from round_manager.learning.versions import find_versions
 from round_manager.models import RoundStatus
 from round_manager.rates import Rate
 from round_manager.tasks.rounds import list_rounds, pinned_versions
@@ -22,6 +24,8 @@ from round_manager.validation.paid_work import PaidWork, paid_work
 from templates import Pack, TaskSpec
 
 HOUR = 3_600
+# By version and data set, of a hundred.
+Points = Mapping[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class Results:
         """What they were measured on."""
         return list(dict.fromkeys(one.dataset for one in self.accuracies))
 
+    def story(self, version: str) -> str:
+        """The version, and which rounds were played against it."""
+        played = [str(one.number) for one in self.rounds if version in one.versions]
+        return f"{version}, answered in round {', '.join(played)}" if played else f"{version}, the newest"
+
     def accuracy(self, version: str, dataset: str) -> Rate:
         """One version on one set of rows."""
         return next(one.right for one in self.accuracies if (one.version, one.dataset) == (version, dataset))
@@ -91,10 +100,10 @@ def find_results(store: Store, registry: Registry, load: Load, pack: Pack, secon
             for one in over
         )
         held_out = training_rows(session, task, spec, pack.seed).held_out if over else ()
-    played = [version for one in rounds for version in one.versions]
-    newest = registry.versions(name)[:1]
-    versions = list(dict.fromkeys([*played, *newest]))
-    return Results(name, rounds, tuple(_measured(registry, load, spec, versions, held_out)))
+        played = [version for one in rounds for version in one.versions]
+        versions = list(dict.fromkeys([*played, *registry.versions(name)[:1]]))
+    kept = _kept(store, spec, versions, held_out)
+    return Results(name, rounds, tuple(_measured(registry, load, spec, versions, held_out, kept)))
 
 
 def _hourly_cents(works: Sequence[PaidWork], seconds: Mapping[str, float]) -> int | None:
@@ -103,13 +112,35 @@ def _hourly_cents(works: Sequence[PaidWork], seconds: Mapping[str, float]) -> in
     return round(median(known)) if known else None
 
 
+def _kept(store: Store, spec: TaskSpec, versions: Sequence[str], held_out: Sequence[HeldOut]) -> Points:
+    """What was measured when the versions were made, by the same files on the same rows."""
+    found = {}
+    with store.read() as session:
+        for version in find_versions(session, find_task(session, spec.name), versions):
+            for part in held_out:
+                kept = kept_evaluation(session, version, part, metric_of(spec))
+                if kept is not None:
+                    found[version.name, part.name] = 100 * kept.performance
+    return found
+
+
 def _measured(
-    registry: Registry, load: Load, spec: TaskSpec, versions: Sequence[str], held_out: Sequence[HeldOut]
+    registry: Registry,
+    load: Load,
+    spec: TaskSpec,
+    versions: Sequence[str],
+    held_out: Sequence[HeldOut],
+    kept: Points,
 ) -> list[Accuracy]:
+    """Every version on every set of rows; asked now is only what nobody asked before."""
     found = []
     for version in versions:
-        predictor = prepare(registry, load, spec.name, version)
+        asked = [part for part in held_out if (version, part.name) not in kept]
+        predictor = prepare(registry, load, spec.name, version) if asked else None
         for part in held_out:
-            points = examine(predictor, part.rows, spec).points
-            found.append(Accuracy(version, part.name, Rate(round(points * len(part.rows) / 100), len(part.rows))))
+            points = kept.get((version, part.name))
+            if points is None and predictor is not None:
+                points = examine(predictor, part.rows, spec).points
+            right = round((points or 0.0) * len(part.rows) / 100)
+            found.append(Accuracy(version, part.name, Rate(right, len(part.rows))))
     return found

@@ -1,4 +1,4 @@
-"""The demo as its owner runs it: one command in a process of its own, whose servers can be looked at and killed."""
+"""The demo as its owner runs it: one command in a process of its own, looked at, killed and started again."""
 
 import json
 import os
@@ -10,80 +10,156 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import requests
 
+from round_manager.database.store import open_store
+from round_manager.learning.jobs import running_job
+from round_manager.tasks.tasks import find_task
+
 PROGRAM = str(Path(sys.executable).parent / "outfox")
-SECONDS_TO_START = 600
-SECONDS_TO_WAIT = 180
-# A round is over when so many examples fooled the model and were verified.
-EXAMPLES = 3
+# Long: other tests use the same cores. A condition that holds ends the wait.
+SECONDS_TO_WAIT = 600
+SECONDS_TO_END = 120
+SECONDS_BETWEEN_LOOKS = 0.05
+PLAYING = "The simulated crowd plays"
+# Threads that wait for each other by spinning take from the other processes what these could use.
+FRUGAL = {"OMP_NUM_THREADS": "1"}
+DEMO, TRAINING = "demo", "training"
+# The file of each server's number, and what its command has in it.
+SERVERS = {
+    "serve": ("serve.pid", "main() serve"),
+    "ml-backend": ("ml-backend.pid", "main() ml-backend"),
+    "marketplace": ("marketplace.pid", "main() marketplace"),
+    "manage": ("manage.pid", "main() manage"),
+    "label-studio": ("label-studio/label-studio.pid", "label_studio.server"),
+}
+EVERYBODY = (*SERVERS, TRAINING, DEMO)
 
 
-@dataclass(frozen=True)
 class RunningDemo:
-    """A demo that is ready, and what it printed."""
+    """`outfox demo` in one home; killed and started again, it goes on where it was."""
 
-    process: "subprocess.Popen[str]"
-    ready: dict[str, Any]
+    def __init__(self, home: Path, port: int, *options: object) -> None:
+        self.home = home
+        self.starts = 0
+        self._command = [PROGRAM, "--home", str(home), "demo", "--port", str(port), "--json", *map(str, options)]
+        self._lock = threading.Lock()
+        self.start()
 
     @property
     def config(self) -> Path:
-        return Path(self.ready["config"])
+        return self.home / "demo.toml"
 
     @property
     def addresses(self) -> dict[str, str]:
         """The settings that it keeps."""
         return tomllib.loads(self.config.read_text(encoding="utf-8"))
 
-    def outfox(self, *arguments: str) -> Any:
-        """What a command says about it."""
-        return about(self.config, *arguments)
+    @property
+    def said(self) -> str:
+        """What it told people since it was last started."""
+        return self._file("err").read_text(encoding="utf-8", errors="replace")
 
-    def kill(self, name: str) -> None:
-        """One of its servers is gone at once, as when memory runs out; and is started again."""
-        gone = self._pid(name)
-        assert gone is not None, f"{name} does not run"
-        os.kill(gone, signal.SIGKILL)
-        until(lambda: self._pid(name) not in (None, gone))
+    @property
+    def is_playing(self) -> bool:
+        """Whether everything is up, and its crowd at work."""
+        return self._process.poll() is None and PLAYING in self.said
 
-    def _pid(self, name: str) -> int | None:
-        """The process that one of its servers was last started as; None just before it is started again."""
+    def start(self) -> None:
+        """Starts it; what an earlier process printed is kept."""
+        self.starts += 1
+        with self._file("out").open("wb") as out, self._file("err").open("wb") as err:
+            self._process = subprocess.Popen(self._command, env={**os.environ, **FRUGAL}, stdout=out, stderr=err)
+
+    def pid(self, name: str) -> int | None:
+        """The number of one of its processes; None where it does not run now."""
+        if name == DEMO:
+            return self._process.pid if self._process.poll() is None else None
+        if name == TRAINING:
+            return _checked(self._training(), "model retrain")
+        file, command = SERVERS[name]
         try:
-            return int((self.config.parent / f"{name}.pid").read_text(encoding="ascii"))
+            return _checked(int((self.home / file).read_text(encoding="ascii")), command)
         except (FileNotFoundError, ValueError):
             return None
 
+    def kill(self, name: str) -> bool:
+        """One of its processes is gone at once, as when memory runs out; whether it ran. The demo is started again."""
+        with self._lock:
+            pid = self.pid(name)
+            if pid is None:
+                return False
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return False
+            if name == DEMO:
+                self._process.wait()
+                self.start()
+        return True
+
+    def ended(self) -> int | None:
+        """Its exit code; None while it runs, or is being started again."""
+        with self._lock:
+            return self._process.poll()
+
+    def revive(self) -> bool:
+        """Starts it again where it gave up, as when a server was killed before all were up; whether it had."""
+        with self._lock:
+            gave_up = bool(self._process.poll())
+            if gave_up:
+                self.start()
+        return gave_up
+
+    def printed(self) -> Any:
+        """The document that it printed at its end."""
+        return json.loads(self._file("out").read_text(encoding="utf-8"))
+
+    def stop(self) -> None:
+        """Ends it and its servers, as Ctrl-C does."""
+        with self._lock:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                self._end_all()
+                raise
+
+    def _end_all(self) -> None:
+        for pid in [self.pid(name) for name in SERVERS]:
+            if pid is not None:
+                os.killpg(pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+
+    def _training(self) -> int | None:
+        if not (self.home / "outfox.db").is_file():
+            return None
+        with open_store(f"sqlite:///{self.home / 'outfox.db'}") as store, store.read() as session:
+            job = running_job(session, find_task(session, "sentiment"))
+        return job.pid if job else None
+
+    def _file(self, kind: str) -> Path:
+        return self.home.with_name(f"{self.home.name}-{self.starts}.{kind}")
+
 
 @contextmanager
-def running_demo(home: Path, port: int) -> Iterator[RunningDemo]:
-    """A demo that is ready; it ends with the block at the latest."""
-    with subprocess.Popen(command(home, port), stdout=subprocess.PIPE, text=True) as process:
-        # A demo that never gets ready must end, or reading its output would wait for ever.
-        watchdog = threading.Timer(SECONDS_TO_START, process.terminate)
-        watchdog.start()
-        try:
-            ready = _first_document(process)
-            watchdog.cancel()
-            assert ready, "the demo ended before it was ready"
-            yield RunningDemo(process, ready)
-        finally:
-            watchdog.cancel()
-            process.terminate()
-
-
-def command(home: Path, port: int, *more: object) -> list[str]:
-    """The command that starts a demo with tiny rounds."""
-    options = ["--port", port, "--examples", EXAMPLES, "--json", *more]
-    return [PROGRAM, "--home", str(home), "demo", *map(str, options)]
+def running_demo(home: Path, port: int, *options: object) -> Iterator[RunningDemo]:
+    """A demo that was started; it ends with the block at the latest."""
+    demo = RunningDemo(home, port, *options)
+    try:
+        yield demo
+    finally:
+        demo.stop()
 
 
 def about(config: Path, *arguments: str) -> Any:
-    """What a command says about the demo whose settings are in the file."""
-    ran = subprocess.run([PROGRAM, "--config", str(config), *arguments, "--json"], stdout=subprocess.PIPE, check=True)
+    """What a command says about the demo whose settings are in the file, whether it is content or not."""
+    ran = subprocess.run([PROGRAM, "--config", str(config), *arguments, "--json"], stdout=subprocess.PIPE, check=False)
     return json.loads(ran.stdout)
 
 
@@ -100,15 +176,13 @@ def until(is_so: Callable[[], object], seconds: float = SECONDS_TO_WAIT) -> None
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.05)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _first_document(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    lines: list[str] = []
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line)
-        if line == "}\n":
-            break
-    found: dict[str, Any] = json.loads("".join(lines)) if lines else {}
-    return found
+def _checked(pid: int | None, command: str) -> int | None:
+    """The number, if the process that has it now runs that command."""
+    if pid is None:
+        return None
+    look = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
+    told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False).stdout
+    return pid if command in told else None

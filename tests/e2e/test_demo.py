@@ -1,9 +1,9 @@
 import fcntl
-import signal
+import os
 import socket
-import threading
-from itertools import count
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 import requests
@@ -11,67 +11,51 @@ from playwright.sync_api import Page
 
 import outfox as researcher
 from plugin.demo.demo import demo_pack
-from plugin.demo.market import DemoMarket
-from plugin.demo.place import find_place
 from plugin.serving import free_port
-from plugin.settings import Settings
-from plugin.simulation.crowd import SimulatedCrowd
 from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
 from tests.conftest import Outfox
-from tests.e2e.running_demo import EXAMPLES, RunningDemo, about, is_up, running_demo, until
+from tests.e2e.end_state import broken_promises
+from tests.e2e.killer import Killer, at_large
+from tests.e2e.running_demo import EVERYBODY, RunningDemo, about, is_up, running_demo, until
 from tests.e2e.visitor import Visitor
 
-SECONDS_TO_END = 60
 SECONDS_TO_PLAY = 900
-# In so long the manager has seen what was written, and posted HITs to check it.
-SECONDS_FOR_A_PASS = 8
+# Validated fooling examples that end a round.
+EXAMPLES = 5
+ROUNDS = 2
 WORKERS = 8
-SEED = "tests"
-# Each of these dies once while two rounds are played.
-MORTAL = ("manage", "serve", "ml-backend", "marketplace")
 
 pytestmark = pytest.mark.xdist_group("labelstudio")
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of the demo."""
-    return tmp_path_factory.mktemp("demo") / "home"
+@pytest.fixture
+def seed() -> int:
+    """Of the moments at which processes are killed; with OUTFOX_KILL_SEED they are those of an earlier run."""
+    seed = int(os.environ.get("OUTFOX_KILL_SEED") or time.time())
+    print(f"OUTFOX_KILL_SEED={seed} kills the same again")
+    return seed
 
 
-@pytest.fixture(scope="module")
-def port() -> int:
-    return free_port()
-
-
-def test_people_and_a_simulated_crowd_play_two_rounds_whatever_dies_meanwhile(
-    home: Path, port: int, page: Page
+def test_a_person_and_a_simulated_crowd_play_two_rounds_to_the_same_end_whatever_is_killed(
+    tmp_path: Path, page: Page, seed: int
 ) -> None:
-    with running_demo(home, port) as demo:
-        _look_around(demo, home, port)
-        place = find_place(Settings(home=str(home)), port)
-        pack = demo_pack(EXAMPLES)
-        notebook = Notebook(home / "simulation.jsonl", pack)
-        person, *others = make_people(WORKERS + 1, SEED)
-        visitor = Visitor(page, demo.ready["invitation"], pack.spec, notebook, person)
+    home, port, dice = tmp_path / "home", free_port(), Random(seed)
+    options = ("--simulate", "--rounds", ROUNDS, "--examples", EXAMPLES, "--workers", WORKERS, "--until-ready")
+    with running_demo(home, port, *options) as demo:
+        visitor = _visitor(demo, page)
         visitor.take_quiz()
-        text = visitor.write()
-
-        crowd = SimulatedCrowd(others, pack.spec, place.settings.crowd_url, notebook, threading.Event())
-        crowd.come(DemoMarket(place).invite)
-        until(lambda: crowd.once() and visitor.check(SECONDS_FOR_A_PASS), SECONDS_TO_PLAY)
-        _play(demo, crowd, rounds=2)
-        crowd.close()
-
-        frame = researcher.load("sentiment", rounds=[1, 2], path=demo.ready["archives"], verify=True)
-        assert (frame["text"] == text).sum() == 1
-        for number, examples in frame.groupby("round"):
-            assert (examples["fooled"] & (examples["status"] == "verified")).sum() >= EXAMPLES, number
-            assert examples["id"].is_unique
-        demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(SECONDS_TO_END) == 0
-        _check_money(demo.config)
+        until(lambda: demo.is_playing)
+        _look_around(demo, port)
+        killer = Killer(demo, dice)
+        with at_large(killer, lambda: killer.kill_each_once(lambda: demo.is_playing)):
+            text = visitor.write()
+            assert visitor.check() > 0
+            until(lambda: demo.ended() is not None, SECONDS_TO_PLAY)
+        assert demo.ended() == 0, demo.said
+    assert {name for name, _ in killer.killed} == set(EVERYBODY), killer.killed
+    assert broken_promises(home, rounds=ROUNDS) == [], killer.killed
+    _check_report(demo, text)
     for name in ("label_studio_url", "ml_backend_url", "web_url", "crowd_url"):
         assert not is_up(demo.addresses[name])
 
@@ -97,42 +81,48 @@ def test_a_second_demo_in_the_same_home_is_refused(outfox: Outfox, tmp_path: Pat
     assert not (tmp_path / "home" / "models").exists()
 
 
-def _look_around(demo: RunningDemo, home: Path, port: int) -> None:
-    """What the demo printed is so: for its owner, and for whoever runs commands."""
-    ready = demo.ready
-    assert ready["accuracy"] > 70
-    assert (home / "models" / "sentiment" / ready["version"] / "model.json").is_file()
+def _visitor(demo: RunningDemo, page: Page) -> Visitor:
+    """A person who was invited as soon as there was a marketplace, before the simulated crowd is there."""
+    until(lambda: demo.config.is_file() and is_up(demo.addresses["crowd_url"]))
+    (invited,) = about(demo.config, "marketplace", "invite", "Ada")
+    pack = demo_pack(EXAMPLES)
+    notes = demo.home / "simulation.jsonl"
+    (person,) = make_people(1, "a person")
+    return Visitor(page, invited["link"], pack.spec, person, lambda text: Notebook(notes, pack).reading(text))
+
+
+def _look_around(demo: RunningDemo, port: int) -> None:
+    """Label Studio has the task, and answers whoever writes there."""
     session = requests.Session()
-    session.headers["Authorization"] = f"Token {(home / 'label-studio-token').read_text()}"
-    project = session.get(f"http://127.0.0.1:{port}/api/projects/{ready['project']}", timeout=30).json()
-    assert project["title"] == "sentiment: write"
-    assert project["task_number"] == ready["tasks"] == 72
-    assert _said_to_a_writer(session, port, ready["project"]).startswith(("You fooled the model!", "Not fooled"))
-    (task,) = demo.outfox("status")["tasks"]
-    assert (task["round"], task["status"]) == (1, "open")
-    assert task["queues"]["hits_to_create"] == EXAMPLES
+    session.headers["Authorization"] = f"Token {demo.addresses['label_studio_token']}"
+    (project,) = [
+        one
+        for one in session.get(f"http://127.0.0.1:{port}/api/projects/", timeout=30).json()["results"]
+        if one["title"] == "sentiment: write"
+    ]
+    assert project["task_number"] == 72
+    assert _said_to_a_writer(session, port, project["id"]).startswith(("You fooled the model!", "Not fooled"))
 
 
-def _play(demo: RunningDemo, crowd: SimulatedCrowd, *, rounds: int) -> None:
-    """The crowd works until the rounds are over and learned from; each server is killed on the way, and comes back."""
-    mortal = list(MORTAL)
-    for number in count(1):
-        crowd.once()
-        if mortal and number % 2 == 0:
-            demo.kill(mortal.pop())
-        (task,) = demo.outfox("status")["tasks"]
-        if task["round"] > rounds and not mortal:
-            return
-
-
-def _check_money(config: Path, spent: int | None = None) -> None:
-    """Every cent is somewhere, on the marketplace and in our books, and both say the same."""
-    (task,) = about(config, "status")["tasks"]
-    ours, market = task["task_money"], about(config, "marketplace", "status")["money"]
-    assert market["add_up"]
-    assert market["workers_cents"] + market["fees_cents"] == ours["sent_cents"]
-    if spent is not None:
-        assert (ours["sent_cents"], ours["owed_cents"]) == (spent, 0)
+def _check_report(demo: RunningDemo, text: str) -> None:
+    """What was printed is what was saved, and what a researcher finds in the archives."""
+    told = demo.printed()
+    report = told["report"]
+    assert report["crowd"] == "simulated crowd"
+    assert [one["round"] for one in report["rounds"]] == [1, 2]
+    for one in report["rounds"]:
+        assert one["verified_fooling"] >= EXAMPLES
+        assert one["vmer"]["low"] <= one["vmer"]["share"] <= one["mer"]["share"]
+        assert one["cost_cents"] > one["workers_cents"] > 0
+        assert one["assumed_hourly_cents"] > 0
+    assert {one["dataset"] for one in report["accuracy"]} >= {"seed", "round 1", "round 2"}
+    assert (demo.home / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
+    frame = researcher.load("sentiment", path=told["archives"], verify=True)
+    assert frame["id"].is_unique
+    assert len(frame) == sum(one["collected"] for one in report["rounds"])
+    assert (frame["text"] == text).sum() == 1
+    (task,) = about(demo.config, "status")["tasks"]
+    assert task["task_money"]["sent_cents"] == sum(one["cost_cents"] for one in report["rounds"])
 
 
 def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str:

@@ -2,35 +2,59 @@
 
 import re
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
-from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import Person
 from plugin.simulation.writing import write
 from templates import TaskSpec
-from tests.e2e.running_demo import until
 from tests.e2e.work.hands import Mouse
 from tests.e2e.work.hit_page import HitPage, accept
 
+SECONDS_TO_INSIST = 600
+Reading = Callable[[str], str]
+T = TypeVar("T")
+
 
 class Visitor:
-    """One person, signed in on the marketplace by the link that the demo printed."""
+    """One person, signed in on the marketplace by an invitation; what goes away in the middle they do again.
 
-    def __init__(self, page: Page, invitation: str, spec: TaskSpec, notebook: Notebook, person: Person) -> None:
+    `reading` is what people read in a sentence.
+    """
+
+    def __init__(self, page: Page, invitation: str, spec: TaskSpec, person: Person, reading: Reading) -> None:
         self._hands = Mouse(page)
         self._page = page
+        self._site = "/".join(invitation.split("/")[:3])
         self._spec = spec
-        self._notebook = notebook
         self._person = person
+        self._reading = reading
+        self._text = ""
         page.goto(invitation)
         page.get_by_role("button", name="Start working").click()
         expect(page.get_by_role("heading", name="Find work")).to_be_visible()
 
     def take_quiz(self) -> None:
         """Answers everything right, and hands it in."""
-        hit = self._accepted(f"Paid quiz: {self._spec.title}")
-        hit.wait_until_ready()
+        self._insist(self._take_quiz)
+
+    def write(self) -> str:
+        """Writes until the model is fooled or it may be handed in all the same, and hands it in; the text."""
+        return self._insist(self._write)
+
+    def check(self) -> int:
+        """Judges everything on one page as it was meant, and hands it in; how many sentences.
+
+        Where a page has only their own on it, they give it back, as they are told, and take another.
+        """
+        return self._insist(self._check)
+
+    def _take_quiz(self) -> None:
+        hit = self._taken(f"Paid quiz: {self._spec.title}")
+        if self._is_stored(hit):
+            return
         assert self._spec.quiz is not None
         for number, question in enumerate(self._spec.quiz.questions):
             hit.inside.locator(f"input[name='question-{number}'][value='{question.answer}']").check()
@@ -39,48 +63,87 @@ class Visitor:
         hit.submit()
         self._expect_handed_in()
 
-    def write(self) -> str:
-        """Writes until the model is fooled or it may be handed in all the same, and hands it in; the text."""
-        hit = self._accepted(self._spec.title)
-        hit.wait_until_ready()
-        shown = hit.editor.inner_text()
+    def _write(self) -> str:
+        hit = self._taken(self._spec.title)
+        if self._is_stored(hit):
+            return self._text
+        shown, tries = hit.editor.inner_text(), self._tries_left(hit)
         (target,) = [one.name for one in self._spec.labels if f"reads as: {one.title}" in shown]
-        text = ""
-        for attempt in range(self._spec.work.tries_before_skip):
-            draft = write(shown, target, self._person.rng(target, attempt), skill=1.0)
-            text = draft.text
-            self._notebook.note_text(text, draft.reading)
-            hit.ask("text", text)
-            expect(hit.there("tries")).to_contain_text(f"{self._spec.work.tries - attempt - 1} of")
+        for left in range(tries - 1, tries - 1 - self._spec.work.tries_before_skip, -1):
+            self._text = write(shown, target, self._person.rng(target, left), skill=1.0).text
+            hit.ask("text", self._text)
+            expect(hit.there("tries")).to_contain_text(f"{left} of")
             if hit.there("verdict").get_attribute("data-outcome") == "fooled":
                 break
         hit.submit()
         self._expect_handed_in()
-        return text
+        return self._text
 
-    def check(self, seconds: float) -> int:
-        """Judges everything on one page as it was meant, and hands it in; how many sentences.
-
-        None where nothing is offered in so many seconds, or only their own: then they give it back, as they are told.
-        """
-        title, deadline = f"Check: {self._spec.title}", time.monotonic() + seconds
-        while not self._offered(title):
-            if time.monotonic() > deadline:
-                return 0
-        hit = self._accepted(title)
-        expect(hit.body).to_have_attribute("data-state", re.compile("ready|error"))
-        if hit.body.get_attribute("data-state") == "error":
-            self._give_back(hit)
-            return 0
+    def _check(self) -> int:
+        hit = self._taken(f"Check: {self._spec.title}")
+        if self._is_stored(hit):
+            return 1
         texts = max(1, hit.inside.locator("#items button").count())
         for number in range(1, texts + 1):
             if texts > 1:
                 expect(hit.there("place")).to_have_text(f"Text {number} of {texts}")
             shown = hit.editor.locator(".lsf-htx-richtext").first.inner_text().strip()
-            hit.choose(self._spec.label_title(self._notebook.reading(shown)))
+            hit.choose(self._spec.label_title(self._reading(shown)))
             hit.submit()
         self._expect_handed_in()
         return texts
+
+    def _insist(self, act: Callable[[], T]) -> T:
+        """What came of it, once it was done without the site going away in the middle."""
+        deadline = time.monotonic() + SECONDS_TO_INSIST
+        while True:
+            try:
+                return act()
+            except (AssertionError, Error):
+                if time.monotonic() > deadline:
+                    raise
+
+    def _taken(self, title: str) -> HitPage:
+        """A HIT of that title: one that is in their hands already, or else the first that is offered."""
+        self._page.goto(f"{self._site}/queue")
+        held = self._page.get_by_role("link", name=f"Work on {title}", exact=True)
+        if held.count():
+            held.first.click()
+            hit = HitPage(self._hands)
+        else:
+            self._find(title)
+            hit = accept(self._hands, title)
+        # Or the marketplace would hand out the next one at once.
+        self._page.locator("input[name='keep_going']").uncheck()
+        return hit
+
+    def _is_stored(self, hit: HitPage) -> bool:
+        """Whether everything was done before the site went away; the marketplace is then told again.
+
+        What is not for this person is given back.
+        """
+        expect(hit.body).to_have_attribute("data-state", re.compile("ready|submitted|error"))
+        state = hit.body.get_attribute("data-state")
+        if state == "error":
+            self._give_back(hit)
+            raise AssertionError("there was nothing to check for this person")
+        if state == "submitted":
+            self._hands.press(hit.there("submit-again"))
+            self._expect_handed_in()
+        return state == "submitted"
+
+    def _find(self, title: str) -> None:
+        deadline = time.monotonic() + SECONDS_TO_INSIST
+        while not self._offered(title):
+            assert time.monotonic() < deadline, f"nobody offered: {title}"
+
+    def _offered(self, title: str) -> bool:
+        self._page.goto(self._site)
+        return self._page.get_by_role("button", name=f"Accept {title}", exact=True).count() > 0
+
+    def _tries_left(self, hit: HitPage) -> int:
+        expect(hit.there("tries")).to_contain_text(re.compile(r"\d+ of"))
+        return int(hit.there("tries").inner_text().split(" of")[0].split()[-1])
 
     def _give_back(self, hit: HitPage) -> None:
         expect(hit.there("error-text")).to_contain_text("nothing to check for you")
@@ -88,17 +151,6 @@ class Visitor:
         self._page.get_by_role("button", name="Return it").click()
         expect(self._page.get_by_text("Returned.")).to_be_visible()
 
-    def _accepted(self, title: str) -> HitPage:
-        until(lambda: self._offered(title))
-        hit = accept(self._hands, title)
-        # Or the marketplace would hand out the next one at once.
-        self._page.locator("input[name='keep_going']").uncheck()
-        return hit
-
     def _expect_handed_in(self) -> None:
         """The marketplace says so, above whatever it shows next."""
         expect(self._page.get_by_role("status").filter(has_text="Handed in.")).to_be_visible()
-
-    def _offered(self, title: str) -> bool:
-        self._page.goto("/".join(self._page.url.split("/")[:3]))
-        return self._page.get_by_role("button", name=f"Accept {title}", exact=True).count() > 0

@@ -1,12 +1,16 @@
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from plugin.child import Child
 from plugin.demo.servers import Server
+from plugin.errors import PluginError
+from plugin.serving import free_port
+from round_manager.progress import Unwatched
 
 SECONDS = 20.0
 
@@ -36,20 +40,20 @@ def test_a_server_that_dies_is_told_with_its_last_words_and_started_again(tmp_pa
     server.stop()
 
 
-def test_one_that_dies_again_and_again_rests_longer_each_time(tmp_path: Path) -> None:
+def test_one_that_dies_again_and_again_rests_longer_each_time_until_it_was_well_for_a_while(tmp_path: Path) -> None:
     told: list[str] = []
     server = _server(tmp_path, "pass")
     server.start()
     rests = []
-    for now in (100.0, 200.0, 300.0):
+    for now in (100.0, 110.0, 120.0, 200.0):
         _until(lambda: not server.child.lives)
         server.look(now, told.append)
         rests.append(server.again_at - now if server.again_at else 0.0)
-        server.look(now + 60.0, told.append)
+        server.look(now + 5.0, told.append)
         assert server.again_at == 0.0, "it was not started again"
     server.stop()
-    assert rests == [0.0, 1.0, 3.0]
-    assert len(told) == 3
+    assert rests == [0.0, 1.0, 3.0, 0.0], "after a minute in which it was well, it need not rest"
+    assert len(told) == 4
 
 
 def test_one_that_lives_or_was_ended_is_left_alone(tmp_path: Path) -> None:
@@ -63,6 +67,17 @@ def test_one_that_lives_or_was_ended_is_left_alone(tmp_path: Path) -> None:
     server.look(0.0, told.append)
     assert (lived, server.child.lives) == (True, False)
     assert told == []
+
+
+def test_one_that_dies_while_it_starts_has_two_more_chances_before_it_is_told(tmp_path: Path) -> None:
+    program = "open('starts', 'a').write('x'); print('out of luck')"
+    server = replace(_server(tmp_path, program), url=f"http://127.0.0.1:{free_port()}")
+    server.start()
+    with pytest.raises(PluginError, match="serve does not come up") as told:
+        server.wait(Unwatched())
+    server.stop()
+    assert "out of luck" in str(told.value)
+    assert (tmp_path / "starts").read_text() == "xxx"
 
 
 @pytest.mark.parametrize("times", [1, 2])

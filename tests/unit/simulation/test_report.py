@@ -1,6 +1,11 @@
 import json
+from io import StringIO
 from pathlib import Path
 
+import pytest
+from rich.console import Console
+
+from plugin.cli.simulation_report import shown_report
 from plugin.simulation.report import CROWD, WARNING, write_report
 from plugin.simulation.results import Accuracy, Results, RoundResult
 from round_manager.rates import Rate
@@ -39,10 +44,22 @@ def test_the_report_has_every_figure_with_its_interval(tmp_path: Path) -> None:
 def test_people_read_the_same_in_words(tmp_path: Path) -> None:
     text = write_report(_results(), tmp_path)[1].read_text(encoding="utf-8")
 
-    assert "| 1 | m1 | 40 | 30 | 75.0% (" in text
+    assert "| 1 | 40 | 30 | 75.0% (" in text
     assert "$43.21" in text
     assert "$17.65" in text
-    assert "| m3 | 60.0% (" in text
+    assert "| m3, the newest | 60.0% (" in text
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_terminal_shows_it_however_narrow_it_is(width: int, tmp_path: Path) -> None:
+    screen = StringIO()
+    files = write_report(_results(), tmp_path)
+    Console(file=screen, width=width, highlight=False).print(shown_report(_results(), files))
+
+    told = screen.getvalue()
+    assert all(figure in told for figure in ("75.0%", "$43.21", "$17.65", "m3, the newest", "round 2 (10 rows)"))
+    assert CROWD in told
+    assert max(map(len, told.splitlines())) <= width
 
 
 def test_every_form_of_the_report_says_that_the_crowd_is_simulated(tmp_path: Path) -> None:
