@@ -1,11 +1,16 @@
 """What every test may ask for: a pack to change, and the command to run on it."""
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+# Before torch is imported, here and in the processes that tests start: networks so small gain nothing by more threads,
+# and those of several test processes spend most of their time on waiting for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from plugin.cli import run
 from templates import BUILT_IN

@@ -6,12 +6,13 @@ import pytest
 
 from tests.fakes.market import MarketServer
 from tests.integration.crowd.stage import FakeStage, MarketStage, Orders, Stage
+from tests.integration.databases import Databases
 
 
 @pytest.fixture(scope="session")
-def market_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MarketServer]:
+def market_server(any_databases: Databases) -> Iterator[MarketServer]:
     """One server; every test is a requester of its own on it."""
-    with MarketServer(tmp_path_factory.mktemp("market") / "market.sqlite") as server:
+    with MarketServer(any_databases.empty()) as server:
         yield server
 
 

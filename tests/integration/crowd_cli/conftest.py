@@ -1,12 +1,8 @@
 """A marketplace on loopback, the sentiment task with its first round open, and the command to run it all with."""
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
-from pathlib import Path
 
-import boto3
 import pytest
 
 from round_manager.database.store import open_store
@@ -14,29 +10,26 @@ from tests.conftest import Outfox
 from tests.fakes.market import MarketServer
 from tests.fakes.own_page import OwnPage
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.databases import Databases
 from tests.integration.services.stage import set_stage
 
 
-@pytest.fixture(autouse=True)
-def _one_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients of the same keys share boto3's session: to make one takes longer than most commands."""
-    monkeypatch.setattr("boto3.session.Session", lru_cache(boto3.session.Session))
-
-
 @pytest.fixture
-def market(tmp_path: Path) -> Iterator[MarketServer]:
+def market(any_databases: Databases) -> Iterator[MarketServer]:
     """A marketplace where the requester has $10,000."""
-    with MarketServer(tmp_path / "market.db") as server:
+    url = any_databases.empty()
+    with MarketServer(url) as server:
         yield server
+    any_databases.drop(url)
 
 
 @pytest.fixture(scope="session")
-def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def books(any_databases: Databases) -> str:
     """A database in which round 1 of the sentiment task is open, to be copied."""
-    file = tmp_path_factory.mktemp("books") / "outfox.db"
-    with open_store(f"sqlite:///{file}", upgrade=True) as store:
+    url = any_databases.migrated()
+    with open_store(url) as store:
         set_stage(store, SENTIMENT, now=datetime.now(UTC))
-    return file
+    return url
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +41,9 @@ def page() -> Iterator[OwnPage]:
 
 @pytest.fixture
 def shop(
-    books: Path,
-    tmp_path: Path,
+    books: str,
+    any_databases: Databases,
+    home_url: str,
     outfox: Outfox,
     market: MarketServer,
     page: OwnPage,
@@ -62,7 +56,5 @@ def shop(
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", market.key.secret)
     # The marketplace of the test logs in this very process; here, what people read is looked at.
     monkeypatch.setenv("OUTFOX_LOG_LEVEL", "warning")
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(books, home / "outfox.db")
-    return Shop(outfox, market, home)
+    any_databases.copy(books, home_url)
+    return Shop(outfox, market, home_url)

@@ -4,7 +4,6 @@ import json
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select, text
@@ -37,7 +36,7 @@ class Shop:
 
     outfox: Outfox
     market: MarketServer
-    home: Path
+    database: str
     workers: dict[str, Worker] = field(default_factory=dict)
 
     def run(self, *arguments: object) -> Ran:
@@ -64,7 +63,7 @@ class Shop:
 
     def store(self) -> Store:
         """Our own books."""
-        return open_store(f"sqlite:///{self.home / 'outfox.db'}")
+        return open_store(self.database)
 
     def figures(self) -> Figures:
         """Where the round's budget is, after the statement was found to add up."""

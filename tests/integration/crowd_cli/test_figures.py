@@ -17,19 +17,10 @@ from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
 from round_manager.money.ledger import send
 from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
 from tests.integration.money.counter import OWNER, Counter, open_counter
-from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
-    databases,
-    postgresql_databases,
-    sqlite_databases,
-    store,
-)
-
-# PostgreSQL is started once for each process of a parallel run.
-pytestmark = pytest.mark.xdist_group("money")
 
 
 @pytest.fixture
-def counter(store: Store) -> Counter:  # noqa: F811 - the fixture
+def counter(store: Store) -> Counter:
     """The sentiment task's counter."""
     return open_counter(store)
 

@@ -58,7 +58,7 @@ def backend(shelf: FakeShelf, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve
 @pytest.mark.parametrize("more", ["--yes", "--dry-run"])
 def test_without_an_ml_backend_nothing_to_create_is_posted(shop: Shop, more: str) -> None:
     line = shop.refused(*POST, more, code=3)
-    for words in ("does not answer", "`outfox ml-backend --tasks sentiment`", "--no-check-page"):
+    for words in ("does not answer", "`outfox ml-backend`", "--no-check-page"):
         assert words in line
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
     assert shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")["posted"] == 1
@@ -84,7 +84,7 @@ def test_a_task_that_the_backend_does_not_serve_is_told_here_and_by_the_doctor(
     backend.exchange(backend_for("nli", shelf))
     line = shop.refused(*POST, "--yes")
     assert "does not serve sentiment" in line
-    assert "with --tasks sentiment too" in line
+    assert "without --tasks, or with sentiment among them" in line
     found = {one["what"]: one for one in json.loads(shop.outfox("doctor", "--json").out)}
     assert found["model for sentiment"]["state"] == "warning"
     assert "does not serve sentiment" in found["model for sentiment"]["advice"]
@@ -93,6 +93,23 @@ def test_a_task_that_the_backend_does_not_serve_is_told_here_and_by_the_doctor(
 def test_what_was_planned_before_is_not_sent_without_a_model(shop: Shop) -> None:
     shop.planned_hit()
     assert "does not answer" in shop.refused("post", SENTIMENT, code=3)
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_manager_waits_for_the_rounds_model_and_says_so(shop: Shop, shelf: FakeShelf) -> None:
+    shop.planned_hit()
+
+    def managed() -> Any:
+        ran = shop.outfox("manage", "--once", "--json", "--skip", "supply")
+        assert ran.code == 0, ran.err
+        return {one["step"]: one for one in json.loads(ran.out)}["post"]
+
+    assert "1 HIT to create for sentiment: the ML backend" in managed()["waits"]
+    waits = [one["waits"] for one in json.loads(shop.outfox("status", "--json").out)["manager"]["waiting"]]
+    assert ["has no model for round 1 of sentiment yet" in one for one in waits] == [True]
+    shelf.place(SENTIMENT, FakePredictor(pack_of(SENTIMENT).spec, "v1"), round=1)
+    assert managed()["did"] == "1 HIT posted"
+    assert json.loads(shop.outfox("status", "--json").out)["manager"]["waiting"] == []
 
 
 def test_what_answers_but_is_no_backend_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

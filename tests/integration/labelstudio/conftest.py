@@ -1,30 +1,13 @@
-"""Galleries: on both databases where what is tried depends on them, else in a file."""
+"""Galleries: on both databases where what is tried depends on them, else on one."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from tests.integration.labelstudio.gallery import Gallery, hang
-from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
-    databases,
-    postgresql_databases,
-    sqlite_databases,
-)
-from tests.integration.store.databases import Databases
-from tests.integration.work.conftest import opened, store
-
-__all__ = ["opened", "store"]
 
 Hang = Callable[[str], Gallery]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process of a parallel run, with others that have started PostgreSQL."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("work"))
 
 
 @pytest.fixture
@@ -34,13 +17,12 @@ def gallery(store: Store) -> Gallery:
 
 
 @pytest.fixture
-def hang_up(sqlite_databases: Databases) -> Iterator[Hang]:  # noqa: F811 - the fixture
-    """Hangs up a gallery of any pack, in a file."""
-    with open_store(sqlite_databases.migrated()) as opened:
-        yield lambda name: hang(opened, name)
+def hang_up(any_store: Store) -> Hang:
+    """Hangs up a gallery of any pack, for what hangs on no database."""
+    return lambda name: hang(any_store, name)
 
 
 @pytest.fixture
 def plain(hang_up: Hang) -> Gallery:
-    """The sentiment task, connected, in a file."""
+    """The sentiment task, connected, for what hangs on no database."""
     return hang_up("sentiment")

@@ -5,6 +5,7 @@ from plugin.labelstudio.reading import read_judged, read_written
 from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
 from round_manager.models import Example, ExampleStatus
+from round_manager.validation.deciding import decide_round
 from round_manager.work.validating import Judgement
 from tests.fakes.clock import NOON
 from tests.integration.labelstudio.conftest import Hang
@@ -39,6 +40,20 @@ def test_votes_that_differ_wait_until_the_example_is_decided(gallery: Gallery) -
         row = session.get_one(Example, example.id)
         row.status, row.decided_at = ExampleStatus.DISPUTED, NOON
     assert gallery.show() == Shown(sent=2)
+
+
+def test_answers_wait_until_somebody_has_decided_whether_they_differ(hang_up: Hang) -> None:
+    gallery = hang_up("qa")
+    example = gallery.write()
+    passage = str(example.fields["passage"])
+    first = passage.split()[0]
+    gallery.judge_as("V1", gallery.agreeing(example))
+    gallery.judge_as("V2", Judgement(answer={"text": first, "start": 0, "end": len(first)}))
+    gallery.show()
+    assert (gallery.shown(VALIDATE), gallery.crowd(VALIDATE).held) == ([], 2)
+    assert decide_round(gallery.floor.store, gallery.floor.round, now=gallery.floor.now).want_more == 1
+    gallery.show()
+    assert (gallery.shown(VALIDATE), gallery.crowd(VALIDATE).held) == ([], 2)
 
 
 def test_votes_wait_while_somebody_in_house_has_the_example_to_check(gallery: Gallery) -> None:
@@ -101,6 +116,7 @@ def test_an_answer_stands_where_it_was_marked_and_would_be_read_there(hang_up: H
     assert answer is not None
     gallery.judge_as("V1", Judgement(answer=answer))
     gallery.judge_as("V2", Judgement(answer=answer))
+    assert decide_round(gallery.floor.store, gallery.floor.round, now=gallery.floor.now).verified == 1
     gallery.show()
     for kind in (CREATE, VALIDATE):
         for task in gallery.shown(kind):

@@ -38,10 +38,7 @@ class Home:
     folder: Path
     pack: Path
     base: str
-
-    @property
-    def database(self) -> str:
-        return f"sqlite:///{self.folder / 'outfox.db'}"
+    database: str = ""
 
     def pinned(self, outfox: Outfox) -> list[str]:
         pins = json.loads(outfox("model", "pins", TASK, "--json").out)["pins"]
@@ -61,9 +58,10 @@ def trained_once(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> H
 
 
 @pytest.fixture
-def home(outfox: Outfox, trained_once: Home, tmp_path: Path) -> Home:
-    folder = Path(shutil.copytree(trained_once.folder, tmp_path / "home"))
-    made = Home(folder, Path(shutil.copytree(trained_once.pack, tmp_path / "packs" / TASK)), trained_once.base)
+def home(outfox: Outfox, trained_once: Home, tmp_path: Path, home_tables: str) -> Home:
+    folder = Path(shutil.copytree(trained_once.folder, tmp_path / "home", dirs_exist_ok=True))
+    pack = Path(shutil.copytree(trained_once.pack, tmp_path / "packs" / TASK))
+    made = Home(folder, pack, trained_once.base, home_tables)
     assert outfox("task", "create", made.pack).code == 0
     assert outfox("model", "rotate", TASK, made.base).code == 0
     with open_store(made.database) as store:
@@ -142,14 +140,14 @@ def problems(err: str) -> list[str]:
 
 
 @pytest.fixture
-def quick(outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
+def quick(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
     """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
     pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
     monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
     monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda models, cache: FakeWorkshop(models))
     assert outfox("task", "create", pack.folder).code == 0
-    with open_store(f"sqlite:///{folder / 'outfox.db'}") as store:
+    with open_store(home_tables) as store:
         school = School(store, pack, folder / "models")
         school.pin("positive")
         school.round_over(first_round())
@@ -230,6 +228,7 @@ def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox
         (("jobs", "nosuch"), "there is no task `nosuch`"),
     ],
 )
+@pytest.mark.usefixtures("home_tables")
 def test_a_mistake_is_one_line(outfox: Outfox, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     assert outfox("task", "create", small_pack(tmp_path / "packs").folder).code == 0
     ran = outfox("model", *arguments)

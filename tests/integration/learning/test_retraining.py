@@ -106,14 +106,14 @@ def test_an_earlier_round_is_guarded(taught: School) -> None:
     assert "round 2" not in done.acceptance.reason(), "only what it loses is told"
 
 
-def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_together(sqlite_school: School) -> None:
-    pinned = sqlite_school.pin("positive", "neutral")
-    sqlite_school.round_over(first_round("neutral"))
-    done = retrain(sqlite_school)
+def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_together(any_school: School) -> None:
+    pinned = any_school.pin("positive", "neutral")
+    any_school.round_over(first_round("neutral"))
+    done = retrain(any_school)
     assert not done.rotated
     assert done.before == pinned
     assert [(one.before, one.after) for one in done.acceptance.comparisons][1] == (100.0, 0.0)
-    unchanged(sqlite_school, pinned)
+    unchanged(any_school, pinned)
 
 
 def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(taught: School) -> None:
@@ -171,11 +171,11 @@ def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
     assert {version for version, _ in answers[asked + 1 :]} == {done.version}, "none is stale when it is done"
 
 
-def test_a_version_of_other_labels_cannot_be_measured_and_holds_nobody_up(sqlite_school: School) -> None:
-    sqlite_school.round_over(first_round())
-    other = make_version(sqlite_school.models, "positive", content={"labels": ["positive", "negative"]})
-    sqlite_school.registry.set_pins(TASK, [other])
-    done = retrain(sqlite_school)
+def test_a_version_of_other_labels_cannot_be_measured_and_holds_nobody_up(any_school: School) -> None:
+    any_school.round_over(first_round())
+    other = make_version(any_school.models, "positive", content={"labels": ["positive", "negative"]})
+    any_school.registry.set_pins(TASK, [other])
+    done = retrain(any_school)
     assert done.before == (other,)
     assert [one.before for one in done.acceptance.comparisons] == [None, None]
-    assert sqlite_school.pinned() == (done.version,)
+    assert any_school.pinned() == (done.version,)

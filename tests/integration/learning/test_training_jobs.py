@@ -26,8 +26,8 @@ from round_manager.learning.jobs import (
 )
 from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
 from tests.fakes.clock import NOON, SettableClock
+from tests.integration.databases import Databases
 from tests.integration.learning.school import OWNER, TASK, Row, School, first_round
-from tests.integration.store.databases import Databases
 
 
 def url_of(store: Store) -> str:

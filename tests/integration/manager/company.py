@@ -104,7 +104,8 @@ class Company:
     archives: Path
     training_ends: TrainingState = TrainingState.ROTATED
     last_round: int | None = None
-    check_pages: Callable[[], None] = lambda: None
+    check_pages: Callable[[], bool] = lambda: True
+    check_backend: Callable[[str, int], None] = lambda task, number: None
     slow: timedelta = timedelta(seconds=1)
     trained: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -144,6 +145,7 @@ class Company:
             "opening": lambda: RoundOpening(store, self.registry, "models", load_fixed, clock, 5.0),
             "trainings": self._trainings,
             "check_pages": self.check_pages,
+            "check_backend": self.check_backend,
             "last_round": self.last_round,
         }
         return Bench(**{**parts, **changes})

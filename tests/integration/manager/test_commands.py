@@ -22,17 +22,16 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def owned(outfox: Outfox, tmp_path: Path) -> Iterator[Company]:
+def owned(home_tables: str, tmp_path: Path) -> Iterator[Company]:
     """A company in the home that the commands work on."""
-    assert outfox("db", "upgrade").code == 0
-    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}") as store:
+    with open_store(home_tables) as store:
         company = found_company(store, tmp_path)
         company.hire()
         yield company
 
 
+@pytest.mark.usefixtures("home_tables")
 def test_where_there_is_no_task_status_tells_how_to_make_one(outfox: Outfox) -> None:
-    assert outfox("db", "upgrade").code == 0
     ran = outfox("status")
     assert (ran.code, "`outfox task create PACK` makes one" in ran.out) == (0, True)
     assert json.loads(outfox("status", "--json").out)["tasks"] == []
@@ -116,7 +115,7 @@ def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, f
 
 def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
     outbox = tmp_path / "home" / "tries"
-    outbox.mkdir()
+    outbox.mkdir(parents=True)
     for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):
         (outbox / name).write_text("{}\n" * lines, encoding="ascii")
     assert json.loads(outfox("status", "--json").out)["tries_in_outbox"] == 3

@@ -5,13 +5,15 @@ from datetime import timedelta
 import pytest
 
 from mturk.errors import CrowdUnavailable
+from plugin.backend_health import BackendSilent
 from plugin.errors import PluginError
 from plugin.manager.bench import Bench
+from plugin.manager.intake_steps import Collect
 from plugin.manager.loop import Manager, Outcome
 from plugin.manager.step import NOTHING, Came
 from plugin.manager.steps import NAMES, STEPS
 from round_manager.loop.manager_record import last_pass, pause_after, troubles
-from round_manager.models import Assignment, Hit, HitKind, ManagerStep
+from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
 from round_manager.tasks.tasks import create_task
 from tests.integration.manager.company import MANAGER, TASK, Company
 from tests.integration.manager.conftest import Found
@@ -127,15 +129,64 @@ def test_what_trying_cannot_mend_is_told_when_it_changes_and_over_when_it_is(
 def test_pages_that_workers_would_not_see_keep_hits_from_being_posted(small: Found) -> None:
     company = small()
 
-    def away() -> None:
+    def away() -> bool:
         raise Away("the pages do not answer")
 
     company.check_pages = away
     assert errors(company.manage()) == {"post": "the pages do not answer"}
     assert company.standing(HitKind.CREATE) == []
-    company.check_pages = lambda: None
+    company.check_pages = lambda: True
     company.manage()
     assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
+
+
+def test_hits_to_create_wait_until_a_model_answers_for_their_round(small: Found) -> None:
+    company = small()
+    asked: list[tuple[str, int]] = []
+
+    def away(task: str, number: int) -> None:
+        asked.append((task, number))
+        raise Away("no model answers")
+
+    company.check_backend = away
+    (post,) = [one for one in company.manage() if one.step == "post"]
+    assert (post.error, post.came.waits) == ("", "3 HITs to create for sentiment: no model answers")
+    assert (company.standing(HitKind.CREATE), asked) == ([], [(TASK, 1)])
+    with company.store.read() as session:
+        assert [(one.name, one.waits) for one in troubles(session)] == [("post", post.came.waits)]
+    company.check_backend = lambda task, number: None
+    company.manage()
+    assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
+    with company.store.read() as session:
+        assert troubles(session) == []
+
+
+def test_votes_are_asked_for_while_no_model_answers(small: Found) -> None:
+    company = small()
+    company.manage()
+    company.write(1)
+    company.manage([Collect()])
+    company.write(fooling=False)
+
+    def away(task: str, number: int) -> None:
+        raise BackendSilent("nobody is there")
+
+    company.check_backend = away
+    company.settle()
+    assert len(company.standing(HitKind.VALIDATE)) == 2
+    assert company.standing(HitKind.CREATE) == []
+    assert company.floor.rows(Hit, Hit.kind == HitKind.CREATE, Hit.status == HitStatus.PLANNED)
+
+
+def test_a_page_of_the_owners_needs_no_model_of_ours(small: Found) -> None:
+    company = small()
+
+    def away(task: str, number: int) -> None:
+        raise Away("no model answers")
+
+    company.check_backend, company.check_pages = away, lambda: False
+    company.manage()
+    assert len(company.standing(HitKind.CREATE)) == 3
 
 
 def test_an_empty_account_is_told_and_nothing_is_lost(small: Found) -> None:

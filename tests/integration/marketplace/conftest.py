@@ -1,18 +1,13 @@
 """A marketplace over HTTP for every test, and what a requester and workers begin with."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from tests.fakes.market import MarketServer
-from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
-    databases,
-    postgresql_databases,
-    sqlite_databases,
-)
+from tests.integration.databases import Databases
 
 PAGE = "https://example.org/task?round=1&lang=en"
 TYPE = {
@@ -23,13 +18,6 @@ TYPE = {
     "AssignmentDurationInSeconds": 600,
     "AutoApprovalDelayInSeconds": 86_400,
 }
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process of a parallel run, so that PostgreSQL and moto are started once."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("marketplace"))
 
 
 def question(url: str = PAGE, extra: str = "<FrameHeight>600</FrameHeight>") -> str:
@@ -86,10 +74,12 @@ def refused(code: str, call: Any, **members: Any) -> str:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[MarketServer]:
+def server(any_databases: Databases) -> Iterator[MarketServer]:
     """A marketplace with one requester who has $10,000."""
-    with MarketServer(tmp_path / "market.db") as running:
+    url = any_databases.empty()
+    with MarketServer(url) as running:
         yield running
+    any_databases.drop(url)
 
 
 @pytest.fixture

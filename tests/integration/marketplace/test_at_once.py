@@ -14,8 +14,8 @@ from mturk.marketplace.errors import AlreadySubmitted, MarketError, NothingLeft
 from mturk.marketplace.market import open_market
 from mturk.marketplace.tables import Account, Assignment, Hit
 from tests.fakes.market import MarketServer
+from tests.integration.databases import Databases
 from tests.integration.marketplace.conftest import Requests
-from tests.integration.store.databases import Databases
 
 Result = TypeVar("Result")
 

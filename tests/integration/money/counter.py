@@ -66,6 +66,12 @@ class Counter:
         self.plan(hits, **more)
         return self.posting.run()
 
+    def validate(self) -> None:
+        """The round takes nothing new."""
+        with self.store.write() as session:
+            round = session.get_one(Round, self.round.id)
+            round.status, round.validating_at = round.status.VALIDATING, self.clock.now()
+
     def posted(self) -> list[str]:
         with self.store.read() as session:
             return [str(one) for one in session.scalars(select(Hit.external_id).order_by(Hit.id)) if one]

@@ -1,15 +1,16 @@
 """HITs are paid for before they are posted, and posted once."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select
 
 from mturk.errors import CrowdRefused, CrowdUnavailable, NoFunds, NotAllowed
 from round_manager.crowd.planning import Wish, cost_of
+from round_manager.crowd.reconciling import TIME_TO_ARRIVE
 from round_manager.errors import BudgetError, CrowdWorkError
-from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round
-from tests.integration.money.counter import DAY, Counter
+from round_manager.models import AuditEntry, EntryKind, Hit, HitKind, HitStatus, Round
+from tests.integration.money.counter import DAY, OWNER, Counter
 
 
 def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(counter: Counter) -> None:
@@ -78,6 +79,67 @@ def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counte
     counter.check()
 
 
+def _lost(counter: Counter) -> None:
+    """A HIT to create whose call never reached the marketplace."""
+    counter.plan(1)
+    counter.crowd.fail(CrowdUnavailable("silence"))
+    assert counter.posting.run().in_doubt == 1
+
+
+@pytest.mark.parametrize("wait", [TIME_TO_ARRIVE, 2 * DAY], ids=["after minutes", "after the token's day"])
+def test_what_was_never_posted_is_given_up_once_its_round_takes_it_no_more(counter: Counter, wait: timedelta) -> None:
+    _lost(counter)
+    counter.validate()
+    counter.clock.advance(wait)
+    done = counter.reconciler.run()
+    assert (done.given_up, done.sent_again, done.held, done.in_doubt) == (1, 0, 0, 0)
+    assert list(counter.crowd.hits()) == []
+    assert counter.figures().reserved_cents == 0
+    with counter.store.read() as session:
+        assert [hit.status for hit in session.scalars(select(Hit))] == [HitStatus.REFUSED]
+        noted = session.scalars(select(AuditEntry).where(AuditEntry.action == "cancelled")).one()
+    assert noted.actor == OWNER
+    counter.check()
+
+
+def test_a_call_that_may_still_be_on_its_way_is_not_given_up(counter: Counter) -> None:
+    _lost(counter)
+    counter.validate()
+    counter.clock.advance(TIME_TO_ARRIVE - timedelta(seconds=1))
+    done = counter.reconciler.run()
+    assert (done.given_up, done.sent_again, done.in_doubt) == (0, 0, 1)
+    assert counter.states() == {"reserved": 1}
+
+
+def test_what_stands_there_is_found_though_its_round_takes_it_no_more(counter: Counter) -> None:
+    counter.plan(1)
+    counter.crowd.fail(CrowdUnavailable("the line went dead"), after=True)
+    counter.posting.run()
+    counter.validate()
+    counter.clock.advance(TIME_TO_ARRIVE)
+    done = counter.reconciler.run()
+    assert (done.found, done.given_up) == (1, 0)
+    assert counter.states() == {"reserved": 1}
+
+
+def test_what_was_never_posted_waits_while_its_round_is_paused(counter: Counter) -> None:
+    _lost(counter)
+    _pause(counter, counter.clock.now())
+    counter.clock.advance(TIME_TO_ARRIVE)
+    done = counter.reconciler.run()
+    assert (done.sent_again, done.given_up, done.held, done.in_doubt) == (0, 0, 0, 0)
+    assert counter.posting.run().posted == 0
+    counter.clock.advance(2 * DAY)
+    _pause(counter, None)
+    assert counter.posting.run().posted == 1
+    counter.check()
+
+
+def _pause(counter: Counter, at: datetime | None) -> None:
+    with counter.store.write() as session:
+        session.get_one(Round, counter.round.id).paused_at = at
+
+
 def test_what_stays_in_doubt_past_the_tokens_day_is_held_for_a_person(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("silence"))
@@ -141,12 +203,10 @@ def test_hits_whose_time_is_over_before_they_are_sent_are_not_posted(counter: Co
 
 
 def test_only_a_round_that_takes_work_takes_hits(counter: Counter) -> None:
-    now = counter.clock.now()
+    counter.validate()
     with counter.store.write() as session:
         round = session.get_one(Round, counter.round.id)
-        round.status, round.validating_at = round.status.VALIDATING, now
-        session.flush()
-        round.status, round.closed_at = round.status.CLOSED, now
+        round.status, round.closed_at = round.status.CLOSED, counter.clock.now()
     with pytest.raises(CrowdWorkError, match="closed"):
         counter.plan(1)
 

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from mturk.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
 from round_manager.money.statement import Line, end_of, statement
+from tests.integration.databases import Databases
 from tests.integration.money.counter import DAY, OWNER, Counter, open_counter
-from tests.integration.store.databases import Databases
 
 
 def lines(counter: Counter, *, days_ago: int = 0) -> tuple[Line, Line]:
@@ -124,17 +124,15 @@ class Books(RuleBasedStateMachine):
             return [one.assignment_id for one in undecided(session, self.counter.crowd.name)]
 
 
-def test_the_books_add_up_whatever_happens(sqlite_databases: Databases) -> None:
-    from round_manager.database.store import open_store
-
+def test_the_books_add_up_whatever_happens(any_databases: Databases) -> None:
     class Fresh(Books):
         def __init__(self) -> None:
             super().__init__()
-            self._store = open_store(sqlite_databases.migrated())
-            self.counter = open_counter(self._store)
+            self._opened = any_databases.opened()
+            self.counter = open_counter(self._opened.__enter__())
 
         def teardown(self) -> None:
-            self._store.close()
+            self._opened.__exit__(None, None, None)
 
     run_state_machine_as_test(
         Fresh,

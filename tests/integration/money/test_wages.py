@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.crowd.wages import GroupWage, group_wages, owe_top_ups
-from round_manager.models import Assignment, EntryKind, Round, Task
+from round_manager.models import Assignment, EntryKind, HitKind, Round, Task
 from tests.integration.money.counter import Counter
 
 
@@ -67,6 +67,27 @@ def test_active_time_on_the_page_counts_where_it_is_known(counter: Counter) -> N
     assert wage.median_active_seconds == 60
     assert wage.median_elapsed_seconds == 19 * 60
     assert not wage.is_low
+
+
+def test_groups_are_told_apart_though_their_work_came_in_turns(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("round_manager.crowd.wages.ROWS_AT_A_TIME", 2)
+    counter.plan(1, assignments=2)
+    counter.plan(1, assignments=3, kind=HitKind.VALIDATE)
+    counter.posting.run()
+    create, validate = counter.posted()
+    done = []
+    for place, (hit, minutes) in enumerate([(validate, 1), (create, 3), (validate, 1), (create, 5), (validate, 9)]):
+        counter.crowd.accept(hit, f"W{place}")
+        counter.clock.advance(timedelta(minutes=minutes))
+        done.append(counter.crowd.submit(hit, f"W{place}"))
+    counter.collecting.run()
+    counter.approve(done)
+    counter.payday.run()
+    found = {wage.kind: wage for wage in wages(counter)}
+    told = {kind: (wage.assignments, wage.median_seconds) for kind, wage in found.items()}
+    assert told == {HitKind.CREATE: (2, 240), HitKind.VALIDATE: (3, 60)}
 
 
 def test_one_long_lunch_does_not_decide(counter: Counter) -> None:

@@ -6,40 +6,26 @@ from pathlib import Path
 import pytest
 
 from round_manager.archive.archives import open_archives
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.databases import Databases
 from tests.integration.rounds_data.played import Played, play
-from tests.integration.store.conftest import (  # noqa: F401 - pytest finds fixtures by their names here
-    databases,
-    postgresql_databases,
-    sqlite_databases,
-    store,
-)
-from tests.integration.store.databases import SqliteDatabases
 
 Freeze = Callable[..., Path]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process of a parallel run, so that PostgreSQL is started once."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("rounds_data"))
-
-
 @pytest.fixture
-def played(store: Store) -> Played:  # noqa: F811 - the fixture
+def played(store: Store) -> Played:
     """A closed round of the sentiment task."""
     return play(store)
 
 
 @pytest.fixture(scope="session")
-def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Path:
     """Frozen rounds of three tasks, for tests that only read: two of sentiment, one of nli and of qa."""
     root = tmp_path_factory.mktemp("archives")
-    made = SqliteDatabases(tmp_path_factory.mktemp("databases"))
     for name in ("sentiment", "nli", "qa"):
-        with open_store(made.migrated()) as own:
+        with any_databases.opened() as own:
             round = play(own, name)
             round.freeze(open_archives(str(root)))
             if name == "sentiment":

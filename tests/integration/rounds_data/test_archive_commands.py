@@ -1,33 +1,31 @@
 """`outfox round freeze` and `outfox round verify`, as people type them."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from round_manager.database.store import open_store
 from tests.conftest import Outfox
+from tests.integration.databases import Databases
 from tests.integration.rounds_data.played import play
 from tests.integration.services.stage import set_stage
 
 
 @pytest.fixture(scope="session")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def closed(any_databases: Databases) -> str:
     """A database with a closed round, to be copied."""
-    file = tmp_path_factory.mktemp("closed") / "outfox.db"
-    with open_store(f"sqlite:///{file}", upgrade=True) as store:
+    url = any_databases.migrated()
+    with open_store(url) as store:
         play(store)
-    return file
+    return url
 
 
 @pytest.fixture
-def home(closed: Path, tmp_path: Path, outfox: Outfox) -> Path:
+def home(closed: str, any_databases: Databases, home_url: str, tmp_path: Path) -> Path:
     """A home with that round."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    shutil.copy(closed, folder / "outfox.db")
-    return folder
+    any_databases.copy(closed, home_url)
+    return tmp_path / "home"
 
 
 def test_a_round_is_frozen_into_the_home_and_proved(home: Path, outfox: Outfox) -> None:
@@ -69,9 +67,8 @@ def test_mistakes_are_one_line_and_code_2(home: Path, outfox: Outfox, tmp_path: 
         assert (ran.code, told in ran.err, ran.err.count("\n")) == (2, True, 1)
 
 
-def test_a_task_without_a_closed_round_is_told_so(tmp_path: Path, outfox: Outfox) -> None:
-    (tmp_path / "home").mkdir()
-    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}", upgrade=True) as store:
+def test_a_task_without_a_closed_round_is_told_so(home_tables: str, outfox: Outfox) -> None:
+    with open_store(home_tables) as store:
         set_stage(store, "sentiment")
     ran = outfox("round", "freeze", "sentiment")
     assert (ran.code, "sentiment has no closed round yet" in ran.err) == (2, True)

@@ -7,20 +7,18 @@ import pytest
 from round_manager.archive.archives import open_archives, opened_archive
 from round_manager.archive.manifest import FILE
 from round_manager.archive.proof import verify
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from round_manager.errors import ArchiveError, ArchiveUnreachable
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.rounds_data.played import Played, play
-from tests.integration.store.databases import Databases
 
 PREFIX = "archives/sentiment/round-1/"
 
 
 @pytest.fixture
-def own_round(sqlite_databases: Databases) -> Played:
-    """A closed round in SQLite: what S3 does is the same for every database."""
-    store: Store = open_store(sqlite_databases.migrated())
-    return play(store)
+def own_round(any_store: Store) -> Played:
+    """A closed round: what S3 does is the same for every database."""
+    return play(any_store)
 
 
 def keys(server: S3Server) -> list[str]:

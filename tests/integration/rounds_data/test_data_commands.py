@@ -1,8 +1,6 @@
 """`outfox data`, as people type it."""
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,20 +11,11 @@ from tests.conftest import Outfox
 from tests.fakes.clock import NOON
 
 
-@pytest.fixture(scope="session")
-def with_task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with a task, to be copied."""
-    file = tmp_path_factory.mktemp("with_task") / "outfox.db"
-    with open_store(f"sqlite:///{file}", upgrade=True) as store, store.write() as session:
-        create_task(session, load_pack(BUILT_IN / "sentiment"), now=NOON)
-    return file
-
-
 @pytest.fixture
-def task(with_task: Path, tmp_path: Path) -> str:
-    """The task's name, in a home of its own."""
-    (tmp_path / "home").mkdir()
-    shutil.copy(with_task, tmp_path / "home" / "outfox.db")
+def task(home_tables: str) -> str:
+    """The name of a task in the home that the commands work on."""
+    with open_store(home_tables) as store, store.write() as session:
+        create_task(session, load_pack(BUILT_IN / "sentiment"), now=NOON)
     return "sentiment"
 
 

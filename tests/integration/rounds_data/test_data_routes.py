@@ -22,8 +22,8 @@ from round_manager.tasks.data_access import publish
 from round_manager.tasks.tasks import find_task
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.databases import Databases
 from tests.integration.rounds_data.played import play
-from tests.integration.store.databases import Databases
 
 FILE = "/data/sentiment/rounds/1/examples.parquet"
 
@@ -36,7 +36,7 @@ class Site:
     folder: Path
 
     def frozen_at(self, place: str) -> "Site":
-        with open_store(self.url, upgrade=True) as store:
+        with open_store(self.url) as store:
             play(store).freeze(open_archives(place))
             with store.write() as session:
                 publish(session, find_task(session, "sentiment"), who="ada", why="", now=NOON)
@@ -51,8 +51,8 @@ class Site:
 
 
 @pytest.fixture
-def site(sqlite_databases: Databases, tmp_path: Path) -> Site:
-    return Site(sqlite_databases.migrated(), tmp_path)
+def site(any_databases: Databases, tmp_path: Path) -> Site:
+    return Site(any_databases.migrated(), tmp_path)
 
 
 def listed(client: FlaskClient) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveError, RoundError
 from round_manager.models import AuditEntry, Example, Round, Worker
 from tests.fakes.clock import NOON, SettableClock
+from tests.integration.databases import Databases
 from tests.integration.rounds_data.played import DAY, Played, late_attempt, play, text_of
 from tests.integration.services.stage import set_stage
-from tests.integration.store.databases import Databases
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, load_pack
 from tests.fakes.cutting_proxy import cutting_proxy
 from tests.fakes.registry import eventually
+from tests.integration.databases import Databases
 from tests.integration.rounds_data.played import play, text_of
 from tests.integration.web.serving import Serving, serving
 
@@ -57,10 +59,11 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    settings = Settings(home=str(tmp_path_factory.mktemp("served")), secret="s" * 40)
+def served(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[Served]:
+    home, url = tmp_path_factory.mktemp("served"), any_databases.migrated()
+    settings = Settings(home=str(home), database_url=url, secret="s" * 40)
     archives = Path(settings.archives_place)
-    with open_store(settings.database, upgrade=True) as store:
+    with open_store(url) as store:
         # What people typed may look like a formula, or be more than any buffer holds.
         odd = {7: "=SUM(A7)", 5: "long " * 3_000_000}
         round = play(store, text=lambda number: odd.get(number) or text_of(number))
@@ -110,6 +113,30 @@ def test_what_was_loaded_once_is_not_sent_again(served: Served, cache: Path) -> 
     assert (served.sent(), before > 0) == (before, True)
     names = {hashlib.sha256(served.file(name)).hexdigest() for name in ("manifest.json", "examples.parquet")}
     assert {file.stem for file in cache.iterdir()} == names
+
+
+def test_what_was_used_longest_ago_makes_room_for_what_is_loaded(
+    served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at: dict[str, Any] = {"url": served.web.url, "token": served.token}
+    outfox.votes("sentiment", 1, **at)
+    (votes,) = cache.glob("*.parquet")
+    outfox.contexts("sentiment", 1, **at)
+    (contexts,) = set(cache.glob("*.parquet")) - {votes}
+    left, dead = cache / ".another-process-writes", cache / ".a-process-died"
+    for path in (left, dead):
+        path.touch()
+    os.utime(dead, (0, 0))
+    for file in cache.glob("[!.]*"):
+        os.utime(file, (1, 1))
+    monkeypatch.setattr(outfox, "CACHE_BYTES", 1)
+    # What was asked for a moment ago stays, though it is too much: somebody may be about to read it.
+    outfox.votes("sentiment", 1, **at)
+    outfox.models("sentiment", 1, **at)
+    assert (votes.exists(), contexts.exists(), left.exists(), dead.exists()) == (True, False, True, False)
+    pd.testing.assert_frame_equal(
+        outfox.contexts("sentiment", 1, **at), outfox.contexts("sentiment", 1, path=served.path)
+    )
 
 
 def test_a_spoiled_copy_is_noticed_and_fetched_again(served: Served, cache: Path) -> None:

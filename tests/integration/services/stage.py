@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,13 +21,16 @@ from round_manager.tasks.contexts import live_contexts
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
 from round_manager.workers import ensure_worker
-from templates import Pack, TaskSpec, find_pack
+from templates import Pack, TaskSpec
+from templates import find_pack as load_pack
 from templates.spec import TrainingSettings
 from tests.fakes.clock import NOON
 from tests.fakes.predictor import FakePredictor
 
 MINUTE = timedelta(minutes=1)
 PROJECT, LS_TASK = 7, 4711
+# To read a pack takes longer than most tests.
+find_pack = cache(load_pack)
 
 
 @dataclass(frozen=True)

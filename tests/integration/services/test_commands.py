@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import Outfox, replace_in
 from tests.fakes.registry import load_fixed, make_version
+from tests.integration.databases import Databases
 
 
 @pytest.fixture(autouse=True)
@@ -14,8 +15,8 @@ def _models_that_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, outfox: Outfox) -> Path:
-    assert outfox("db", "upgrade").code == 0
+def home(tmp_path: Path, home_tables: str) -> Path:
+    assert home_tables
     return tmp_path / "home"
 
 
@@ -65,14 +66,16 @@ def test_a_pack_with_a_mistake_makes_no_task(outfox: Outfox, copy_of: Callable[[
     assert "there is no task yet" in outfox("task", "list").out
 
 
+@pytest.mark.sqlite("a database elsewhere is not made by the way")
 def test_the_first_task_makes_the_database_of_the_home(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     assert "sentiment" in outfox("task", "list").out
 
 
-def test_without_a_database_the_cure_is_told(outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("OUTFOX_DATABASE_URL", f"sqlite:///{tmp_path / 'chosen.db'}")
+def test_without_a_database_the_cure_is_told(
+    outfox: Outfox, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", databases.empty())
     for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
         ran = outfox(*command)
         assert ran.code in (2, 3)

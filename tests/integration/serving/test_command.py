@@ -37,9 +37,45 @@ def called(home: Path, *arguments: str) -> None:
     ml_backend.main(list(arguments), obj=Settings(home=str(home)), standalone_mode=False)
 
 
-def test_without_a_model_it_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match="outfox model train"):
-        called(tmp_path, "--port", "0")
+def begun(home: Path, *options: str) -> tuple[Running, subprocess.Popen[bytes], str]:
+    """The command, begun, and the line that tells what it serves and where."""
+    log = home / "log"
+    with log.open("wb") as out:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-c", PROGRAM, str(home), *options]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+    backend = Running(home, process, log)
+    told = wait_for(lambda: [line for line in log.read_text().splitlines() if "/tasks/TASK" in line], "told", process)
+    backend.port = int(told[0].partition("127.0.0.1:")[2].partition("/")[0])
+    return backend, process, told[0]
+
+
+def test_a_task_that_gets_a_model_while_it_runs_is_served_without_a_restart(tmp_path: Path) -> None:
+    registry, spec = LocalRegistry(tmp_path / "models"), find_pack("nli").spec
+    backend, process, told = begun(tmp_path, "--port", "0")
+
+    def versions(task: str) -> object:
+        answer = backend.request("GET", f"/tasks/{task}/versions")
+        return answer.json.get("versions") or answer.status
+
+    try:
+        assert told.startswith("serving no task at ")
+        wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
+        assert "`outfox model train sentiment`" in backend.log.read_text()
+        assert versions(TASK) == 404
+        fits = {"kind": spec.kind, "labels": list(spec.label_names), "model_input": list(spec.model_input)}
+        for task, content in ((TASK, {}), ("nli", fits)):
+            version = make_version(tmp_path / "models", task=task, content=content)
+            registry.set_pins(task, [version])
+            wait_for(lambda: versions(task) == [version], f"{task} is served", process)  # noqa: B023 - at once
+        figures = backend.request("GET", "/metrics").body.decode()
+        assert 'task="nli"' in figures
+        # A model that nobody has let answer keeps nothing waiting.
+        make_version(tmp_path / "models", task="qa")
+        assert (backend.request("GET", "/health").status, versions("qa")) == (200, 404)
+        assert backend.status()["tasks"] == [TASK, "nli"]
+    finally:
+        assert backend.end() == 0
 
 
 def test_a_password_file_that_has_none_is_one_line(tmp_path: Path) -> None:
@@ -54,18 +90,9 @@ def test_it_serves_what_is_pinned_to_whoever_has_the_password(tmp_path: Path) ->
     LocalRegistry(tmp_path / "models").set_pins(TASK, [version])
     (tmp_path / "auth").write_text("studio:secret\n", encoding="utf-8")
     options = ["--port", "0", "--workers", "2", "--auth", str(tmp_path / "auth"), "--queue", "5"]
-    log = tmp_path / "log"
-    with log.open("wb") as out:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path), *options]
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
-    backend = Running(tmp_path, process, log)
+    backend, process, told = begun(tmp_path, *options)
     try:
-        told = wait_for(
-            lambda: [line for line in log.read_text().splitlines() if "/tasks/TASK" in line], "told", process
-        )
-        assert told[0].startswith(f"serving {TASK} at http://127.0.0.1:")
-        backend.port = int(told[0].partition("127.0.0.1:")[2].partition("/")[0])
+        assert told.startswith(f"serving {TASK} at http://127.0.0.1:")
         wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
         pack = find_pack(TASK)
         body = predict(pack, writes(pack, "A fine day."), data={"target": "positive"})

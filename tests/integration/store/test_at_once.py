@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from round_manager.errors import RefusedError
 from round_manager.models import Example, LedgerEntry, Round, RoundStatus, Worker
 from tests.fakes.clock import NOON
-from tests.integration.store.databases import Databases
+from tests.integration.databases import Databases
 from tests.integration.store.world import World, build_world
 
 # Each reads, then writes what it read plus one: with a lock that comes too late, SQLite fails here at once.
@@ -92,7 +92,7 @@ def test_two_who_meet_the_same_worker_first_make_one_row(world: World) -> None:
 @pytest.fixture
 def served_world(postgresql_databases: Databases) -> Iterator[World]:
     """A world in PostgreSQL, where two transactions can really be open at once."""
-    with open_store(postgresql_databases.migrated()) as store:
+    with postgresql_databases.opened() as store:
         yield build_world(store)
 
 

@@ -16,7 +16,6 @@ from round_manager.errors import SchemaError
 from round_manager.migrations import SchemaState
 from round_manager.models import Table
 from tests.integration.store.catalogue import catalogue
-from tests.integration.store.databases import Databases
 
 LONGEST_NAME = 63  # PostgreSQL cuts longer ones off
 
@@ -131,13 +130,10 @@ def test_a_failed_upgrade_leaves_nothing_behind(
     engine.dispose()
 
 
-def test_a_draft_of_the_next_migration_is_empty_when_nothing_changed(
-    sqlite_databases: Databases, tmp_path: Path
-) -> None:
+def test_a_draft_of_the_next_migration_is_empty_when_nothing_changed(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "history"
     shutil.copytree(migrations.FOLDER, folder)
-    with open_store(sqlite_databases.migrated()) as store:
-        file = migrations.draft(store.engine, "add a column", folder)
+    file = migrations.draft(store.engine, "add a column", folder)
     assert file.name.endswith("_add_a_column.py")
     source = file.read_text()
     compile(source, str(file), "exec")

@@ -20,7 +20,7 @@ from round_manager.errors import (
     StoreUrlError,
 )
 from round_manager.models import Task
-from tests.integration.store.databases import Databases
+from tests.integration.databases import Databases
 from tests.integration.store.world import World, build_world, new_task
 
 
@@ -157,7 +157,7 @@ def test_replacing_a_row_does_not_get_past_the_guards(sqlite_url: str) -> None:
 @pytest.fixture
 def served_store(postgresql_databases: Databases) -> Iterator[Store]:
     """A store in PostgreSQL with one row."""
-    with open_store(postgresql_databases.migrated()) as store:
+    with postgresql_databases.opened() as store:
         with store.write() as session:
             session.add(new_task("kept"))
         yield store

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,9 @@ FLAG = "It names somebody"
 
 
 @pytest.fixture
-def owned(outfox: Outfox, tmp_path: Path) -> Iterator[Panel]:
+def owned(home_tables: str) -> Iterator[Panel]:
     """A panel in the home that the commands work on."""
-    assert outfox("db", "upgrade").code == 0
-    with open_store(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}") as store:
+    with open_store(home_tables) as store:
         yield seat_panel(store)
 
 
@@ -99,6 +97,7 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
 
 
+@pytest.mark.usefixtures("home_tables")
 def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     ran = outfox("round", "metrics", "sentiment")

@@ -6,7 +6,7 @@ from round_manager import migrations
 from round_manager.database.store import open_store
 from round_manager.models import Example, ExampleStatus, Source, Vote
 from round_manager.workers import ensure_worker
-from tests.integration.store.databases import Databases
+from tests.integration.databases import Databases
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel, seat_panel
 from tests.integration.work.floor import MARKET
@@ -150,8 +150,9 @@ def test_however_many_wait_only_what_has_new_votes_is_read(panel: Panel) -> None
     assert len(panel.floor.rows(Example, Example.status == PENDING)) == 20
 
 
-def test_votes_from_before_they_were_noted_are_noted_by_the_migration(sqlite_databases: Databases) -> None:
-    with open_store(sqlite_databases.empty(), upgrade=True) as store:
+def test_votes_from_before_they_were_noted_are_noted_by_the_migration(databases: Databases) -> None:
+    url = databases.migrated()
+    with open_store(url) as store:
         panel = seat_panel(store)
         decided, waiting = panel.floor.pending(), panel.floor.pending()
         panel.vote(decided, None, None)
@@ -161,3 +162,4 @@ def test_votes_from_before_they_were_noted_are_noted_by_the_migration(sqlite_dat
         store.upgrade()
         assert panel.uncounted() == 2
         assert panel.decide().verified == 1
+    databases.drop(url)

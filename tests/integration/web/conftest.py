@@ -15,7 +15,9 @@ from plugin.web.app import web_app
 from round_manager.database.store import open_store
 from round_manager.tasks.rounds import collected
 from tests.fakes.clock import SettableClock
+from tests.integration.databases import Databases
 from tests.integration.services.stage import Stage, set_stage
+from tests.integration.web.serving import Serving, serving
 
 SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs-the-posts-since-today")
 
@@ -43,14 +45,14 @@ class Web:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), secret=" ".join(SECRETS))
+def settings(tmp_path: Path, home_url: str) -> Settings:
+    return Settings(home=str(tmp_path / "home"), database_url=home_url, secret=" ".join(SECRETS))
 
 
 @pytest.fixture
-def stage(settings: Settings) -> Iterator[Stage]:
+def stage(settings: Settings, home_tables: str) -> Iterator[Stage]:
     settings.make_home()
-    with open_store(settings.database, upgrade=True) as store:
+    with open_store(home_tables) as store:
         yield set_stage(store, "sentiment")
 
 
@@ -61,6 +63,28 @@ def web(stage: Stage, settings: Settings) -> Iterator[Web]:
     app = web_app(door, intake, SECRETS, hint=hints.append)
     yield Web(stage, app.test_client(), settings, intake, door, hints, clock)
     door.close()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The web app as a process of its own, which tests that do it no harm share."""
+
+    process: Serving
+    settings: Settings
+    stage: Stage
+
+    def attempts(self) -> int:
+        """How many attempts are stored by now."""
+        with self.stage.store.read() as session:
+            return collected(session, self.stage.round).attempts
+
+
+@pytest.fixture(scope="session")
+def standing(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[Standing]:
+    home, url = tmp_path_factory.mktemp("standing"), any_databases.migrated()
+    settings = Settings(home=str(home), database_url=url, secret=" ".join(SECRETS))
+    with open_store(url) as store, serving(settings) as process:
+        yield Standing(process, replace(settings, web_url=process.url), set_stage(store, "sentiment"))
 
 
 def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """Tries on their way from a backend's sink to the store, with everything going wrong on the way."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -19,8 +18,8 @@ from plugin.settings import Settings
 from round_manager.tasks.rounds import collected
 from tests.fakes.registry import eventually
 from tests.integration.services.stage import Stage
-from tests.integration.web.conftest import SECRETS
-from tests.integration.web.serving import Serving, serving
+from tests.integration.web.conftest import SECRETS, Standing
+from tests.integration.web.serving import serving
 
 Deliver = Callable[[Sequence[Tried]], None]
 
@@ -97,6 +96,7 @@ def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
     assert "nothing" in (tmp_path / "spill" / "refused.jsonl").read_text(encoding="ascii")
 
 
+@pytest.mark.sqlite("there, one writer locks out all others")
 def test_in_process_tries_are_kept_while_the_database_is_locked(
     stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,41 +116,39 @@ def test_in_process_tries_are_kept_while_the_database_is_locked(
     assert (sink.state().refused, sink.state().dropped) == (0, 0)
 
 
-def test_in_process_tries_are_kept_until_there_is_a_database(tmp_path: Path) -> None:
-    settings = Settings(home=str(tmp_path / "home"))
+def test_in_process_tries_are_kept_until_there_is_a_database(settings: Settings) -> None:
     settings.make_home()
     with pytest.raises(NotTaken, match="outfox db upgrade"):
         deliver_to_store(settings)([])
 
 
-@pytest.fixture
-def web(stage: Stage, settings: Settings) -> Iterator[Serving]:
-    assert stage.round.number == 1
-    with serving(settings) as found:
-        yield found
-
-
-def test_by_post_tries_are_stored_once(web: Serving, stage: Stage, settings: Settings) -> None:
-    deliver, tries = deliver_by_post(replace(settings, web_url=web.url)), [stage.tried() for _ in range(3)]
+@pytest.mark.xdist_group("standing-web-app")
+def test_by_post_tries_are_stored_once(standing: Standing) -> None:
+    stage, before = standing.stage, standing.attempts()
+    deliver, tries = deliver_by_post(standing.settings), [stage.tried() for _ in range(3)]
     deliver(tries)
     deliver(tries)
-    assert attempts(stage) == 3
+    assert standing.attempts() == before + 3
     with pytest.raises(Undeliverable, match="no task 'nothing'"):
         deliver([stage.tried(), stage.tried(task="nothing")])
-    assert attempts(stage) == 4
+    assert standing.attempts() == before + 4
 
 
-def test_by_post_a_clock_that_is_hours_off_loses_nothing(web: Serving, stage: Stage) -> None:
-    post = AttemptPost(web.url + "/", SECRETS, seconds=lambda: 1_000_000.0)
+@pytest.mark.xdist_group("standing-web-app")
+def test_by_post_a_clock_that_is_hours_off_loses_nothing(standing: Standing) -> None:
+    stage, before = standing.stage, standing.attempts()
+    post = AttemptPost(f"{standing.process.url}/", SECRETS, seconds=lambda: 1_000_000.0)
     post([stage.tried()])
     post([stage.tried()])
-    assert attempts(stage) == 2
+    assert standing.attempts() == before + 2
 
 
-def test_by_post_a_wrong_secret_keeps_the_tries_until_it_is_mended(web: Serving, stage: Stage) -> None:
+@pytest.mark.xdist_group("standing-web-app")
+def test_by_post_a_wrong_secret_keeps_the_tries_until_it_is_mended(standing: Standing) -> None:
+    before = standing.attempts()
     with pytest.raises(NotTaken, match="OUTFOX_SECRET"):
-        AttemptPost(web.url, ("a secret that nobody else has, of any length",))([stage.tried()])
-    assert attempts(stage) == 0
+        AttemptPost(standing.process.url, ("a secret that nobody else has, of any length",))([standing.stage.tried()])
+    assert standing.attempts() == before
 
 
 def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(

@@ -116,6 +116,7 @@ def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: We
     assert "'m000000000000' of sentiment is not registered" in refused["why"]
 
 
+@pytest.mark.sqlite("there, one writer locks out all others")
 def test_a_locked_database_is_told_with_a_time_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.1)
     body = batch(web.stage.tried())
@@ -129,6 +130,7 @@ def test_a_locked_database_is_told_with_a_time_to_come_back(web: Web, monkeypatc
     assert send(web, body).json == {"stored": 1, "refused": []}
 
 
+@pytest.mark.sqlite("its file is moved away")
 def test_a_database_that_is_away_is_told_and_found_again(web: Web) -> None:
     database = web.settings.home_path / "outfox.db"
     web.stage.store.close()

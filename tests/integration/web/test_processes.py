@@ -1,12 +1,12 @@
 import os
 import signal
 import socket
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
+from sqlalchemy import text
 
 from plugin.attempt_post import AttemptPost
 from plugin.labelstudio.webhooks import HEADER, webhook_secret
@@ -17,27 +17,28 @@ from round_manager.tasks.rounds import collected
 from tests.conftest import Outfox
 from tests.fakes.registry import eventually
 from tests.integration.services.stage import Stage
-from tests.integration.web.conftest import SECRETS
+from tests.integration.web.conftest import SECRETS, Standing
 from tests.integration.web.serving import serving
 
 
 @pytest.mark.usefixtures("stage")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_grace(settings: Settings, how: signal.Signals) -> None:
+def test_ctrl_c_ends_it_with_grace(settings: Settings) -> None:
     with serving(settings) as web:
-        assert web.end(how) == 0
+        assert web.end(signal.SIGINT) == 0
 
 
 def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
-    with serving(settings) as web, ThreadPoolExecutor() as pool:
-        holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None, check_same_thread=False)
-        holder.execute("BEGIN IMMEDIATE")
+    with serving(settings) as web, ThreadPoolExecutor() as pool, stage.store.write() as holder:
+        # Nobody else writes now: in SQLite for the transaction alone.
+        if holder.get_bind().dialect.name == "postgresql":
+            holder.execute(text("LOCK TABLE attempt IN EXCLUSIVE MODE"))
+        else:
+            holder.connection()
         posting = pool.submit(AttemptPost(web.url, SECRETS), [stage.tried()])
         eventually(lambda: b"outfox_web_in_progress 2.0" in web.get("/metrics")[1], "it is at it, and answers others")
         web.process.send_signal(signal.SIGTERM)
         eventually(lambda: not _takes_callers(web.port), "the door is closed")
-        holder.execute("ROLLBACK")
-        holder.close()
+        holder.rollback()
         posting.result(30)
         assert web.end() == 0
     with stage.store.read() as session:
@@ -56,36 +57,35 @@ def test_a_worker_that_dies_is_replaced_and_the_figures_go_on(settings: Settings
         assert b'outfox_web_attempts_total{what="stored"} 3.0' in web.get("/metrics")[1]
 
 
-@pytest.mark.usefixtures("stage")
-def test_its_log_is_one_json_object_for_each_request_without_bodies(settings: Settings) -> None:
-    with serving(settings) as web:
-        connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
-        connection.request("POST", "/api/attempts", b"private words", {"X-Request-ID": "mine-1"})
-        assert connection.getresponse().status == 401
-        connection.close()
-        events = [one for one in web.events() if one.get("request_id") == "mine-1"]
-        assert [(one["event"], one["status"]) for one in events] == [("attempts", 401)]
-        assert "private words" not in web.log.read_text(encoding="utf-8")
+@pytest.mark.xdist_group("standing-web-app")
+def test_its_log_is_one_json_object_for_each_request_without_bodies(standing: Standing) -> None:
+    web = standing.process
+    connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+    connection.request("POST", "/api/attempts", b"private words", {"X-Request-ID": "mine-1"})
+    assert connection.getresponse().status == 401
+    connection.close()
+    events = [one for one in web.events() if one.get("request_id") == "mine-1"]
+    assert [(one["event"], one["status"]) for one in events] == [("attempts", 401)]
+    assert "private words" not in web.log.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("stage")
-def test_a_body_that_is_far_too_large_gets_a_clear_answer(settings: Settings) -> None:
-    with serving(settings) as web:
-        connection = HTTPConnection("127.0.0.1", web.port, timeout=30)
-        connection.request("POST", "/api/attempts", b"x" * 20_000_000)
-        assert connection.getresponse().status == 413
-        connection.close()
+@pytest.mark.xdist_group("standing-web-app")
+def test_a_body_that_is_far_too_large_gets_a_clear_answer(standing: Standing) -> None:
+    connection = HTTPConnection("127.0.0.1", standing.process.port, timeout=30)
+    connection.request("POST", "/api/attempts", b"x" * 20_000_000)
+    assert connection.getresponse().status == 413
+    connection.close()
 
 
-@pytest.mark.usefixtures("stage")
-def test_a_caller_who_breaks_off_harms_nobody(settings: Settings) -> None:
-    with serving(settings) as web:
-        for _ in range(20):
-            caller = socket.create_connection(("127.0.0.1", web.port))
-            caller.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbroken")
-            caller.close()
-        assert web.get("/health")[0] == 200
-        assert not [one for one in web.events() if one["level"] == "error"]
+@pytest.mark.xdist_group("standing-web-app")
+def test_a_caller_who_breaks_off_harms_nobody(standing: Standing) -> None:
+    web = standing.process
+    for _ in range(20):
+        caller = socket.create_connection(("127.0.0.1", web.port))
+        caller.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbroken")
+        caller.close()
+    assert web.get("/health")[0] == 200
+    assert not [one for one in web.events() if one["level"] == "error"]
 
 
 @pytest.mark.parametrize("every", ["0", "30"])

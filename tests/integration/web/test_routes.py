@@ -1,10 +1,10 @@
 import json
 import logging
-import sqlite3
 import time
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
 from plugin.labelstudio.webhooks import HEADER, webhook_secret
 from plugin.store_door import StoreDoor
@@ -63,8 +63,8 @@ def test_health_tells_the_revision(web: Web) -> None:
 
 
 def test_health_tells_that_the_tables_are_older_than_the_program(web: Web) -> None:
-    with sqlite3.connect(web.settings.home_path / "outfox.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    with web.stage.store.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     answer = web.client.get("/health")
     assert (answer.status_code, "outfox db upgrade" in answer.json["error"]) == (503, True)  # type: ignore[index]
 

@@ -7,22 +7,10 @@ from typing import Any
 import pytest
 
 from round_manager.database.store import Store
-from tests.integration.store.conftest import databases, postgresql_databases, sqlite_databases
-from tests.integration.work.conftest import opened, store
 from tests.integration.work.floor import lay_floor
 from tests.integration.workpages.office import Office
 
-# pytest finds fixtures by their names here.
-__all__ = ["databases", "opened", "postgresql_databases", "sqlite_databases", "store"]
-
 OpenOffice = Callable[..., Office]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process of a parallel run, so that PostgreSQL is started once."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("workpages"))
 
 
 @pytest.fixture

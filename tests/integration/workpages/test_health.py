@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from plugin.page_health import PagesAway, PagesSeen, PagesWrong, look_at_pages
-from tests.integration.store.databases import Databases
+from tests.integration.databases import Databases
 from tests.integration.workpages.office import SITE, Office
 
 
 @pytest.fixture(scope="session")
-def databases(sqlite_databases: Databases) -> Databases:
+def databases(any_databases: Databases) -> Databases:
     """One kind is enough: what is looked for is not there on either."""
-    return sqlite_databases
+    return any_databases
 
 
 def test_pages_that_are_served_with_the_same_secret_are_seen(office: Office) -> None:

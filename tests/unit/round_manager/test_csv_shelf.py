@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from ml_backend.artefact import UNFINISHED
 from round_manager.archive.csv_shelf import CsvShelf, write_csv
 from round_manager.archive.manifest import ArchiveManifest, FileEntry
 from round_manager.errors import ArchiveError
@@ -82,6 +84,68 @@ def test_a_file_is_made_once_and_known_by_its_hash(one_file: OneFile, tmp_path: 
     content = made.path.read_bytes()
     assert made.entry == FileEntry(hashlib.sha256(content).hexdigest(), len(content), 25_000)
     assert content == b'"text"\n' + b'"good"\n' * 25_000
+
+
+SIZE = len(b'"text"\n' + b'"good"\n' * 25_000)
+
+
+def entry(number: int) -> FileEntry:
+    """The hash of another table."""
+    return FileEntry(f"{number:064}", 1, 25_000)
+
+
+def kept(shelf: CsvShelf) -> list[int]:
+    return [number for number in range(5) if shelf.find(entry(number))]
+
+
+def age(shelf: CsvShelf, *numbers: int) -> None:
+    """They were asked for long ago, in that order."""
+    for place, number in enumerate(numbers, 1):
+        found = shelf.find(entry(number))
+        assert found is not None
+        os.utime(found.path, (place, place))
+
+
+def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: Path) -> None:
+    shelf = CsvShelf(tmp_path / "csv", most_bytes=2 * SIZE)
+    for number in (0, 1):
+        shelf.get(one_file, "votes.parquet", entry(number))
+    age(shelf, 0, 1)
+    shelf.get(one_file, "votes.parquet", entry(0))
+    shelf.get(one_file, "votes.parquet", entry(2))
+    assert kept(shelf) == [0, 2]
+    assert len(list((tmp_path / "csv").iterdir())) == 2
+    assert b"".join(shelf.pieces(one_file, "votes.parquet", entry(1), 0, 7)) == b'"text"\n'
+    assert len(kept(shelf)) == 2
+
+
+def test_one_that_is_larger_than_the_whole_shelf_is_served_all_the_same(one_file: OneFile, tmp_path: Path) -> None:
+    shelf = CsvShelf(tmp_path / "csv", most_bytes=1)
+    shelf.get(one_file, "votes.parquet", entry(0))
+    assert len(b"".join(shelf.pieces(one_file, "votes.parquet", entry(1), 0, SIZE))) == SIZE
+    assert kept(shelf) == [1]
+
+
+def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) -> None:
+    shelf = CsvShelf(tmp_path / "csv", most_bytes=SIZE)
+    reading = shelf.pieces(one_file, "votes.parquet", entry(0), 0, SIZE)
+    draft = tmp_path / "csv" / f"{UNFINISHED}of-another-process"
+    draft.mkdir()
+    age(shelf, 0)
+    # Another process has the same folder.
+    CsvShelf(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", entry(1))
+    assert (kept(shelf), draft.is_dir()) == ([0, 1], True)
+    assert len(b"".join(reading)) == SIZE
+    age(shelf, 0, 1)
+    shelf.get(one_file, "votes.parquet", entry(2))
+    assert kept(shelf) == [2]
+
+
+def test_one_that_somebody_has_taken_half_away_is_told(one_file: OneFile, tmp_path: Path) -> None:
+    shelf = CsvShelf(tmp_path / "csv")
+    shelf.get(one_file, "votes.parquet", entry(0)).path.unlink()
+    with pytest.raises(ArchiveError, match="remove it"):
+        shelf.pieces(one_file, "votes.parquet", entry(0), 0, SIZE)
 
 
 def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -> None:

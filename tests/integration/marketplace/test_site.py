@@ -1,4 +1,4 @@
-"""The same on PostgreSQL: what SQLite lets pass, it may not."""
+"""The worker's site on PostgreSQL, from end to end: what SQLite lets pass, it may not."""
 
 from collections.abc import Iterator
 from threading import Barrier, Thread
@@ -8,13 +8,8 @@ import pytest
 from mturk.marketplace import payouts, sessions, site_owner, working
 from mturk.marketplace.site_owner import invite_all, known_address, remember_address
 from mturk.marketplace.tables import Worker
-from tests.integration.store.conftest import postgresql_databases
-from tests.integration.store.databases import Databases
+from tests.integration.databases import Databases
 from tests.unit.marketplace_site.stage import Stage, accepted, open_stage
-
-__all__ = ["postgresql_databases"]
-
-pytestmark = pytest.mark.xdist_group("store")
 
 
 @pytest.fixture

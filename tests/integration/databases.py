@@ -1,0 +1,165 @@
+"""Real databases for tests: SQLite files, and databases of one PostgreSQL server."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from sqlalchemy import NullPool, create_engine, make_url, text
+
+from round_manager.database.store import Store, open_store
+from round_manager.models import Table
+
+
+class Databases(Protocol):
+    """Makes databases of one kind."""
+
+    def empty(self) -> str:
+        """The URL of a new, empty database."""
+        ...
+
+    def migrated(self) -> str:
+        """The URL of a new database with the tables and no rows."""
+        ...
+
+    def lay_tables(self, url: str) -> None:
+        """Put the tables into an empty database, sooner than an upgrade does."""
+        ...
+
+    def copy(self, url: str, to: str) -> None:
+        """Put what one database holds, while nobody has it open, in an empty one's place."""
+        ...
+
+    def drop(self, url: str) -> None:
+        """Remove a database."""
+        ...
+
+    def opened(self) -> AbstractContextManager[Store]:
+        """A store with the tables and no rows, in the quickest way that there is."""
+        ...
+
+
+class SqliteDatabases:
+    """Files in one folder; a migrated one is a copy of the first, and stores are used again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._template: str | None = None
+        self._idle: list[Store] = []
+
+    def empty(self) -> str:
+        """A file that is not there yet."""
+        return f"sqlite:///{self._folder / uuid4().hex}.db"
+
+    def migrated(self) -> str:
+        """A new file."""
+        url = self.empty()
+        self.lay_tables(url)
+        return url
+
+    def lay_tables(self, url: str) -> None:
+        """A copy of a file that was upgraded once."""
+        if self._template is None:
+            self._template = self.empty()
+            open_store(self._template, upgrade=True).close()
+        self.copy(self._template, url)
+
+    def copy(self, url: str, to: str) -> None:
+        """Copy the file, into a new folder if need be."""
+        _file(to).parent.mkdir(exist_ok=True)
+        shutil.copyfile(_file(url), _file(to))
+
+    def drop(self, url: str) -> None:
+        """Remove the file."""
+        _file(url).unlink(missing_ok=True)
+
+    @contextmanager
+    def opened(self) -> Iterator[Store]:
+        """A store that nobody uses now, on a new copy; SQLAlchemy remembers its statements."""
+        store = self._idle.pop() if self._idle else open_store(self.migrated())
+        yield store
+        store.close()
+        url = store.engine.url.render_as_string()
+        # While somebody has the file open, or was killed with it, its log is there: then it is not used again.
+        if not Path(f"{_file(url)}-wal").exists():
+            self.lay_tables(url)
+            self._idle.append(store)
+
+
+class PostgresqlDatabases:
+    """Databases of one server; stores stay open, are emptied and used again, which is faster than a copy."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = make_url(uri).set(drivername="postgresql+psycopg")
+        self._template: str | None = None
+        self._idle: list[Store] = []
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            self._run(f"ALTER SYSTEM SET {setting} = off")
+        self._run("SELECT pg_reload_conf()")
+
+    def empty(self) -> str:
+        """A new database."""
+        url = self._new_url()
+        self._run(f"CREATE DATABASE {make_url(url).database}")
+        return url
+
+    def migrated(self) -> str:
+        """A new database."""
+        url = self._new_url()
+        self.lay_tables(url)
+        return url
+
+    def lay_tables(self, url: str) -> None:
+        """A copy of a database that was upgraded once."""
+        if self._template is None:
+            self._template = self.empty()
+            open_store(self._template, upgrade=True).close()
+        self.copy(self._template, url)
+
+    def copy(self, url: str, to: str) -> None:
+        """A database that is made anew from the other's files."""
+        self._run(f"DROP DATABASE IF EXISTS {make_url(to).database} WITH (FORCE)")
+        # Nothing here outlives a crash, so that the files need not go through the log.
+        self._run(f"CREATE DATABASE {make_url(to).database} TEMPLATE {make_url(url).database} STRATEGY file_copy")
+
+    def drop(self, url: str) -> None:
+        """Remove the database."""
+        self._run(f"DROP DATABASE {make_url(url).database} WITH (FORCE)")
+
+    @contextmanager
+    def opened(self) -> Iterator[Store]:
+        """One that nobody uses now, emptied; SQLAlchemy remembers its statements."""
+        store = self._idle.pop() if self._idle else open_store(self.migrated())
+        _empty(store)
+        yield store
+        self._idle.append(store)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for store in self._idle:
+            store.close()
+
+    def _new_url(self) -> str:
+        return self._uri.set(database=f"t{uuid4().hex}").render_as_string(hide_password=False)
+
+    def _run(self, statement: str) -> None:
+        engine = create_engine(self._uri, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+
+
+def _empty(store: Store) -> None:
+    """Removes every row, with triggers and foreign keys off; TRUNCATE would make 150 new files each time."""
+    names = list(Table.metadata.tables)
+    counted = [name for name, table in Table.metadata.tables.items() if "id" in table.columns]
+    with store.engine.begin() as connection:
+        # A test that failed may have left somebody at it: better an error than a run that never ends.
+        connection.execute(text("SET LOCAL lock_timeout = '30s'; SET LOCAL session_replication_role = replica"))
+        connection.execute(text("; ".join(f"DELETE FROM {name}" for name in names)))
+        connection.execute(text("; ".join(f"ALTER SEQUENCE {name}_id_seq RESTART" for name in counted)))
+
+
+def _file(url: str) -> Path:
+    return Path(str(make_url(url).database))
