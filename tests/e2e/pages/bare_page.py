@@ -3,23 +3,14 @@
 The model says the label that a text names, else the first one; for a question, a word that it shares with the passage.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import parse_qsl
 
-import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request, expect
-from werkzeug.wrappers import Response
+from playwright.sync_api import Locator, Page, Request, expect
 
-from plugin.serving import free_port
-from round_manager.database.store import open_store
 from round_manager.models import Hit, HitKind
 from tests.e2e.browser import SCREENSHOTS, Complaints
-from tests.integration.databases import SqliteDatabases
-from tests.integration.work.floor import lay_floor
-from tests.integration.workpages.office import Office, Served
+from tests.integration.workpages.office import Office
 
 FORM = "/mturk/externalSubmit"
 OpenOffice = Callable[..., Office]
@@ -93,71 +84,6 @@ class BarePage:
             self.forms.append(dict(parse_qsl(request.post_data or "")))
         elif "/work/" in request.url:
             self.calls.append(f"{request.method} {request.url.partition('/work')[2]}")
-
-
-@pytest.fixture(scope="session")
-def sqlite(tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabases:
-    return SqliteDatabases(tmp_path_factory.mktemp("bare-pages"))
-
-
-@pytest.fixture(scope="session")
-def port() -> int:
-    """Where all offices are, one after the other: a browser that was there has the editor's files."""
-    return free_port()
-
-
-@pytest.fixture(scope="session")
-def counter() -> Iterator[Served]:
-    """Where HITs are handed in: it takes everything."""
-    served = Served(Response("Handed in", content_type="text/plain"))
-    yield served
-    served.stop()
-
-
-@pytest.fixture(scope="session")
-def known_browser(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser of somebody who does HITs every day."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: Path) -> Iterator[OpenOffice]:
-    """A task of one's own choice: `open_office("qa", work={"tries": 2})`."""
-    opened: list[Office] = []
-    with open_store(sqlite.migrated()) as store:
-
-        def open_office(name: str = "sentiment", **terms: dict[str, Any]) -> Office:
-            office = Office(lay_floor(store, name, contexts=8, **terms), tmp_path / "home", port)
-            office.settings = replace(office.settings, crowd_site_url=counter.url)
-            office.restart()
-            opened.append(office)
-            return office
-
-        yield open_office
-        for one in opened:
-            one.close()
-
-
-@pytest.fixture
-def open_tab(known_browser: BrowserContext) -> Iterator[OpenTab]:
-    """One more tab of a worker's browser."""
-    opened: list[BarePage] = []
-
-    def open_tab() -> BarePage:
-        opened.append(BarePage(known_browser.new_page()))
-        return opened[-1]
-
-    yield open_tab
-    for one in opened:
-        one.page.close()
-
-
-@pytest.fixture
-def tab(open_tab: OpenTab) -> BarePage:
-    """The one tab of a worker's browser."""
-    return open_tab()
 
 
 def to_check(office: Office, texts: int) -> Hit:

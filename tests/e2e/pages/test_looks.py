@@ -8,25 +8,12 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from round_manager.models import Hit, HitKind, WorkSession
+from tests.e2e.pages.bare_page import BarePage, OpenOffice, to_check
 from tests.e2e.work.accessibility import serious_problems
-from tests.e2e.work.bare_page import (
-    BarePage,
-    OpenOffice,
-    counter,
-    known_browser,
-    open_office,
-    open_tab,
-    port,
-    sqlite,
-    tab,
-    to_check,
-)
 from tests.e2e.work.hit_page import fits
 from tests.fakes.registry import eventually
 from tests.integration.work.floor import MINUTE
 from tests.integration.workpages.office import Office
-
-__all__ = ["counter", "known_browser", "open_office", "open_tab", "port", "sqlite", "tab"]
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 FIRST_VISIT_BYTES = 2_200_000

@@ -4,22 +4,9 @@ import pytest
 from playwright.sync_api import expect
 
 from round_manager.models import Attempt, AuditEntry, Example, WorkItem, WorkSession
-from tests.e2e.work.bare_page import (
-    BarePage,
-    OpenOffice,
-    OpenTab,
-    counter,
-    known_browser,
-    open_office,
-    open_tab,
-    port,
-    sqlite,
-    tab,
-)
+from tests.e2e.pages.bare_page import BarePage, OpenOffice, OpenTab
 from tests.integration.work.floor import MINUTE
 from tests.integration.workpages.office import Office
-
-__all__ = ["counter", "known_browser", "open_office", "open_tab", "port", "sqlite", "tab"]
 
 NAUGHTY = '<img src=x onerror="window.hurt=1"> \u202e😀 "quotes" & שלום עולם'
 

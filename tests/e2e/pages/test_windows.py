@@ -6,21 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from round_manager.models import Attempt, WorkItem, WorkSession
-from tests.e2e.work.bare_page import (
-    BarePage,
-    OpenOffice,
-    OpenTab,
-    counter,
-    known_browser,
-    open_office,
-    open_tab,
-    port,
-    sqlite,
-    tab,
-)
+from tests.e2e.pages.bare_page import BarePage, OpenOffice, OpenTab
 from tests.integration.workpages.office import Office
-
-__all__ = ["counter", "known_browser", "open_office", "open_tab", "port", "sqlite", "tab"]
 
 CHANGED = "This example has another text now; here it is."
 

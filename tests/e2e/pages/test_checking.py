@@ -3,20 +3,7 @@
 from playwright.sync_api import expect
 
 from round_manager.models import AuditEntry, HitKind, QuizResult, WorkItem
-from tests.e2e.work.bare_page import (
-    BarePage,
-    OpenOffice,
-    counter,
-    known_browser,
-    open_office,
-    open_tab,
-    port,
-    sqlite,
-    tab,
-    to_check,
-)
-
-__all__ = ["counter", "known_browser", "open_office", "open_tab", "port", "sqlite", "tab"]
+from tests.e2e.pages.bare_page import BarePage, OpenOffice, to_check
 
 
 def test_texts_are_judged_or_flagged_in_any_order_and_handed_in_together(
