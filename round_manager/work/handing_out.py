@@ -54,7 +54,8 @@ RANKS: dict[str, Callable[[Standing], tuple[Any, ...]]] = {
     "least_fooled": lambda one: (one.fooled + one.leased, one.used),
     "in_order": lambda one: (one.used + one.leased, one.position),
 }
-# The draw multiplies ids below 2^32 by numbers below this prime: it stays within the databases' 64 bits.
+# The draw multiplies ids below 2^32, and then numbers below this prime, by others below it: it stays within the
+# databases' 64 bits.
 PRIME = 2**31 - 1
 
 
@@ -225,7 +226,9 @@ def _draw(seed: bytes) -> ColumnElement[int]:
     """A context's place in an order that looks random and is the same each time for one session."""
     drawn = lot(seed, "context")
     times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
-    return (Context.id * max(1, times) + plus) % PRIME
+    place = (Context.id * max(1, times) + plus) % PRIME
+    # Places alone are at even distances, so that the first and the last id would be the lowest too often.
+    return place * place % PRIME * place % PRIME
 
 
 def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:

@@ -1,20 +1,26 @@
 """Ten thousand contexts: each strategy gives the right one, and nobody counts examples to find it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import event, func, insert, select, update
+from sqlalchemy import delete, event, func, insert, select, update
+from sqlalchemy.orm.attributes import set_committed_value
 
+from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import NothingToDo
-from round_manager.models import Context, ContextTally, Example, ExampleStatus, LabelTally
+from round_manager.models import Context, ContextTally, Example, ExampleStatus, LabelTally, Lease, Task, WorkItem, WorkSession
 from round_manager.work.handing_out import RANKS, lease_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season
 
 MANY = 10_000
+DRAWS = 1_000
+# A fair draw among eight is further from equal shares once in a thousand times; this one is the same in every run.
+LARGEST_CHI_SQUARE = 24.32
 
 
 @contextmanager
@@ -82,6 +88,32 @@ def test_equals_are_drawn_and_each_gets_its_share(season: Season) -> None:
         assert len(set(turn)) == 8
     assert given[:8] != given[8:]
     assert given[:8] != sorted(given[:8])
+
+
+def test_a_uniform_draw_favours_no_context(begin: BeginSeason) -> None:
+    season = begin(contexts=8, rounds={"context_strategy": "uniform"})
+    page = season.floor.open("W1")
+    with season.store.write() as session:
+        session.get_one(Task, season.floor.task.id).worker_salt = "0" * 64
+        everyone = list(session.scalars(select(Context.id).where(Context.retired_at.is_(None))))
+    drawn = Counter(_drawn_for(season, page))
+    assert set(drawn) == set(everyone)
+    share = DRAWS / len(everyone)
+    assert sum((drawn[one] - share) ** 2 / share for one in everyone) < LARGEST_CHI_SQUARE
+
+
+def _drawn_for(season: Season, page: WorkSession) -> Iterator[int]:
+    """The context that each of many workers with fixed lots would get, if they came first."""
+    with rehearsal(season.store) as session:
+        # Whoever is there already holds a context, and equals only are drawn.
+        session.execute(delete(WorkItem))
+        session.execute(delete(Lease))
+        work, round = session.get_one(WorkSession, page.id), season.round
+        for number in range(DRAWS):
+            set_committed_value(work, "public_id", UUID(int=number))
+            yield from lease_contexts(session, work, round, season.floor.spec, 1, now=season.floor.now)
+            session.execute(delete(Lease).execution_options(synchronize_session=False))
+            session.expunge_all()
 
 
 @pytest.mark.parametrize("may_repeat", [False, True])
