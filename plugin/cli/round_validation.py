@@ -126,6 +126,7 @@ def aggregate(settings: Settings, task: str, number: int | None, least: float, s
     could = f"{found.could_settle:,} that people did not agree on have a label of probability {least:g} or more"
     if done:
         could = f"{done.verified:,} are verified by it now, and {done.disputed:,} disputed with a gold label"
+        could += _uncovered(done.uncovered)
     show(data, f"{text}; {could}")
 
 
@@ -144,10 +145,15 @@ def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
         f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed, {found.want_more:,}"
         f" want more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
     )
-    short = f"; the budget does not cover {count(found.uncovered, 'bonus', 'bonuses')}: `outfox round budget` raises it"
     owner = f"; {count(waiting, 'flagged example')} for you: `outfox round flags {task}`"
     data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting}
-    show(data, text + (short if found.uncovered else "") + (owner if waiting else ""))
+    show(data, text + _uncovered(found.uncovered) + (owner if waiting else ""))
+
+
+def _uncovered(bonuses: int) -> str:
+    if not bonuses:
+        return ""
+    return f"; the budget does not cover {count(bonuses, 'bonus', 'bonuses')}: `outfox round budget` raises it"
 
 
 def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: str) -> None:

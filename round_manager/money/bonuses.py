@@ -5,11 +5,11 @@ be run at any time, as often as anybody likes: it owes what was earned and gives
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Price
@@ -27,6 +27,8 @@ from round_manager.models import (
     Round,
     RoundStatus,
     Task,
+    UncountedVote,
+    Vote,
     WorkSession,
 )
 from round_manager.money.budget import figures
@@ -43,7 +45,7 @@ HITS_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Bonuses:
-    """What became of bonuses; `uncovered` are examples whose bonus waits until the budget covers it."""
+    """What became of bonuses; `uncovered` are examples whose bonus waits, noted, until the budget covers it."""
 
     owed: int = 0
     released: int = 0
@@ -114,6 +116,8 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
         each = cut_of(spec_of(round), HitKind.CREATE).bonuses
         if each:
             outcome += _settle(session, round, own, each, now)
+    if outcome.uncovered:
+        _note(session, outcome.uncovered)
     return outcome
 
 
@@ -162,6 +166,20 @@ def _owe_earned(session: Session, hit: Hit, works: Sequence[Work], books: Books,
             books.reserved[hit.id] = max(0, books.reserved[hit.id] - 1)
             outcome += Bonuses(owed=1)
     return outcome
+
+
+def _note(session: Session, example_ids: Collection[int]) -> None:
+    """Whoever decides next looks at these again, and no round is closed before: the last vote on each is noted anew."""
+    noted = select(UncountedVote.example_id).where(
+        UncountedVote.round_id == Example.round_id, UncountedVote.example_id == Example.id
+    )
+    last = (
+        select(func.max(Vote.id), Example.round_id, Example.id)
+        .join(Vote, Vote.example_id == Example.id)
+        .where(Example.id.in_(example_ids), ~noted.exists())
+        .group_by(Example.round_id, Example.id)
+    )
+    session.execute(insert(UncountedVote).from_select(["vote_id", "round_id", "example_id"], last))
 
 
 def _reserve_again(session: Session, hit: Hit, now: datetime) -> bool:

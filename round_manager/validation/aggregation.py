@@ -22,7 +22,7 @@ from round_manager.tasks.rounds import LIVE
 from round_manager.validation.ballots import Ballots
 from round_manager.validation.deciding import settle_of
 from round_manager.validation.judged import judged_batches
-from round_manager.validation.metrics import DECIDED, SETTLED
+from round_manager.validation.metrics import DECIDED, SETTLED, settled_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,13 +54,20 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Settlement:
-    """Examples that got the model's label: their author's, or another."""
+    """Examples that got the model's label, their author's or another; and bonuses that are owed or not covered."""
 
     verified: int = 0
     disputed: int = 0
+    bonuses: int = 0
+    uncovered: int = 0
 
     def __add__(self, other: "Settlement") -> "Settlement":
-        return Settlement(self.verified + other.verified, self.disputed + other.disputed)
+        return Settlement(
+            self.verified + other.verified,
+            self.disputed + other.disputed,
+            self.bonuses + other.bonuses,
+            self.uncovered + other.uncovered,
+        )
 
 
 def dawid_skene(votes: "pd.DataFrame") -> "pd.DataFrame":
@@ -91,14 +98,14 @@ def aggregate(session: Session, round: Round) -> list[Aggregated]:
 
 
 def compare(session: Session, round: Round, *, least: float) -> Comparison:
-    """How the model's labels stand beside the policy's."""
-    ballots = Ballots(spec_of(round))
+    """How the model's labels stand beside the policy's; what has the model's label already is left out."""
+    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
     found = {one.example_id: one for one in aggregate(session, round)}
     same = differing = could_settle = 0
     for batch in judged_batches(session, round):
         for example in batch:
             outcome, other = example.outcome(ballots), found.get(example.id)
-            if other is None or outcome.status not in DECIDED:
+            if other is None or example.id in settled or outcome.status not in DECIDED:
                 continue
             if outcome.gold_label is None:
                 could_settle += other.probability >= least
@@ -131,7 +138,8 @@ def settle(store: Store, round: Round, *, least: float, who: str, why: str, now:
             for example in held:
                 outcome += _settle(session, round, example, labels[example.id], who=who, why=why, now=now)
             session.flush()
-            settle_of(session, held, now=now)
+            bonuses = settle_of(session, held, now=now)
+            outcome += Settlement(bonuses=bonuses.owed, uncovered=len(bonuses.uncovered))
         if not ids:
             return outcome
         after = ids[-1]

@@ -101,7 +101,7 @@ def _decide_noted(
     held = session.scalars(free.with_for_update(key_share=True, skip_locked=True)).all()
     decided = decide_examples(session, ballots, held, now=now) if ballots else Decided()
     bonuses = settle_of(session, held, now=now)
-    # Who is still owed a bonus is found again by their votes' notes.
+    # Whose bonus is not covered keeps their note, and is found again by it.
     done = {example.id for example in held} - bonuses.uncovered
     seen = [vote for vote, example in noted if example in done]
     session.execute(delete(UncountedVote).where(UncountedVote.vote_id.in_(seen)))

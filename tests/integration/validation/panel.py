@@ -23,10 +23,12 @@ from round_manager.models import (
     Round,
     RoundStatus,
     Source,
+    Task,
     UncountedVote,
     Vote,
     WorkSession,
 )
+from round_manager.money.budget import figures, set_round_budget
 from round_manager.money.hit_terms import cut_of
 from round_manager.money.ledger import Wanted, reserve
 from round_manager.validation.deciding import Decided, decide_round
@@ -112,6 +114,18 @@ class Panel:
     def other(self, example: Example, place: int = 0) -> str:
         """A label that is not the author's."""
         return [name for name in self.floor.spec.label_names if name != example.label][place]
+
+    def set_budget(self, cents: int) -> None:
+        with self.store.write() as session:
+            task, round = session.get_one(Task, self.floor.task.id), session.get_one(Round, self.floor.round.id)
+            set_round_budget(session, task, round, cents, who=OWNER, why="a test", now=self.now)
+
+    def spend_all(self) -> int:
+        """Leaves the round no more than what is bound; how much that is."""
+        with self.store.read() as session:
+            known = figures(session, session.get_one(Round, self.floor.round.id))
+        self.set_budget(known.budget_cents - known.released_cents)
+        return known.budget_cents - known.released_cents
 
     def decide(self) -> Decided:
         return decide_round(self.store, self.round, now=self.now)

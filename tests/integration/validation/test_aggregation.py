@@ -1,10 +1,12 @@
 """Dawid-Skene as a second opinion, and as the owner's way to settle what people did not agree on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from round_manager.errors import RoundError
+from round_manager.loop.waiting import NOT_DECIDED, still_to_come
 from round_manager.models import Example, ExampleStatus
 from round_manager.validation.aggregation import Settlement, aggregate, compare, settle
 from round_manager.validation.metrics import round_metrics
@@ -51,6 +53,34 @@ def test_careful_people_weigh_more_and_can_settle_what_was_even(seat: SeatPanel)
     with panel.store.read() as session:
         figures = round_metrics(session, panel.round)
     assert (figures.differing, figures.counts.verified_fooling) == (0, done.verified + _by_votes(panel))
+
+
+def test_a_settled_bonus_that_the_budget_does_not_cover_is_owed_once_when_it_does(seat: SeatPanel) -> None:
+    panel = seat(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
+    split = campaign(panel)
+    panel.decide()
+    bound = panel.spend_all()
+    done = settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
+    assert (panel.status(split), done.bonuses, done.uncovered) == (ExampleStatus.VERIFIED, 0, 1)
+    with panel.store.read() as session:
+        assert NOT_DECIDED in still_to_come(session, panel.round, now=panel.now)
+    found = panel.decide()
+    assert (found.bonuses, found.uncovered) == (0, 1)
+    panel.set_budget(bound + 1_000)
+    assert [panel.decide().bonuses for _ in range(2)] == [1, 0]
+    assert (panel.owed_to(), panel.uncounted()) == ([split.id], 0)
+
+
+def test_what_was_settled_cannot_be_settled_again_and_is_no_label_of_the_policys(seat: SeatPanel) -> None:
+    panel = seat(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
+    campaign(panel)
+    panel.decide()
+    with panel.store.read() as session:
+        before = compare(session, panel.round, least=0.9)
+    done = settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
+    assert done.verified + done.disputed == before.could_settle > 0
+    with panel.store.read() as session:
+        assert compare(session, panel.round, least=0.9) == replace(before, could_settle=0)
 
 
 def _by_votes(panel: Panel) -> int:

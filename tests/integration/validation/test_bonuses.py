@@ -2,20 +2,13 @@
 
 from round_manager.crowd.mirror import mark_rejected
 from round_manager.crowd.reviewing import Rejecting
-from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Round, Task
-from round_manager.money.budget import set_round_budget
+from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Task
 from round_manager.money.ledger import release
 from round_manager.validation.deciding import Decided
 from round_manager.validation.flags import find_example, keep, withdraw
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import OWNER, Panel
-
-
-def set_budget(panel: Panel, cents: int) -> None:
-    with panel.store.write() as session:
-        task, round = session.get_one(Task, panel.floor.task.id), session.get_one(Round, panel.floor.round.id)
-        set_round_budget(session, task, round, cents, who=OWNER, why="a test", now=panel.now)
 
 
 def test_a_verified_fooling_example_owes_its_author_the_bonus_once(panel: Panel) -> None:
@@ -108,14 +101,31 @@ def test_a_bonus_that_the_budget_does_not_cover_is_owed_when_it_does(panel: Pane
     (example,) = panel.written()
     with panel.store.write() as session:
         release(session, [panel.assignment(example).hit_id], EntryKind.BONUS, now=panel.now)
-    set_budget(panel, 54)
+    panel.set_budget(54)
     panel.vote(example, None, None)
     for _ in range(2):
         found = panel.decide()
         assert (found.bonuses, found.uncovered) == (0, 1)
     assert panel.status(example) is ExampleStatus.VERIFIED
-    set_budget(panel, 1_000)
+    panel.set_budget(1_000)
     assert panel.decide().bonuses == 1
+    assert (panel.owed_to(), panel.uncounted()) == ([example.id], 0)
+
+
+def test_a_bonus_of_what_the_owner_keeps_is_owed_when_the_budget_covers_it(panel: Panel) -> None:
+    (example,) = panel.written()
+    panel.vote(example, None, None)
+    panel.vote(example, flag="It names somebody")
+    panel.decide()
+    with panel.store.write() as session:
+        release(session, [panel.assignment(example).hit_id], EntryKind.BONUS, now=panel.now)
+    bound = panel.spend_all()
+    with panel.store.write() as session:
+        row = find_example(session, session.get_one(Task, panel.floor.task.id), example.public_id)
+        keep(session, row, who=OWNER, why="It does not", now=panel.now)
+    assert (panel.status(example), panel.decide().uncovered) == (ExampleStatus.VERIFIED, 1)
+    panel.set_budget(bound + 1_000)
+    assert [panel.decide().bonuses for _ in range(2)] == [1, 0]
     assert (panel.owed_to(), panel.uncounted()) == ([example.id], 0)
 
 
