@@ -85,7 +85,10 @@ def _remarks(found: "Sequence[RoundMetrics]") -> list[str]:
     remarks = []
     for one in found:
         waiting, others = one.counts.undecided_fooling, one.counts.author_errors
-        if waiting:
+        if waiting and one.is_closed:
+            told = f"{waiting:,} that fooled {'was' if waiting == 1 else 'were'} never decided"
+            remarks.append(f"round {one.number}: {told}; the round is closed, so vMER stays as it is")
+        elif waiting:
             remarks.append(f"round {one.number}: {waiting:,} that fooled wait for a decision, so vMER can only rise")
         if others.of:
             remarks.append(f"round {one.number}: of those that did not fool, people disagree with {others}")
@@ -118,7 +121,7 @@ def _alpha(one: "RoundMetrics") -> str:
 
 
 def _round_data(one: "RoundMetrics") -> dict[str, Any]:
-    rest = {"votes": one.votes, "alpha": one.alpha, "differing": one.differing}
+    rest = {"votes": one.votes, "alpha": one.alpha, "differing": one.differing, "closed": one.is_closed}
     return {"round": one.number, **_counts_data(one.counts), **rest}
 
 

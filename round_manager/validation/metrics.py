@@ -1,8 +1,9 @@
 """Metrics: how often people fool the model, how often others agree, and what that costs; recomputed from the votes.
 
 Counted is every example that somebody stands for and that its owner has not withdrawn. MER is the share of those that
-fooled the model; vMER the share that fooled it and was verified, which what is not decided yet can only raise. What
-votes decide is decided here anew, by the round's policy, so no stored status can be wrong about it unnoticed.
+fooled the model; vMER the share that fooled it and was verified, which what is not decided yet can only raise until
+the round is closed. What votes decide is decided here anew, by the round's policy, so no stored status can be wrong
+about it unnoticed.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -19,6 +20,7 @@ from round_manager.models import (
     Context,
     ExampleStatus,
     Round,
+    RoundStatus,
     SessionStatus,
     Task,
     WorkSession,
@@ -96,6 +98,8 @@ class RoundMetrics:
     votes: int
     alpha: float | None
     differing: int
+    # What is undecided in a closed round was given up, and stays so.
+    is_closed: bool
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ def round_metrics(session: Session, round: Round) -> RoundMetrics:
                 agreement.add(_values(example, ballots))
     cost = counts.cost + crowd_cost(session, round)
     tries = session.scalar(_tries(round).with_only_columns(func.count())) or 0
-    return RoundMetrics(round.number, replace(counts, tries=tries, cost=cost), votes, agreement.alpha, differing)
+    whole, is_closed = replace(counts, tries=tries, cost=cost), round.status is RoundStatus.CLOSED
+    return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed)
 
 
 def metrics_by(session: Session, round: Round, by: str) -> list[Group]:

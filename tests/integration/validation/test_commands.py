@@ -97,6 +97,16 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
 
 
+def test_in_a_closed_round_what_was_given_up_can_raise_nothing(outfox: Outfox, owned: Panel) -> None:
+    owned.written("W1")
+    owned.close()
+    text = outfox("round", "metrics", "sentiment").out
+    assert "1 that fooled was never decided" in text
+    assert "can only rise" not in text
+    (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
+    assert (told["undecided_fooling"], told["closed"]) == (1, True)
+
+
 @pytest.mark.usefixtures("home_tables")
 def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
