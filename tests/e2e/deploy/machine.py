@@ -76,6 +76,14 @@ class Machine:
                 start_new_session=True,
             )
 
+    def start_again(self, services: Mapping[str, Service], *names: str) -> None:
+        """What `up -d` does where .env has changed: these end, and start with what it says now."""
+        self._services = services
+        for name in names:
+            self._running[name].send_signal(signal.SIGTERM)
+            assert self._running[name].wait(services[name].grace) == 0, self.log(name)
+            self.start(name)
+
     def is_well(self, name: str) -> bool:
         """What the file's own health check says."""
         check = [self._here(part) for part in self._services[name].health]

@@ -5,12 +5,14 @@ import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.deploy.compose import EXAMPLE, services, variables_of
-from tests.e2e.deploy.machine import Machine
+from tests.e2e.deploy.machine import PATIENCE, Machine
 from tests.e2e.labelstudio.conftest import Studio
+from tests.e2e.running_demo import until
 from tests.integration.learning.school import small_pack
 
 pytestmark = pytest.mark.xdist_group("labelstudio")
@@ -41,26 +43,41 @@ def _give_tables(studio: Studio, folder: Path) -> None:
         old.backup(new)
 
 
+def _open_account(machine: Machine) -> dict[str, str]:
+    """A requester with money on the crowd's own marketplace; what the owner writes into .env."""
+    made = json.loads(machine.run("marketplace", "outfox", "marketplace", "account", "Lab", "--json"))
+    machine.run("marketplace", "outfox", "marketplace", "deposit", "Lab", "500")
+    return {"CROWD_KEY_ID": made["access_key_id"], "CROWD_KEY_SECRET": made["secret_access_key"]}
+
+
+def _market(machine: Machine) -> Any:
+    return json.loads(machine.run("marketplace", "outfox", "marketplace", "status", "--json"))
+
+
 def test_every_service_becomes_well_works_with_the_others_and_ends_when_told(studio: Studio, tmp_path: Path) -> None:
-    with Machine(services(_filled_in(studio)), tmp_path) as machine:
+    values = _filled_in(studio)
+    with Machine(services(values), tmp_path) as machine:
         _give_tables(studio, machine.folder("/var/lib/label-studio"))
         small_pack(machine.folder("/var/lib/outfox") / "templates")
         order = machine.in_order()
-        # The backend has nothing to serve before an owner has trained a first model.
-        for name in (one for one in order if one != "ml-backend"):
+        for name in order:
             machine.start(name)
         machine.run("manager", "outfox", "task", "create", "sentiment")
         machine.run("manager", "outfox", "model", "train", "sentiment", "--mode", "head")
-        machine.start("ml-backend")
         machine.run("manager", "outfox", "round", "open", "sentiment")
         for name in (one for one in order if one != "migrate"):
             machine.wait_until_well(name)
-
         machine.run("manager", "outfox", "labelstudio", "connect", "sentiment")
-        machine.run("marketplace", "outfox", "marketplace", "account", "Lab")
-        market = json.loads(machine.run("marketplace", "outfox", "marketplace", "status", "--json"))
-        assert [one["name"] for one in market["accounts"]] == ["Lab"]
-        assert market["database"].startswith("postgresql://marketplace:***@")
+
+        machine.start_again(services({**values, **_open_account(machine)}), "web", "manager")
+        # Money is held for the HITs that the manager has posted.
+        until(lambda: _market(machine)["money"]["held_cents"], PATIENCE)
+        assert [one["name"] for one in _market(machine)["accounts"]] == ["Lab"]
+        assert _market(machine)["database"].startswith("postgresql://marketplace:***@")
+        (task,) = json.loads(machine.run("manager", "outfox", "status", "--json"))["tasks"]
+        assert (task["status"], task["task_money"]["reserved_cents"] > 0) == ("open", True)
+        for name in ("web", "manager"):
+            machine.wait_until_well(name)
 
         codes = machine.stop()
         # Django's server, which Label Studio starts, has no other end than its signal.
