@@ -7,13 +7,14 @@ end of it. Whoever else claimed the assignment stays unconfirmed, with all that 
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
+from round_manager.database.hints import beside_index
 from round_manager.errors import VoteRefused
 from round_manager.examples.submissions import TAKES_WORK
-from round_manager.examples.votes import cast_vote
+from round_manager.examples.votes import cast_vote, hold_examples
 from round_manager.models import (
     Assignment,
     Example,
@@ -24,14 +25,24 @@ from round_manager.models import (
     SessionStatus,
     Source,
     Worker,
+    WorkItem,
     WorkSession,
 )
 from round_manager.money.bonuses import settle_bonuses
-from round_manager.work.items import LONGEST_ACTOR, items_of
+from round_manager.specs import spec_of
+from round_manager.work.items import LONGEST_ACTOR
 from round_manager.work.sessions import end_leases
 
 CLOSED = "the round was closed before the marketplace told of it"
+# What a known answer is held against is no vote.
+IS_VOTE = (
+    WorkItem.example_id.is_not(None),
+    WorkItem.judgement.is_not(None),
+    WorkItem.expected_label.is_(None),
+    WorkItem.expected_answer.is_(None),
+)
 SAME = "its author has handed in the same text in this round already"
+SAME_CONTEXT = "its author has handed in another example on the same context already"
 
 
 def confirm(session: Session, assignment: Assignment, *, now: datetime) -> WorkSession | None:
@@ -45,8 +56,9 @@ def confirm(session: Session, assignment: Assignment, *, now: datetime) -> WorkS
 def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> list[WorkSession]:
     """The same for a batch: the sessions that were found."""
     shown = {(one.hit_id, one.external_id): one for one in assignments}
-    mine = []
-    for work in _claims(session, assignments):
+    mine, claims = [], _claims(session, assignments)
+    _hold_judged(session, claims)
+    for work in claims:
         assignment = shown.get((work.hit_id, work.claimed_assignment))
         if assignment is None:
             continue
@@ -86,6 +98,13 @@ def _claims(session: Session, assignments: Sequence[Assignment]) -> Sequence[Wor
     return session.scalars(held.execution_options(populate_existing=True)).all()
 
 
+def _hold_judged(session: Session, claims: Sequence[WorkSession]) -> None:
+    """Before anything is written: whoever holds one of these examples may wait for what we are about to count."""
+    new = [work.id for work in claims if work.status is not SessionStatus.CONFIRMED]
+    judged = select(WorkItem.example_id).where(WorkItem.session_id.in_(new), *IS_VOTE)
+    hold_examples(session, [one for one in session.scalars(judged) if one is not None])
+
+
 def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None:
     written = select(Example).where(
         Example.session_id == work.id,
@@ -95,34 +114,41 @@ def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None
     for example in session.scalars(written.order_by(Example.item)).all():
         if session.get_one(Round, example.round_id).status not in TAKES_WORK:
             _note(session, work, "came too late", CLOSED, now, example=example.id)
-        elif _is_there(session, example):
+        elif why := _why_withdrawn(session, example):
             example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, now, 0
-            _note(session, work, "withdrew", SAME, now, example=example.id)
+            _note(session, work, "withdrew", why, now, example=example.id)
         else:
             # Whether it is checked was drawn, by its id, when it was handed in.
             example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
         session.flush()
 
 
-def _is_there(session: Session, example: Example) -> bool:
-    same = select(Example.id).where(
-        Example.task_id == example.task_id,
-        Example.content_sha256 == example.content_sha256,
-        Example.round_id == example.round_id,
+def _why_withdrawn(session: Session, example: Example) -> str:
+    counted = select(Example.id).where(
         Example.author_id == example.author_id,
         Example.status.not_in((ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)),
     )
-    return session.scalar(same.limit(1)) is not None
+    same = counted.where(
+        Example.task_id == example.task_id,
+        Example.content_sha256 == example.content_sha256,
+        Example.round_id == example.round_id,
+    )
+    if session.scalar(same.limit(1)) is not None:
+        return SAME
+    # A page whose time was over counts for nobody, and its worker may have written on the context again since.
+    if spec_of(session.get_one(Round, example.round_id)).work.repeat_context or example.context_id is None:
+        return ""
+    of_context = counted.where(
+        beside_index(Example.context_id, example.context_id),
+        or_(Example.session_id.is_(None), Example.session_id != example.session_id),
+    )
+    return SAME_CONTEXT if session.scalar(of_context.limit(1)) is not None else ""
 
 
 def _cast_votes(session: Session, work: WorkSession, now: datetime) -> None:
-    for row in items_of(session, work):
-        is_gold = row.expected_label is not None or row.expected_answer is not None
-        if row.example_id is None or row.judgement is None or is_gold:
-            continue
-        # A flag moves the example; a vote only points to it, and need not wait for anybody.
-        lock = {"key_share": True} if row.judgement["flag"] else None
-        example = session.get_one(Example, row.example_id, with_for_update=lock, populate_existing=True)
+    cast = select(WorkItem).where(WorkItem.session_id == work.id, *IS_VOTE).order_by(WorkItem.item)
+    for row in session.scalars(cast).all():
+        example = session.get_one(Example, row.example_id)
         at = row.judged_at or now
         try:
             cast_vote(
@@ -133,7 +159,7 @@ def _cast_votes(session: Session, work: WorkSession, now: datetime) -> None:
                 voted_at=at,
                 session_id=work.id,
                 item=row.item,
-                **row.judgement,
+                **(row.judgement or {}),
             )
         except VoteRefused as error:
             _note(session, work, "could not vote", str(error), now, example=example.id, item=row.item)

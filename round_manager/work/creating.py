@@ -33,7 +33,9 @@ from round_manager.work.trying import (
     Asked,
     Written,
     asked_of,
+    check_own,
     example_of,
+    is_written_elsewhere,
     same_try,
     tries_of,
     unwritten_item,
@@ -79,12 +81,12 @@ def creation_items(session: Session, work: WorkSession) -> list[CreationItem]:
 
 
 def skip(session: Session, work: WorkSession, item: int, *, now: datetime) -> CreationItem:
-    """The item with another context, once enough tries were made on this one."""
+    """The item with another context, once enough tries were made on this one, or another page has written on it."""
     take_turn(session, desk_of(session, work).hit.task_id)
     desk = at_work(session, work, now=now)
     row = unwritten_item(session, work, item)
     made, needed = len(tries_of(session, row)), desk.spec.work.tries_before_skip
-    if made < needed:
+    if made < needed and not is_written_elsewhere(session, desk.spec, row):
         raise WorkRefused(f"try at least {needed} times before you skip this one; that is {needed - made} more")
     given_up = row.context_id
     found = _contexts(session, desk, 1, now)
@@ -146,6 +148,7 @@ def _example(
     attempt = _verdict_on(session, spec, row, asked)
     content = content_sha256(spec, fields)
     _check_new(session, round, row.worker_id, content)
+    check_own(session, spec, row)
     own_id = public_id(now)
     wanted = bool(attempt.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
     return Example(
@@ -226,6 +229,7 @@ def _contexts(session: Session, desk: Desk, most: int, now: datetime) -> list[tu
 def _shown(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     tries, example = tries_of(session, row), example_of(session, row)
     left = max(0, spec.work.tries - len(tries))
-    can_skip = example is None and len(tries) >= spec.work.tries_before_skip
+    is_tried = len(tries) >= spec.work.tries_before_skip
+    can_skip = example is None and (is_tried or is_written_elsewhere(session, spec, row))
     context = session.get_one(Context, row.context_id)
     return CreationItem(row.item, context, row.label, row.draft, tuple(tries), left, can_skip, example)

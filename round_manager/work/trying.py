@@ -9,18 +9,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
 from ml_backend.verdict import Verdict, inputs_hash
+from round_manager.database.hints import beside_index
 from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
 from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
-from round_manager.models import Attempt, Context, Example, ModelVersion, Source, WorkItem, WorkSession
+from round_manager.models import (
+    Attempt,
+    Context,
+    Example,
+    ExampleStatus,
+    ModelVersion,
+    Source,
+    WorkItem,
+    WorkSession,
+)
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.work.items import find_item
-from round_manager.work.sessions import at_work, desk_of
+from round_manager.work.sessions import STANDING, at_work, desk_of
 from templates import TaskSpec
 
 # What a verdict is about; anything else that a task asks for can wait until the example is handed in.
@@ -89,6 +99,7 @@ def check_try(session: Session, work: WorkSession, item: int, written: Written, 
     """What to ask the model, or one sentence that tells why it is not asked."""
     desk = at_work(session, work, now=now)
     row = unwritten_item(session, work, item)
+    check_own(session, desk.spec, row)
     asked = asked_of(session, desk.spec, row, written)
     problem = _problem(desk.spec, asked)
     if problem:
@@ -198,6 +209,31 @@ def example_of(session: Session, row: WorkItem) -> Example | None:
     """What was handed in for the item."""
     handed_in = select(Example).where(Example.session_id == row.session_id, Example.item == row.item)
     return session.scalar(handed_in.where(Example.session_id.is_not(None)))
+
+
+def check_own(session: Session, spec: TaskSpec, row: WorkItem) -> None:
+    """Nothing, or a WorkRefused where the worker cannot hand in on the item's context any more."""
+    if is_written_elsewhere(session, spec, row):
+        text = "on another page of yours an example on this text is handed in already"
+        raise WorkRefused(f"{text}; skip it here, or return the HIT")
+
+
+def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> bool:
+    """Whether the worker has an example on the item's context by another page, where the task takes only one."""
+    if spec.work.repeat_context:
+        return False
+    # Two pages can show one context: the newer one takes over what only the worker's own other pages hold.
+    other = (
+        select(Example.id)
+        .outerjoin(WorkSession, WorkSession.id == Example.session_id)
+        .where(
+            Example.author_id == row.worker_id,
+            beside_index(Example.context_id, row.context_id or 0),
+            or_(Example.session_id.is_(None), Example.session_id != row.session_id),
+            or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(STANDING)),
+        )
+    )
+    return session.scalar(other.limit(1)) is not None
 
 
 def _problem(spec: TaskSpec, asked: Asked) -> str | None:

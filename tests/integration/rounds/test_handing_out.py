@@ -12,7 +12,17 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import NothingToDo
-from round_manager.models import Context, ContextTally, Example, ExampleStatus, LabelTally, Lease, Task, WorkItem, WorkSession
+from round_manager.models import (
+    Context,
+    ContextTally,
+    Example,
+    ExampleStatus,
+    LabelTally,
+    Lease,
+    Task,
+    WorkItem,
+    WorkSession,
+)
 from round_manager.work.handing_out import RANKS, lease_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season

@@ -21,6 +21,7 @@ from round_manager.learning.versions import register_version
 from round_manager.models import (
     Assignment,
     Attempt,
+    AuditEntry,
     Context,
     Example,
     ExampleStatus,
@@ -240,6 +241,9 @@ class Floor:
 
     def votes(self) -> list[Vote]:
         return self.rows(Vote)
+
+    def audit(self, action: str) -> list[AuditEntry]:
+        return self.rows(AuditEntry, AuditEntry.action == action)
 
     def live_leases(self) -> list[Lease]:
         return self.rows(Lease, Lease.ended_at.is_(None), Lease.expires_at > self.now)
