@@ -1,6 +1,6 @@
 """Votes: one validator's judgement each, and the flags that bring an example to its owner."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Sou
 from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 
-__all__ = ["VoteRefused", "cast_vote"]
+__all__ = ["VoteRefused", "cast_vote", "hold_examples"]
 
 TAKES_VOTES = (RoundStatus.OPEN, RoundStatus.VALIDATING)
 # An example that was decided stays decided; its owner sees the flag with the votes.
@@ -38,6 +38,7 @@ def cast_vote(
     item: int = 0,
 ) -> Vote:
     """The vote, kept; a flag brings the example to its owner. Whether an example is decided is not decided here."""
+    hold_examples(session, [example.id])
     round = session.get_one(Round, example.round_id)
     spec = spec_of(round)
     if round.status not in TAKES_VOTES:
@@ -70,17 +71,21 @@ def cast_vote(
             session.add(vote)
     except DuplicateError as error:  # Their other vote came in at this moment.
         raise VoteRefused(TWICE) from error
-    if flag is not None:
-        _flag(session, example)
+    if flag is not None and example.status in CAN_BE_FLAGGED:
+        example.status = ExampleStatus.FLAGGED
+        session.flush()
     return vote
 
 
-def _flag(session: Session, example: Example) -> None:
-    # As it is now: somebody may have decided it since it was read.
-    held = session.get_one(Example, example.id, with_for_update={"key_share": True}, populate_existing=True)
-    if held.status in CAN_BE_FLAGGED:
-        held.status = ExampleStatus.FLAGGED
-        session.flush()
+def hold_examples(session: Session, example_ids: Collection[int]) -> None:
+    """Nobody else votes on these examples or decides them before this transaction ends; they are read as they are now.
+
+    Votes count in the order of their numbers, so of two votes on an example the second gets its number when the first
+    is committed. Who casts several holds all of their examples first: all take them in one order, and none waits for
+    another in a circle.
+    """
+    held = select(Example).where(Example.id.in_(example_ids)).order_by(Example.id).with_for_update(key_share=True)
+    session.scalars(held.execution_options(populate_existing=True)).all()
 
 
 def _judgement_problem(

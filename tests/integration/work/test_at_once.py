@@ -133,6 +133,17 @@ def test_finishing_and_confirming_at_once_cast_each_vote_once(lay: LayFloor) -> 
     assert sorted(vote.example_id for vote in floor.votes()) == examples
 
 
+def test_pages_with_the_same_examples_in_another_order_are_confirmed_at_once(lay: LayFloor) -> None:
+    floor = lay(validation={"gold_rate": 0.0}, work={"validations_per_hit": 8})
+    examples = [floor.pending(wanted=TOGETHER).id for _ in range(8)]
+    pages = [floor.validating(f"V{number}") for number in range(TOGETHER)]
+    for page in pages:
+        floor.judge_all(page, Judgement(label="positive"))
+    outcomes = at_once(*[lambda page=page: floor.confirm(page) for page in pages])
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    assert sorted(vote.example_id for vote in floor.votes()) == sorted(examples * TOGETHER)
+
+
 def test_a_quiz_is_not_taken_more_often_for_being_taken_at_once(floor: Floor) -> None:
     work = floor.open(kind=HitKind.QUIZ)
     assert floor.spec.quiz is not None
