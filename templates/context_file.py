@@ -7,6 +7,7 @@ when the PackError comes at the end.
 import csv
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,10 @@ CHANGED = re.compile(r"@[0-9a-f]{12}$")
 NOT_UTF8 = "is not UTF-8; save the file as UTF-8"
 
 Row = tuple[int, dict[str, Any]]
+
+
+class _Unfit(ValueError):
+    """A row that can be read and not be kept as it is; the text has the cure."""
 
 
 def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
@@ -85,13 +90,9 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
 
 
 def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:
-    number = 0
-    while raw := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
+    for number, raw in enumerate(_raw_lines(file), 1):
         if len(raw) > MAX_LINE_BYTES:
             report.complain(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
-            while raw and not raw.endswith(b"\n"):
-                raw = file.readline(MAX_LINE_BYTES)
             continue
         try:
             yield number, (raw.removeprefix(BOM) if number == 1 else raw).decode()
@@ -99,12 +100,33 @@ def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:
             report.complain(number, NOT_UTF8)
 
 
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Every line, whichever of the three line ends it has; of one that is far too long, the beginning."""
+    rest = b""
+    while piece := file.readline(MAX_LINE_BYTES + 1):
+        *whole, rest = (rest + piece).splitlines(keepends=True)
+        yield from whole
+        if rest.endswith(b"\n"):
+            yield rest
+            rest = b""
+        # A carriage return may be the first half of a line end.
+        elif not rest.endswith(b"\r"):
+            rest = rest[: MAX_LINE_BYTES + 1]
+    if rest:
+        yield rest
+
+
 def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[Row]:
     for number, line in lines:
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_constant=_no_number)
+            row = json.loads(
+                line, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_float, parse_int=_int
+            )
+        except _Unfit as error:
+            report.complain(number, str(error))
+            continue
         except (ValueError, RecursionError):
             cure = "write one object per line, in double quotes, without a comma after it"
             report.complain(number, f"is not JSON; {cure}")
@@ -115,15 +137,46 @@ def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[R
             report.complain(number, "is not a JSON object; put the row in braces")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Unfit(f"has `{name[:40]}` twice; keep one of them")
+        found[name] = value
+    return found
+
+
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise _Unfit(f"has {name}, which is no number in JSON; put it in quotes, or leave it out")
+
+
+def _float(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise _Unfit(_too_large(digits))
+    return number
+
+
+def _int(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:  # Python reads a few thousand digits at most.
+        raise _Unfit(_too_large(digits)) from error
+
+
+def _too_large(digits: str) -> str:
+    return f"has a number that is too large, {digits[:20]}{'…' if len(digits) > 20 else ''}; put it in quotes"
 
 
 def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Report) -> Iterator[Row]:
-    number, head = next(lines, (0, ""))
-    if not head.strip():
+    number, head = next(((number, line) for number, line in lines if line.strip()), (0, ""))
+    # Without the line that names the columns, nothing below it can be read.
+    report.finish()
+    if not head:
         return
-    columns, delimiter = _columns(head, names)
+    try:
+        columns, delimiter = _columns(head, names)
+    except csv.Error as error:
+        report.stop(number, _not_csv(error))
     missing = [name for name in names if name not in columns]
     if missing:
         needs = f"name the columns there: {', '.join(names)}, and id, targets or others as you like"
@@ -153,8 +206,7 @@ def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) 
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            text = f"cannot be read as CSV ({error}); look whether a quote is missing or too many"
-            report.stop(read[0] if read else None, text)
+            report.stop(read[0] if read else None, _not_csv(error))
         if cells is None:
             return
         yield read[0], cells
@@ -165,6 +217,13 @@ def _columns(head: str, names: list[str]) -> tuple[list[str], str]:
     split = {mark: [cell.strip() for cell in next(csv.reader([head], delimiter=mark))] for mark in DELIMITERS}
     best = max(DELIMITERS, key=lambda mark: (len(set(names) & set(split[mark])), len(split[mark])))
     return split[best], best
+
+
+def _not_csv(error: csv.Error) -> str:
+    if "field limit" in str(error):
+        text = f"has a cell of more than {csv.field_size_limit():,} characters"
+        return f"{text}; shorten it, or close the quote that it begins with"
+    return f"cannot be read as CSV ({error}); look whether a quote is missing or too many"
 
 
 def _cells(row: dict[str, str]) -> dict[str, Any]:
@@ -189,7 +248,7 @@ def _names_problems(row: Mapping[str, Any]) -> list[str]:
 
 def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
     """The row's own id, or one by its texts, so that the same row has it wherever it stands in the file."""
-    if "id" in row:
+    if row.get("id") is not None:
         return row["id"].strip() if isinstance(row["id"], str) else json.dumps(row["id"])
     texts = json.dumps([row[field.name] for field in spec.with_role("context")])
     return f"{path.stem[:40]}-{hashlib.sha256(texts.encode()).hexdigest()[:16]}"

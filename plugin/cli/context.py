@@ -1,8 +1,11 @@
 """`outfox context`: what workers are shown, from the owner's own files."""
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -51,14 +54,14 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
     from round_manager.work.context_files import upload_contexts
     from templates.context_file import read_context_file
 
-    with open_store(settings.database) as store:
+    with _standing(file) as standing, open_store(settings.database) as store:
         with store.read() as session:
             spec = spec_of(find_task(session, task))
         # Read to its end before anything is written, and while nobody waits for us.
-        for _ in read_context_file(file, spec):
+        for _ in read_context_file(standing, spec):
             pass
         with rehearsal(store) if dry_run else store.write() as session:
-            owner, read, now = find_task(session, task), read_context_file(file, spec), SystemClock().now()
+            owner, read, now = find_task(session, task), read_context_file(standing, spec), SystemClock().now()
             done = upload_contexts(session, owner, read, replace=replace, who=operator_name(), why=why, now=now)
     show({"task": task, "dry_run": dry_run, **asdict(done)}, _told(task, done, dry_run=dry_run))
 
@@ -84,6 +87,19 @@ def list_all(settings: Settings, task: str, retired: bool, most: int) -> None:
     shown = [table(("id", "text", "from", "examples", "fooled"), rows)] if rows else [f"{task} has none; {_cure(task)}"]
     more = [f"… and {total - len(rows):,} more; --most shows more"] if total > len(rows) else []
     show({"task": task, "contexts": total, "shown": data}, Group(*shown, *more))
+
+
+@contextmanager
+def _standing(file: Path) -> Iterator[Path]:
+    """The file, or what came through a pipe as one of the same name: it is read more than once."""
+    if file.is_file():
+        yield file
+        return
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / file.name
+        with file.open("rb") as pipe, copy.open("wb") as kept:
+            shutil.copyfileobj(pipe, kept)
+        yield copy
 
 
 def _told(task: str, done: "Uploaded", *, dry_run: bool) -> str:

@@ -1,6 +1,8 @@
 """The owner's commands: end, pause and see a round, and upload what workers are shown."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,23 @@ def test_contexts_are_uploaded_rehearsed_replaced_and_listed(outfox: Outfox, tmp
     assert "Write about boats." in outfox("context", "list", "sentiment").out
     retired = outfox("context", "list", "sentiment", "--retired", "--most", "3").out
     assert "… and 69 more; --most shows more" in retired
+
+
+@pytest.mark.usefixtures("home")
+def test_contexts_are_uploaded_from_a_pipe(outfox: Outfox, tmp_path: Path) -> None:
+    pipe = tmp_path / "mine.csv"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(pipe.write_text, "id,prompt\nm1,Write about trains.\n", encoding="utf-8")
+        assert (
+            outfox("context", "upload", "sentiment", pipe).out == "sentiment: 1 context added, 0 were there already\n"
+        )
+        writing.result(30)
+        writing = pool.submit(pipe.write_text, "id,text\n", encoding="utf-8")
+        ran = outfox("context", "upload", "sentiment", pipe)
+        writing.result(30)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith("outfox: mine.csv:1: the first line has no column `prompt`; ")
 
 
 @pytest.mark.usefixtures("home")

@@ -11,6 +11,8 @@ from templates.rows import Context
 
 SPEC = find_pack("nli").spec
 ALL = ("entailment", "neutral", "contradiction")
+LONG = "x" * 200_000
+TOO_LONG = "has a cell of more than 131,072 characters; shorten it, or close the quote that it begins with"
 
 
 @pytest.fixture
@@ -43,6 +45,38 @@ def problems(folder: Path, content: str | bytes, name: str = "premises.csv") -> 
 )
 def test_the_same_row_is_read_from_every_form(folder: Path, name: str, content: str) -> None:
     assert read(folder, content, name) == [Context("1", {"premise": "Dogs, bark."}, ("neutral",), {"source": "me"})]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"id,premise\rp1,One.\rp2,Two.\r",
+        b"\n \r\nid,premise\np1,One.\np2,Two.\n",
+        b"\xef\xbb\xbf\r\rid,premise\rp1,One.\rp2,Two.",
+        b'{"id": "p1", "premise": "One."}\r{"id": "p2", "premise": "Two."}\r',
+    ],
+)
+def test_line_ends_of_old_computers_and_blank_first_lines_are_read(folder: Path, content: bytes) -> None:
+    found = read(folder, content)
+    assert [(one.id, one.fields["premise"]) for one in found] == [("p1", "One."), ("p2", "Two.")]
+
+
+def test_a_line_end_is_one_wherever_the_file_is_cut_to_read_it(folder: Path) -> None:
+    rows = [f"p{number},{'x' * (number % 977)}." for number in range(3_000)]
+    for end in ("\r", "\r\n", "\n"):
+        found = read(folder, end.join(["id,premise", *rows]))
+        assert [f"{one.id},{one.fields['premise']}" for one in found] == rows
+
+
+def test_a_text_in_quotes_keeps_its_own_line_ends(folder: Path) -> None:
+    (found,) = read(folder, 'premise,id\n"One\rtwo\r\nthree\nfour",a\n')
+    assert found.fields == {"premise": "One\rtwo\r\nthree\nfour"}
+
+
+def test_an_id_that_is_null_is_none(folder: Path) -> None:
+    one, two = read(folder, '{"id": null, "premise": "One."}\n{"id": null, "premise": "Two."}\n', "p.jsonl")
+    assert one.id.startswith("p-")
+    assert one.id != two.id
 
 
 def test_what_a_csv_leaves_empty_is_not_there_and_several_targets_have_a_bar_between_them(folder: Path) -> None:
@@ -97,8 +131,19 @@ def test_every_mistake_of_a_jsonl_is_told_with_its_line(folder: Path) -> None:
         ("premise,premise\nx,1\n", ":1: two columns have one name; rename one"),
         ('[{"premise": "x"}]', ":1: is one JSON list; write one object per line"),
         ("premise\nx\n".encode("utf-16"), ": is not UTF-8; save the file as UTF-8"),
+        (b"pr\xe9mise,premise\nOne.,Two.\n", ":1: is not UTF-8; save the file as UTF-8"),
+        ("x" * 1_000_001 + "\npremise\nOne.\n", ":1: is longer than 1,000,000 bytes; shorten the row"),
+        (f"premise,{LONG}\nOne.,x\n", f":1: {TOO_LONG}"),
+        (f"premise,note\nOne.,{LONG}\n", f":2: {TOO_LONG}"),
+        ('premise\n"One.\n' + "Two.\n" * 40_000, f":2: {TOO_LONG}"),
+        ('{"premise": "One.", "premise": "Two."}\n', ":1: has `premise` twice; keep one of them"),
+        ('{"premise": "One.", "n": {"a": 1, "a": 1}}\n', ":1: has `a` twice; keep one of them"),
+        ('{"premise": "One."}\n{"premise": "Two.", "n": 1e400}\n', ":2: has a number that is too large, 1e400; put it"),
+        ('{"premise": "One.", "n": ' + "9" * 5_000 + "}", ":1: has a number that is too large, 9999"),
+        ('{"premise": "One.", "n": NaN}', ":1: has NaN, which is no number in JSON; put it in quotes, or leave it out"),
         ("premise\n" + "x" * 1_000_001 + "\n", ":2: is longer than 1,000,000 bytes; shorten the row"),
     ],
+    ids=lambda one: repr(one)[:60],
 )
 def test_a_file_that_is_no_such_file_is_told_so(folder: Path, content: str | bytes, told: str) -> None:
     (found,) = problems(folder, content)
