@@ -20,6 +20,7 @@ from round_manager.examples.submission_rules import check_verdict, field_problem
 from round_manager.examples.tries import link_tries, waiting_tries
 from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Context, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Worker
+from round_manager.policies import first_votes
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
@@ -68,7 +69,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     check_verdict(spec, verdict, submission.fields, target_of(submission.label, submission.answer), pinned)
     content = content_sha256(spec, submission.fields)
     _check_new(session, round, submission, content)
-    tries = waiting_tries(session, submission.label_studio_task_id, submission.submitted_at)
+    tries = waiting_tries(session, round, submission.label_studio_task_id, submission.submitted_at)
     own_id = public_id(now)
     wanted = bool(verdict.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
     first = verdict.said[0]
@@ -93,7 +94,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
         confidence=first.confidence,
         fooled=bool(verdict.fooled),
         status=ExampleStatus.PENDING if wanted else ExampleStatus.UNCHECKED,
-        votes_wanted=spec.validation.first_votes if wanted else 0,
+        votes_wanted=first_votes(spec.validation) if wanted else 0,
     )
     session.add(example)
     session.flush()
