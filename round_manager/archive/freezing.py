@@ -7,7 +7,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pyarrow as pa
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from round_manager.archive.archives import Archives
@@ -75,7 +75,7 @@ def freeze(
         splits = split_with_pauses(store, round_id, clock, who=who)
         with store.read() as session:
             round = session.get_one(Round, round_id)
-            last_attempt = _last_attempt(session, round)
+        last_attempt = _last_attempt(store, round)
 
         def fill(draft: Path) -> ArchiveManifest:
             manifest = _fill(store, task, round, draft, last_attempt, splits, progress or Unwatched())
@@ -90,13 +90,18 @@ def freeze(
     return Frozen(task.name, round.number, where, manifest.sha256, rows, splits, round.frozen_at is not None)
 
 
-def _last_attempt(session: Session, round: Round) -> int:
+def _last_attempt(store: Store, round: Round) -> int:
     """The last attempt that belongs to the archive; what a sink brings after the first freeze stays out of it."""
-    if round.frozen_at is not None:
-        entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
-        after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
-        return int((after or {})["last_attempt"])
-    return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
+    with store.write() as session:
+        if round.frozen_at is not None:
+            entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
+            after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
+            return int((after or {})["last_attempt"])
+        if session.get_bind().dialect.name == "postgresql":
+            # Numbers are given out before rows are seen: whoever is storing attempts now ends first, so that none
+            # comes to light later under a number that was passed already.
+            session.execute(text("LOCK TABLE attempt IN SHARE MODE"))
+        return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
 
 
 def _fill(
@@ -140,9 +145,9 @@ def _fill(
 def _check_same_as_before(round: Round, manifest: ArchiveManifest) -> None:
     if round.archive_sha256 not in (None, manifest.sha256):
         made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
-        text = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
+        was = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
         cure = "use the versions that its manifest names, or copy the first archive"
-        raise ArchiveError(f"{text} {manifest.sha256[:12]} (with {made}); {cure}")
+        raise ArchiveError(f"{was} {manifest.sha256[:12]} (with {made}); {cure}")
 
 
 def _mark(

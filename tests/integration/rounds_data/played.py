@@ -201,9 +201,12 @@ def _attempt(stage: Stage, number: int, example: Example) -> Attempt:
     )
 
 
-def late_attempt(played: Played) -> None:
-    """What a sink brings when the round is frozen already."""
-    with played.store.write() as session:
-        example = session.get_one(Example, 1)
-        late = _attempt(played.stage, 4_000, example)
-        session.add(late)
+def late_attempt(session: Session, played: Played, number: int = 4_000, **changes: Any) -> Attempt:
+    """What a sink brings when the round is closed already; it is nobody's."""
+    late = _attempt(played.stage, number, session.get_one(Example, 1))
+    late.worker_id = late.example_id = None
+    for name, value in changes.items():
+        setattr(late, name, value)
+    session.add(late)
+    session.flush()
+    return late

@@ -19,7 +19,7 @@ from round_manager.errors import ArchiveError, RoundError
 from round_manager.models import AuditEntry, Example, Round, Worker
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
-from tests.integration.rounds_data.played import DAY, Played, late_attempt, play, text_of
+from tests.integration.rounds_data.played import DAY, Played, play, text_of
 from tests.integration.services.stage import set_stage
 
 
@@ -187,13 +187,6 @@ def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> Non
     with pytest.raises(RoundError, match="round 1 of sentiment is open; close it"):
         freeze(store, stage.round.id, open_archives(str(tmp_path)), SettableClock(), who="ada", why="")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_attempt_that_comes_after_the_freeze_changes_nothing(played: Played, tmp_path: Path) -> None:
-    first = played.freeze(open_archives(str(tmp_path / "one")))
-    late_attempt(played)
-    again = played.freeze(open_archives(str(tmp_path / "two")))
-    assert (again.sha256, again.rows["attempts"]) == (first.sha256, 40)
 
 
 def test_another_archive_in_its_place_is_never_replaced(played: Played, tmp_path: Path) -> None:
