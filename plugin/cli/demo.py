@@ -20,6 +20,8 @@ SECONDS_BETWEEN_LOOKS = 0.5
 EXAMPLES = 20
 # So many that a difference between two rounds can be seen.
 SIMULATED_EXAMPLES = 100
+# The one trains in seconds; the other takes a minute, and learns what a round has to teach.
+MODE, SIMULATED_MODE = "head", "full"
 WELCOME = """
 Ready after {seconds:.0f} s.
 
@@ -57,6 +59,12 @@ Ctrl-C ends the demo; what you did is kept in {home}.
     "--rounds", type=click.IntRange(1, 20), default=2, show_default=True, help="Rounds that it plays, in all."
 )
 @click.option("--workers", type=click.IntRange(7, 500), default=20, show_default=True, help="How many workers it has.")
+@click.option(
+    "--mode",
+    type=click.Choice(["full", "head"]),
+    show_default=f"{MODE}, or {SIMULATED_MODE} with --simulate",
+    help="How models are trained: all of the model, or its last layer only.",
+)
 @click.option("--seed", default="1", show_default=True, help="Another seed gives other workers and sentences.")
 @json_option
 @click.pass_obj
@@ -68,6 +76,7 @@ def demo(
     simulate: bool,
     rounds: int,
     workers: int,
+    mode: str | None,
     seed: str,
 ) -> None:
     """Start everything with the sentiment task in it, and tell how to use it as owner, worker and researcher.
@@ -84,7 +93,9 @@ def demo(
 
         progress.finish()
         target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES)
-        running = Demo(settings, port, DemoTerms(target, workers if simulate else 0, rounds if simulate else None))
+        trained = mode or (SIMULATED_MODE if simulate else MODE)
+        terms = DemoTerms(target, trained, workers if simulate else 0, rounds if simulate else None)
+        running = Demo(settings, port, terms)
         try:
             ready = running.prepare(progress)
         except BaseException:

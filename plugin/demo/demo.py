@@ -32,8 +32,6 @@ from templates import BUILT_IN, Pack, load_pack
 
 TASK = "sentiment"
 EMAIL = "owner@example.com"
-# The mode that trains in seconds on a laptop; the task's own is slower and better.
-MODE = "head"
 SECONDS_BETWEEN_PASSES = 2
 # Programs do not stop to think.
 SECONDS_BETWEEN_PASSES_OF_A_SIMULATION = 1
@@ -46,10 +44,11 @@ SECONDS_TO_POST = 240.0
 class DemoTerms:
     """How large a demo is: validated fooling examples that end a round, and for a crowd of how many the quiz is open.
 
-    `last_round` is the last one that opens by itself; None is no end.
+    `mode` is how its models are trained; `last_round` is the last one that opens by itself, None is no end.
     """
 
     examples: int
+    mode: str
     recruits: int = 0
     last_round: int | None = None
 
@@ -163,7 +162,7 @@ class Demo:
             our_server(place, "ml-backend", "--tasks", TASK, url=settings.ml_backend_url),
             our_server(place, "serve", url=settings.web_url),
             our_server(place, "marketplace", url=settings.crowd_url),
-            our_server(place, "manage", "--every", str(every), "--mode", MODE, *last),
+            our_server(place, "manage", "--every", str(every), "--mode", self._terms.mode, *last),
         ]
 
     def _model(self, progress: Progress) -> tuple[str, float]:
@@ -177,7 +176,7 @@ class Demo:
 
         progress.finish()
         cache = self.settings.cache_path / "embeddings"
-        trained = train(self.pack, self.settings.models_path, mode=MODE, cache=cache, progress=progress)
+        trained = train(self.pack, self.settings.models_path, mode=self._terms.mode, cache=cache, progress=progress)
         return trained.manifest.version, trained.metrics["accuracy"]
 
     def _open_round(self, store: Store, version: str) -> None:

@@ -41,7 +41,8 @@ def test_a_person_and_a_simulated_crowd_play_two_rounds_to_the_same_end_whatever
     tmp_path: Path, page: Page, seed: int
 ) -> None:
     home, port, dice = tmp_path / "home", free_port(), Random(seed)
-    options = ("--simulate", "--rounds", ROUNDS, "--examples", EXAMPLES, "--workers", WORKERS, "--until-ready")
+    size = ("--rounds", ROUNDS, "--examples", EXAMPLES, "--workers", WORKERS, "--mode", "head")
+    options = ("--simulate", *size, "--until-ready")
     with running_demo(home, port, *options) as demo:
         visitor = _visitor(demo, page)
         visitor.take_quiz()
