@@ -7,7 +7,7 @@ from ml_backend.fooled_rules import find_rule
 from plugin.labelstudio.interface import check_templates
 from plugin.pack_costs import costs_of
 from round_manager.errors import PolicyError
-from round_manager.validation.policies import find_policy
+from round_manager.policies import find_policy
 from templates import Pack, PackError, Problem
 
 
@@ -36,10 +36,22 @@ def _numbers(pack: Pack) -> Iterator[Problem]:
     else:
         if misfit:
             yield pack.problem("validation", misfit)
+        # The policy tells how many votes an example costs.
+        yield from _budget(pack)
     try:
         find_rule(spec.fooled.rule)
     except BackendError as error:
         yield pack.problem("fooled.rule", str(error))
+    if spec.pay.create_cents * 60 < spec.pay.minimum_hourly_cents:
+        yield pack.problem(
+            "pay.create_cents",
+            f"{spec.pay.create_cents} cents would have to be earned in under a minute to reach minimum_hourly_cents "
+            f"{spec.pay.minimum_hourly_cents}; raise create_cents",
+        )
+
+
+def _budget(pack: Pack) -> Iterator[Problem]:
+    spec = pack.spec
     costs = costs_of(spec)
     if costs.round_examples < spec.rounds.target_fooling:
         yield pack.problem(
@@ -47,10 +59,4 @@ def _numbers(pack: Pack) -> Iterator[Problem]:
             f"{spec.budget.round_cents} pays for {costs.round_examples} validated examples at {costs.example_most} "
             f"cents each, fees included, but rounds.target_fooling is {spec.rounds.target_fooling}; raise the one or "
             "lower the other",
-        )
-    if spec.pay.create_cents * 60 < spec.pay.minimum_hourly_cents:
-        yield pack.problem(
-            "pay.create_cents",
-            f"{spec.pay.create_cents} cents would have to be earned in under a minute to reach minimum_hourly_cents "
-            f"{spec.pay.minimum_hourly_cents}; raise create_cents",
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mturk.fees import bonus_fee, reward_fee
+from round_manager.policies import first_votes
 from templates import TaskSpec
 
 
@@ -33,7 +34,7 @@ def costs_of(spec: TaskSpec) -> Costs:
         create_hit=create,
         bonus=bonus,
         validate_hit=validate,
-        example_least=example(spec.validation.first_votes),
+        example_least=example(first_votes(spec.validation)),
         example_most=most,
         round_examples=spec.budget.round_cents // most if most else 0,
     )

@@ -44,6 +44,7 @@ def list_packs(settings: Settings) -> None:
 def show_pack(pack: Pack) -> None:
     """Show what a pack asks for, what it pays and what it costs."""
     from plugin.pack_costs import costs_of
+    from round_manager.policies import first_votes
 
     spec, costs = pack.spec, costs_of(pack.spec)
     votes = spec.validation
@@ -56,7 +57,7 @@ def show_pack(pack: Pack) -> None:
         ("model reads", ", ".join(spec.model_input)),
         ("target set by", spec.target.set_by),
         ("fooled when", f"{spec.fooled.rule}, {spec.fooled.ensemble} model"),
-        ("validated by", f"{votes.policy}: {votes.first_votes} to {votes.max_votes} votes"),
+        ("validated by", f"{votes.policy}: {first_votes(votes)} to {votes.max_votes} votes"),
         ("contexts", len(pack.contexts)),
         ("seed rows", f"{len(pack.seed)}, {held_out} of them held out"),
         ("one example costs", f"{costs.example_least} to {costs.example_most} cents, fees included"),

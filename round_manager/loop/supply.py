@@ -19,6 +19,7 @@ from mturk.fees import MANY_ASSIGNMENTS, bonus_fee, reward_fee
 from round_manager.crowd.planning import Wish, plan_hits
 from round_manager.loop.supply_facts import find_facts
 from round_manager.models import Hit, HitKind, Round, RoundStatus
+from round_manager.policies import first_votes
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
 from round_manager.tasks.means import least_cents, vote_cents
@@ -156,8 +157,8 @@ def _votes_ahead(spec: TaskSpec, facts: Facts) -> int:
 def _vote_cents(spec: TaskSpec, hits: int) -> int:
     if not hits:
         return 0
-    votes = hits * spec.work.examples_per_hit * spec.validation.first_votes
-    return max(spec.validation.first_votes, ceil(votes / _votes_a_page(spec))) * vote_cents(spec)
+    first = first_votes(spec.validation)
+    return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_a_page(spec))) * vote_cents(spec)
 
 
 def _people(spec: TaskSpec, facts: Facts, left: int) -> int:

@@ -8,6 +8,7 @@ from mturk.fees import bonus_fee, reward_fee
 from round_manager.errors import BudgetError, RoundError
 from round_manager.models import Context, Round, Task
 from round_manager.money.budget import figures
+from round_manager.policies import first_votes
 from round_manager.specs import spec_of
 from templates import TaskSpec
 
@@ -22,7 +23,7 @@ def least_cents(spec: TaskSpec) -> int:
     bonus = spec.pay.fooled_bonus_cents + bonus_fee(spec.pay.fooled_bonus_cents)
     # Nobody votes twice on an example, so each of the first votes is another worker's HIT.
     pages = -(-spec.work.examples_per_hit // spec.work.validations_per_hit)
-    votes = spec.validation.first_votes * pages * vote_cents(spec)
+    votes = first_votes(spec.validation) * pages * vote_cents(spec)
     return _with_fee(spec.pay.create_cents) + spec.work.examples_per_hit * bonus + votes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_backend.squad import f1_score
 from round_manager.models import ExampleStatus
-from round_manager.validation.policies import Grouping, Policy, Ruling, Settled, exactly, find_policy, replay
+from round_manager.policies import Grouping, Policy, Ruling, Settled, exactly, find_policy, replay
 from templates import TaskSpec
 
 Json = dict[str, Any]

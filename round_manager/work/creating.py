@@ -25,6 +25,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
+from round_manager.policies import first_votes
 from round_manager.tasks.contexts import pack_context
 from round_manager.work.handing_out import asked_labels, end_lease, lease_contexts, take_turn
 from round_manager.work.items import items_of
@@ -172,7 +173,7 @@ def _example(
         confidence=attempt.confidence,
         fooled=bool(attempt.fooled),
         status=ExampleStatus.UNCONFIRMED,
-        votes_wanted=spec.validation.first_votes if wanted else 0,
+        votes_wanted=first_votes(spec.validation) if wanted else 0,
     )
 
 

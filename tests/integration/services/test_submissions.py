@@ -39,6 +39,18 @@ def test_what_fooled_the_model_waits_for_its_first_votes(store: Store, name: str
         assert collected(session, stage.round).by_status == {"pending": 1}
 
 
+def test_as_many_votes_are_wanted_as_the_policy_asks_for_first(stage: Stage) -> None:
+    terms = stage.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
+    spec = stage.spec.model_copy(update={"validation": terms})
+    given = stage.submission()
+    with stage.store.read() as session:
+        # As if the round had been opened on these terms; they are fixed once it is.
+        round = session.get_one(Round, stage.round.id)
+    round.spec = spec.model_dump(mode="json")
+    with stage.store.write() as session:
+        assert submit(session, round, given, stage.verdict(given), now=NOON + MINUTE).votes_wanted == 2
+
+
 def test_of_what_fooled_nobody_the_policys_share_is_checked_too(stage: Stage) -> None:
     statuses = []
     for number in range(60):

@@ -29,6 +29,12 @@ def test_an_example_is_unconfirmed_and_has_the_verdict_that_its_worker_saw(floor
     assert lease.outcome is LeaseEnd.USED
 
 
+def test_an_example_wants_as_many_votes_as_its_policy_asks_for_first(lay: LayFloor) -> None:
+    floor = lay(validation={"policy": "anli", "first_votes": 5})
+    (example,) = floor.write_all(floor.open())
+    assert example.votes_wanted == 2
+
+
 def test_handing_in_twice_gives_one_example_and_another_text_is_refused(floor: Floor) -> None:
     work = floor.open()
     text = floor.fooling(work)

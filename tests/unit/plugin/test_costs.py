@@ -8,3 +8,9 @@ def test_an_example_costs_its_creation_its_bonus_and_its_votes_with_fees() -> No
     assert costs.example_least == 54 + 72 + 2 * 60 // 5
     assert costs.example_most == 54 + 72 + 5 * 60 // 5
     assert costs.round_examples == 60000 // 186
+
+
+def test_the_fewest_votes_are_those_that_the_policy_asks_for() -> None:
+    spec = find_pack("sentiment").spec
+    anli = spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
+    assert costs_of(spec.model_copy(update={"validation": anli})).example_least == costs_of(spec).example_least

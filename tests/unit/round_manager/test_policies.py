@@ -7,20 +7,21 @@ from itertools import product
 import pytest
 
 from ml_backend.squad import f1_score
+from round_manager import policies
 from round_manager.errors import PolicyError
-from round_manager.validation import policies
-from round_manager.validation.ballots import camps
-from round_manager.validation.policies import (
+from round_manager.policies import (
     Policy,
     Ruling,
     Settled,
     Wants,
     dynasent,
     find_policy,
+    first_votes,
     known_policies,
     register_policy,
     replay,
 )
+from round_manager.validation.ballots import camps
 from templates.policy import Validation
 
 AUTHOR = "a"
@@ -32,6 +33,18 @@ ALWAYS = Policy("always", lambda votes, author, settings: Settled(author))
 
 def ruled(name: str, votes: str, **settings: int) -> Ruling:
     return replay(find_policy(name), DEFAULTS.model_copy(update=settings), list(votes), AUTHOR)
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "wanted"),
+    [("adaptive", 2, 2), ("adaptive", 3, 3), ("anli", 5, 2), ("dynasent", 9, 5)],
+)
+def test_the_first_votes_are_those_that_the_policy_asks_for(name: str, told: int, wanted: int) -> None:
+    assert first_votes(Validation(policy=name, first_votes=told, max_votes=9)) == wanted
+
+
+def test_a_policy_that_needs_no_votes_waits_for_the_fewest_that_it_names() -> None:
+    assert ALWAYS.first_wanted(DEFAULTS) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from round_manager.validation.policies import Settled, Wants, find_policy, replay
+from round_manager.policies import Settled, Wants, find_policy, replay
 from templates.policy import Validation
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

@@ -71,6 +71,13 @@ def test_votes_are_asked_for_once_on_as_few_pages_as_they_fit(lacking: list[int]
     assert plan_supply(spec(), known) == Supply(validate=pages)
 
 
+def test_money_is_kept_for_the_votes_that_the_policy_asks_for_first() -> None:
+    two, five = (spec(validation={"gold_rate": 0.0, "policy": "anli", "first_votes": votes}) for votes in (2, 5))
+    assert least_cents(five) == least_cents(two)
+    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(two) + vote_cents(two) * 2)
+    assert plan_supply(five, being_written) == plan_supply(two, being_written) == Supply(create=1)
+
+
 def test_gold_on_a_page_leaves_less_room_for_votes() -> None:
     with_gold = spec(validation={"gold_rate": 0.5})
     assert plan_supply(with_gold, facts(status=VALIDATING, lacking=[2] * 8)).validate == 8

@@ -54,6 +54,12 @@ class Policy:
         needs = f"first_votes of at least {self.first_votes} and max_votes of at least {self.max_votes}"
         return f"policy {self.name} needs {needs}"
 
+    def first_wanted(self, settings: Validation) -> int:
+        """How many votes an example gets before anybody can tell more: what the rule wants of one that has none."""
+        ruling = self.rule((), "", settings)
+        # A rule that needs no votes decides when somebody has looked.
+        return ruling.votes if isinstance(ruling, Wants) else self.first_votes
+
 
 # Gives the votes names that a policy can count: what agrees gets the same one, and what agrees with the author, theirs.
 Grouping = Callable[[Sequence[str], str], Sequence[str]]
@@ -78,6 +84,11 @@ def find_policy(name: str) -> Policy:
             raise PolicyError(f"what is registered as validation policy `{name}` is no Policy; mend {entry.value}")
         return _POLICIES.setdefault(name, policy)
     raise PolicyError(f"there is no policy `{name}`; write one of {', '.join(known_policies())}")
+
+
+def first_votes(settings: Validation) -> int:
+    """How many votes every example gets first, by the policy that the task names; its rule may not ask the task."""
+    return find_policy(settings.policy).first_wanted(settings)
 
 
 def known_policies() -> list[str]:
