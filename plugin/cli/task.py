@@ -8,6 +8,7 @@ from plugin.cli.crowd_words import count as number
 from plugin.cli.crowd_words import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
+from plugin.operator import operator_name
 from plugin.settings import DATABASE, Settings
 from templates import Pack, PackError
 
@@ -40,7 +41,7 @@ def create(settings: Settings, pack: Pack) -> None:
     # Whoever makes their first task has no database yet; one that is there is upgraded only when its owner says so.
     first = not settings.database_url and not (settings.make_home() / DATABASE).exists()
     with open_store(settings.database, upgrade=first) as store, store.write() as session:
-        made = create_task(session, pack, now=SystemClock().now())
+        made = create_task(session, pack, who=operator_name(), now=SystemClock().now())
         last = list_rounds(session, made)[-1]
         contexts = count_contexts(session, made.id)
     step = _next_step(settings, made.name, last)

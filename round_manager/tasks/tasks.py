@@ -1,13 +1,13 @@
 """Tasks: packs made live, brought up to date as often as their owner likes."""
 
 import secrets
-from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
+from round_manager import audit
 from round_manager.errors import DuplicateError, TaskError
 from round_manager.models import Round, RoundStatus, Task
 from round_manager.specs import spec_of
@@ -19,12 +19,15 @@ from templates import Pack
 __all__ = ["TaskError", "create_task", "find_task", "list_tasks", "spec_of"]
 
 SALT_BYTES = 32
+BY_COMMAND = "outfox task create"
+WHY_CHANGED = "the pack has another budget for a round"
 
 
-def create_task(session: Session, pack: Pack, *, now: datetime) -> Task:
+def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_COMMAND) -> Task:
     """The pack's task, made or brought up to date, with its contexts, gold and first round; safe to run again.
 
-    Rounds that were opened keep the terms that they were opened with.
+    Rounds that were opened keep the terms that they were opened with, and a draft the budget that its owner gave it,
+    until the pack itself asks for another.
     """
     known = select(Task).where(Task.name == pack.spec.name).with_for_update(key_share=True)
     task = session.scalar(known)
@@ -35,7 +38,7 @@ def create_task(session: Session, pack: Pack, *, now: datetime) -> Task:
                 session.add(task)
         except DuplicateError:  # Another process made it at this moment.
             task = session.scalars(known).one()
-    _update(session, task, pack)
+    _update(session, task, pack, who=who, now=now)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
     # What nobody trains on, workers can be asked about: no model in the loop has learnt it either.
@@ -71,7 +74,7 @@ def _new(pack: Pack, now: datetime) -> Task:
     )
 
 
-def _update(session: Session, task: Task, pack: Pack) -> None:
+def _update(session: Session, task: Task, pack: Pack, *, who: str, now: datetime) -> None:
     spec = pack.spec.model_dump(mode="json")
     rounds = session.scalars(select(Round).where(Round.task_id == task.id)).all()
     begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
@@ -86,12 +89,18 @@ def _update(session: Session, task: Task, pack: Pack) -> None:
     # Compared by hash: a JSON value that is set again is written again, and guards look at what is written.
     if task.spec_sha256 != json_sha256(spec):
         task.spec, task.spec_sha256 = spec, json_sha256(spec)
-    _update_drafts([one for one in rounds if one.status is RoundStatus.DRAFT], task, pack)
+    for draft in rounds:
+        if draft.status is RoundStatus.DRAFT:
+            _update_draft(session, draft, task, pack, who=who, now=now)
 
 
-def _update_drafts(drafts: Sequence[Round], task: Task, pack: Pack) -> None:
-    for draft in drafts:
-        draft.target_fooling = pack.spec.rounds.target_fooling
-        draft.budget_cents = pack.spec.budget.round_cents
-        if draft.spec_sha256 != task.spec_sha256:
-            draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256
+def _update_draft(session: Session, draft: Round, task: Task, pack: Pack, *, who: str, now: datetime) -> None:
+    draft.target_fooling = pack.spec.rounds.target_fooling
+    before, asked = draft.budget_cents, pack.spec.budget.round_cents
+    # The draft has the pack's terms as they were: what differs from them was changed there, not by the owner here.
+    if draft.spec["budget"]["round_cents"] != asked and before != asked:
+        draft.budget_cents = asked
+        note = {"before": {"budget_cents": before}, "after": {"budget_cents": asked}}
+        audit.note(session, "changed the budget", draft, who=who, why=WHY_CHANGED, now=now, of=draft, **note)
+    if draft.spec_sha256 != task.spec_sha256:
+        draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256

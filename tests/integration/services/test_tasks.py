@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.database.store import Store
-from round_manager.models import Context, GoldItem, Round, RoundStatus, Task
+from round_manager.models import AuditEntry, Context, GoldItem, Round, RoundStatus, Task
+from round_manager.money.budget import set_round_budget
 from round_manager.tasks.contexts import live_contexts, pack_context
 from round_manager.tasks.rounds import draft_round, list_rounds
 from round_manager.tasks.tasks import TaskError, create_task, find_task, list_tasks, spec_of
@@ -21,7 +22,7 @@ CopyOf = Callable[[str], Path]
 
 def create(store: Store, folder: Path, later: int = 0) -> Task:
     with store.write() as session:
-        return create_task(session, load_pack(folder), now=NOON + timedelta(hours=later))
+        return create_task(session, load_pack(folder), who="ada@here", now=NOON + timedelta(hours=later))
 
 
 def shown(store: Store, task: Task) -> list[tuple[str, str]]:
@@ -77,6 +78,34 @@ def test_a_changed_pack_changes_the_task_and_its_draft_but_no_round_that_was_ope
     with stage.store.read() as session:
         opened, draft = list_rounds(session, find_task(session, "sentiment"))
     assert (spec_of(opened).title, spec_of(draft).title) == (stage.spec.title, "A third title")
+
+
+def test_a_budget_that_the_owner_gave_a_draft_stays_until_the_pack_asks_for_another(
+    store: Store, copy_of: CopyOf
+) -> None:
+    folder = copy_of("sentiment")
+    cents = load_pack(folder).spec.budget.round_cents
+
+    def budgets() -> tuple[int, list[tuple[str, str, int]]]:
+        with store.read() as session:
+            (draft,) = list_rounds(session, find_task(session, "sentiment"))
+            noted = session.scalars(select(AuditEntry).where(AuditEntry.subject == "round").order_by(AuditEntry.id))
+            return draft.budget_cents, [(one.actor, one.action, (one.after or {})["budget_cents"]) for one in noted]
+
+    create(store, folder)
+    with store.write() as session:
+        task = find_task(session, "sentiment")
+        (draft,) = list_rounds(session, task)
+        set_round_budget(session, task, draft, 500, who="owner", why="a trial", now=NOON)
+    mine = ("owner", "changed the budget", 500)
+    create(store, folder)
+    replace_in(folder / "task.yaml", f"title: {load_pack(folder).spec.title}", "title: Another title")
+    create(store, folder)
+    assert budgets() == (500, [mine])
+    replace_in(folder / "task.yaml", f"round_cents: {cents}", f"round_cents: {cents + 1}")
+    create(store, folder)
+    create(store, folder)
+    assert budgets() == (cents + 1, [mine, ("ada@here", "changed the budget", cents + 1)])
 
 
 def test_a_context_whose_text_changed_is_retired_and_the_new_text_is_another_context(
