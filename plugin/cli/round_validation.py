@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from plugin.cli.crowd_words import MOST_SHOWN, count, more_than
 from plugin.cli.output import json_option, show, table
@@ -15,7 +15,8 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from round_manager.database.store import Store
     from round_manager.models import Round
-    from round_manager.validation.flags import Flagged, Said
+    from round_manager.validation.flags import Flagged
+    from round_manager.validation.late_flags import FlaggedGold, Said
 
 ROUND = click.option(
     "--round", "number", type=click.IntRange(1), metavar="N", help="Which round. Default: the last that was opened."
@@ -46,25 +47,27 @@ def begun_rounds(store: "Store", task: str, number: int | None) -> "list[Round]"
 @json_option
 @click.pass_obj
 def flags(settings: Settings, task: str, number: int | None) -> None:
-    """List the examples that validators flagged, with their reasons and votes; each waits for your decision.
+    """List what validators flagged, with their reasons and votes: it waits for your decision.
+
+    What was flagged when it was decided already stays decided until you withdraw it.
 
     Example: outfox round decide sentiment EXAMPLE --withdraw --why "names a real person"
     """
     from round_manager.database.store import open_store
     from round_manager.validation.flags import flagged
+    from round_manager.validation.late_flags import flagged_gold
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
         with store.read() as session:
-            found = list(flagged(session, round))
-    data = [_flagged_data(one) for one in found]
-    if not found:
-        show({"round": round.number, "flagged": data}, f"nothing in round {round.number} of {task} waits for you")
-        return
-    columns = ("example", "text", "author says", "votes", "flags")
-    rows = [[one.example, *_flagged_row(one)] for one in found[:MOST_SHOWN]]
-    cure = f"`outfox round decide {task} EXAMPLE --keep` or `--withdraw`, with --why, decides one"
-    show({"round": round.number, "flagged": data}, Group(table(columns, rows), *filter(None, [more_than(found)]), cure))
+            found, gold = list(flagged(session, round)), flagged_gold(session, round)
+    data = {
+        "round": round.number,
+        "flagged": [_flagged_data(one) for one in found],
+        "gold": [asdict(one) for one in gold],
+    }
+    parts = [*(_flagged_table(task, found) if found else ()), *(_gold_table(task, gold) if gold else ())]
+    show(data, Group(*parts) if parts else f"nothing in round {round.number} of {task} waits for you")
 
 
 @click.command()
@@ -135,19 +138,20 @@ def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
     from round_manager.database.store import open_store
     from round_manager.validation.deciding import decide_round
     from round_manager.validation.flags import count_flagged
+    from round_manager.validation.late_flags import count_late
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
         found = decide_round(store, round, now=SystemClock().now())
         with store.read() as session:
-            waiting = count_flagged(session, round)
+            waiting, late = count_flagged(session, round), count_late(session, round)
     text = (
         f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed, {found.want_more:,}"
         f" want more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
     )
-    owner = f"; {count(waiting, 'flagged example')} for you: `outfox round flags {task}`"
-    data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting}
-    show(data, text + _uncovered(found.uncovered) + (owner if waiting else ""))
+    owner = f"; {count(waiting + late, 'flagged example')} for you: `outfox round flags {task}`"
+    data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting, "flagged_late": late}
+    show(data, text + _uncovered(found.uncovered) + (owner if waiting + late else ""))
 
 
 def _uncovered(bonuses: int) -> str:
@@ -168,6 +172,27 @@ def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: st
         become(session, found, who=operator_name(), why=why, now=SystemClock().now())
         status = found.status.value
     show({"task": task, "example": str(example), "status": status}, f"example {example} is {status}")
+
+
+def _flagged_table(task: str, found: "list[Flagged]") -> list[RenderableType]:
+    columns = ("example", "is", "text", "author says", "votes", "flags")
+    rows = [[one.example, f"{one.status.value}, round {one.round}", *_flagged_row(one)] for one in found[:MOST_SHOWN]]
+    cure = f"`outfox round decide {task} EXAMPLE --keep` or `--withdraw`, with --why, decides one"
+    if not all(one.waits for one in found):
+        cure += "; what is verified or disputed stays so unless you withdraw it, and --keep takes it from this list"
+    return [table(columns, rows), *filter(None, [more_than(found)]), cure]
+
+
+def _gold_table(task: str, gold: "list[FlaggedGold]") -> list[RenderableType]:
+    columns = ("row of the seed", "text", "is", "flags")
+    rows = [
+        [one.row, " / ".join(map(str, one.fields.values())), one.target, "; ".join(map(_reason, one.flags))]
+        for one in gold[:MOST_SHOWN]
+    ]
+    cure = (
+        f"these are shown with a known answer; mend or remove a row, and `outfox task create {task}` takes the change"
+    )
+    return [table(columns, rows), *filter(None, [more_than(gold)]), cure]
 
 
 def _flagged_data(one: "Flagged") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from templates import TaskSpec
 __all__ = ["VoteRefused", "cast_vote", "hold_examples"]
 
 TAKES_VOTES = (RoundStatus.OPEN, RoundStatus.VALIDATING)
-# An example that was decided stays decided; its owner sees the flag with the votes.
+# An example that was decided stays decided; its owner finds the flag among the late ones.
 CAN_BE_FLAGGED = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED)
 TWICE = "the validator has judged this example already"
 

@@ -1,9 +1,8 @@
 """Flags: examples that somebody says should not be used wait here for their owner, who keeps or withdraws them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import func, select
@@ -15,50 +14,58 @@ from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Tas
 from round_manager.specs import spec_of
 from round_manager.validation.ballots import Ballots
 from round_manager.validation.deciding import decide_examples, settle_of
+from round_manager.validation.late_flags import (
+    DECIDED,
+    KEPT,
+    SEEN,
+    Flag,
+    Said,
+    flags_on,
+    late_flags,
+    late_flags_on,
+    target_of,
+)
 from templates.contract import judged_fields
 
 BATCH = 500
 
 
 @dataclass(frozen=True)
-class Said:
-    """One vote on a flagged example, nobody's name with it."""
-
-    label: str | None
-    answer: str | None
-    flag: str | None
-    comment: str | None
-
-
-@dataclass(frozen=True)
 class Flagged:
-    """An example that waits for its owner: what people saw, what its author says it is, and what others say."""
+    """A flagged example: where it is, what people saw, what its author says it is, and what others say."""
 
     example: UUID
+    round: int
+    status: ExampleStatus
     fields: dict[str, str]
     target: str
     fooled: bool
     submitted_at: datetime
     votes: tuple[Said, ...]
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing becomes of it before its owner speaks; else it is decided, and the flag came late."""
+        return self.status is ExampleStatus.FLAGGED
+
 
 def flagged(session: Session, round: Round) -> Iterator[Flagged]:
-    """Every example of the round that waits for its owner, the oldest first."""
-    names = judged_fields(spec_of(round))
+    """Every example of the round that waits for its owner, the oldest first; then those with a late flag."""
     after = 0
     while True:
         wanted = select(Example).where(
             Example.round_id == round.id, Example.status == ExampleStatus.FLAGGED, Example.id > after
         )
         found = session.scalars(wanted.order_by(Example.id).limit(BATCH)).all()
-        votes = _votes(session, [example.id for example in found])
-        for example in found:
-            fields = {name: str(example.fields[name]) for name in names}
-            target, said = _target(example.label, example.answer), tuple(votes.get(example.id, ()))
-            yield Flagged(example.public_id, fields, target, example.fooled, example.submitted_at, said)
+        yield from _shown(session, found, {})
         if len(found) < BATCH:
-            return
+            break
         after = found[-1].id
+    late = late_flags(session, round)
+    ids = sorted(late)
+    for first in range(0, len(ids), BATCH):
+        some = select(Example).where(Example.id.in_(ids[first : first + BATCH])).order_by(Example.id)
+        yield from _shown(session, session.scalars(some).all(), late)
 
 
 def count_flagged(session: Session, round: Round) -> int:
@@ -79,15 +86,21 @@ def find_example(session: Session, task: Task, public_id: UUID) -> Example:
 
 
 def keep(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
-    """The owner finds nothing wrong: the example counts again, and is decided by the votes that it has."""
+    """The owner finds nothing wrong: the example counts again, and is decided by the votes that it has.
+
+    One that is decided stays as it is, in a closed round too; its late flags are not shown any more.
+    """
+    before, seen = example.status, [flag.key for flag in flags_on(session, example)]
+    if before in DECIDED and late_flags_on(session, example):
+        round = session.get_one(Round, example.round_id)
+        _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
+        return example
     round = _live_round(session, example)
-    if example.status is not ExampleStatus.FLAGGED:
-        raise DecisionRefused(
-            f"example {example.public_id} is {example.status.value}; only what is flagged can be kept"
-        )
+    if before is not ExampleStatus.FLAGGED:
+        raise DecisionRefused(f"example {example.public_id} is {before.value}; only what is flagged can be kept")
     example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
     decide_examples(session, Ballots(spec_of(round)), [example], now=now)
-    _note(session, "kept", example, round, ExampleStatus.FLAGGED, who=who, why=why, now=now)
+    _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
     settle_of(session, [example], now=now)
     return example
 
@@ -124,9 +137,30 @@ def _note(
     who: str,
     why: str,
     now: datetime,
+    seen: Sequence[str] = (),
 ) -> None:
-    states = {"before": {"status": before.value}, "after": {"status": example.status.value}}
+    after = {"status": example.status.value, **({SEEN: list(seen)} if seen else {})}
+    states = {"before": {"status": before.value}, "after": after}
     audit.note(session, action, example, who=who, why=why, now=now, of=round, **states)
+
+
+def _shown(session: Session, examples: Sequence[Example], late: Mapping[int, Sequence[Flag]]) -> Iterator[Flagged]:
+    votes = _votes(session, [example.id for example in examples])
+    for example in examples:
+        round = session.get_one(Round, example.round_id)
+        fields = {name: str(example.fields[name]) for name in judged_fields(spec_of(round))}
+        # Flags on gold are no votes.
+        on_gold = [flag.said for flag in late.get(example.id, ()) if flag.on_gold]
+        yield Flagged(
+            example.public_id,
+            round.number,
+            example.status,
+            fields,
+            target_of(example.label, example.answer),
+            example.fooled,
+            example.submitted_at,
+            (*votes.get(example.id, ()), *on_gold),
+        )
 
 
 def _votes(session: Session, example_ids: list[int]) -> dict[int, list[Said]]:
@@ -137,7 +171,3 @@ def _votes(session: Session, example_ids: list[int]) -> dict[int, list[Said]]:
         text = None if answer is None else str(answer.get("text"))
         found.setdefault(example_id, []).append(Said(label, text, flag, comment))
     return found
-
-
-def _target(label: str | None, answer: dict[str, Any] | None) -> str:
-    return label if label is not None else str((answer or {}).get("text"))

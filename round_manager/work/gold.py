@@ -1,7 +1,8 @@
 """Gold: things to judge whose answer is known, mixed in among the others, and how people did on them.
 
 An answer is known where the owner gave it, or where people have agreed on it: an example that was verified. A judgement
-of gold is no vote. It counts when the marketplace has confirmed who gave it, so nobody is marked down by a forger.
+of gold is no vote. It counts when the marketplace has confirmed who gave it, so nobody is marked down by a forger. Nor
+is anybody for a flag, which is the owner's to judge, or by an example that was withdrawn since.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import ColumnElement, Select, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.squad import f1_score
@@ -32,6 +33,7 @@ from templates import TaskSpec
 # Of examples that were verified, only the newest are drawn from: enough for anybody, however large the task.
 NEWEST = 200
 READ_AT_ONCE = 1_000
+FLAG = WorkItem.judgement["flag"].as_string()
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ class GoldAnswer:
     given: Mapping[str, Any]
     is_right: bool
     judged_at: datetime
+
+
+@dataclass(frozen=True)
+class GoldFlag:
+    """Somebody says that gold should not be used: an example that was verified, or an item of the owner's own."""
+
+    item_id: int
+    example_id: int | None
+    gold_id: int | None
+    reason: str
+    comment: str | None
 
 
 def gold_count(session: Session, desk: Desk, items: int) -> int:
@@ -64,25 +77,16 @@ def choose_gold(session: Session, desk: Desk, most: int) -> list[WorkItem]:
 
 
 def gold_answers(session: Session, task: Task, worker_id: int | None = None) -> list[GoldAnswer]:
-    """Everything that was said of the task's gold, the oldest first; of one worker where one is named."""
+    """What was said of the task's gold, flags aside, the oldest first; of one worker where one is named."""
     return list(each_gold_answer(session, task, worker_id))
 
 
 def each_gold_answer(session: Session, task: Task, worker_id: int | None = None) -> Iterator[GoldAnswer]:
     """The same, one after the other, however many they are."""
     spec = spec_of(task)
-    wanted = (
-        select(WorkItem)
-        .join(WorkSession, WorkSession.id == WorkItem.session_id)
-        .join(Hit, Hit.id == WorkSession.hit_id)
-        .where(
-            Hit.task_id == task.id,
-            WorkSession.status == SessionStatus.CONFIRMED,
-            WorkItem.judgement.is_not(None),
-            WorkItem.expected_label.is_not(None) | WorkItem.expected_answer.is_not(None),
-        )
-        .order_by(WorkItem.id)
-    )
+    holds = or_(WorkItem.gold_id.is_not(None), Example.status == ExampleStatus.VERIFIED)
+    wanted = _judged_gold().outerjoin(Example, Example.id == WorkItem.example_id)
+    wanted = wanted.where(Hit.task_id == task.id, holds, FLAG.is_(None))
     if worker_id is not None:
         wanted = wanted.where(WorkItem.worker_id == worker_id)
     for row in session.scalars(wanted.execution_options(yield_per=READ_AT_ONCE)):
@@ -91,6 +95,28 @@ def each_gold_answer(session: Session, task: Task, worker_id: int | None = None)
             yield GoldAnswer(
                 row.worker_id, row.session_id, row.item, _expected(row), row.judgement, is_right, row.judged_at
             )
+
+
+def each_gold_flag(session: Session, *where: ColumnElement[bool]) -> Iterator[GoldFlag]:
+    """Every flag on gold, the oldest first, as far as conditions on its item and the HIT of its page let it through."""
+    wanted = _judged_gold().where(FLAG.is_not(None), *where).execution_options(yield_per=READ_AT_ONCE)
+    for row in session.scalars(wanted):
+        said = row.judgement or {}
+        yield GoldFlag(row.id, row.example_id, row.gold_id, str(said.get("flag")), said.get("comment"))
+
+
+def _judged_gold() -> Select[WorkItem]:
+    return (
+        select(WorkItem)
+        .join(WorkSession, WorkSession.id == WorkItem.session_id)
+        .join(Hit, Hit.id == WorkSession.hit_id)
+        .where(
+            WorkSession.status == SessionStatus.CONFIRMED,
+            WorkItem.judgement.is_not(None),
+            WorkItem.expected_label.is_not(None) | WorkItem.expected_answer.is_not(None),
+        )
+        .order_by(WorkItem.id)
+    )
 
 
 def _expected(row: WorkItem) -> str:

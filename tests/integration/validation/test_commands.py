@@ -7,8 +7,11 @@ import pytest
 
 from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
+from round_manager.tasks.gold_items import update_gold
 from tests.conftest import Outfox
 from tests.integration.validation.panel import Panel, seat_panel
+from tests.integration.validation.test_late_flags import flagging, judged
+from tests.integration.work.floor import pack_of
 
 FLAG = "It names somebody"
 
@@ -49,6 +52,33 @@ def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -
     assert outfox("round", "decide", "sentiment", other.public_id, "--withdraw", "--why", "it does").code == 0
     assert owned.status(other) is ExampleStatus.WITHDRAWN
     assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
+
+
+def test_what_was_flagged_late_is_listed_with_what_it_is(outfox: Outfox, owned: Panel) -> None:
+    example = owned.floor.pending()
+    owned.vote(example, None, None)
+    owned.decide()
+    owned.vote(example, flag=FLAG)
+    assert "1 flagged example for you" in outfox("round", "decide", "sentiment").out
+    text = outfox("round", "flags", "sentiment").out
+    assert "verified, round 1" in text
+    assert "stays so unless you withdraw it" in text
+    ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
+    assert (ran.code, f"example {example.public_id} is verified" in ran.out) == (0, True)
+    assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
+
+
+def test_a_flagged_row_of_the_seed_is_listed_with_its_cure(outfox: Outfox, home_tables: str) -> None:
+    (row,) = pack_of("sentiment").seed[:1]
+    with open_store(home_tables) as store:
+        panel = seat_panel(store, validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+        with store.write() as session:
+            update_gold(session, panel.floor.task, [row], now=panel.now)
+        judged(panel, flagging(panel))
+    text = outfox("round", "flags", "sentiment").out
+    assert all(word in text for word in (row.id, "two at once", "mend or remove a row"))
+    (told,) = json.loads(outfox("round", "flags", "sentiment", "--json").out)["gold"]
+    assert (told["row"], told["flags"][0]["comment"]) == (row.id, "two at once")
 
 
 def test_what_workers_typed_moves_no_terminal(outfox: Outfox, owned: Panel) -> None:
