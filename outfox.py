@@ -21,6 +21,7 @@ who and when. People appear under pseudonyms, the same for authors and validator
 every column.
 """
 
+import base64
 import hashlib
 import json
 import os
@@ -29,12 +30,13 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
@@ -64,8 +66,12 @@ CACHE_BYTES = 10 * 2**30
 SECONDS_IN_USE = 60.0
 SECONDS_OF_A_DRAFT = 24 * 3600.0
 HASH = re.compile("[0-9a-f]{64}")
+# A column's type follows from the archive, not from whether some of the rows that were read have no value.
+TYPES = {pa.int32(): pd.Int64Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+# What can be chosen in DynaSent and is no label of its models.
+MIXED = "mixed"
 Rounds = int | Iterable[int] | None
-Columns = Sequence[str] | None
+Columns = str | Iterable[str] | None
 
 
 class OutfoxError(Exception):
@@ -85,7 +91,8 @@ def load(
     """The examples of a task's rounds (default: all that are there), one row each.
 
     Few columns are read much faster than all: `columns=["text", "gold_label", "split"]`. With `verify`, the files must
-    have the hashes that their manifests tell.
+    have the hashes that their manifests tell. Whole numbers are Int64 and yes or no is boolean, also where some are
+    missing.
     """
     return _table("examples", _archives(_place(path, url, token), task, rounds), columns, verify=verify)
 
@@ -102,13 +109,14 @@ def iter_load(
     verify: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """The same examples as `load` gives, some at a time, for rounds that do not fit into memory."""
+    if chunk < 1:
+        raise OutfoxError("`chunk` must be 1 or more rows")
+    wanted = _wanted(columns)
     for archive in _archives(_place(path, url, token), task, rounds):
-        source = archive.file("examples", verify=verify)
-        with parquet.ParquetFile(source) as file:
-            _check_columns(columns, file.schema_arrow.names, task)
-            for batch in file.iter_batches(batch_size=chunk, columns=list(columns) if columns else None):
-                frame = batch.to_pandas()
-                frame.attrs[ATTRS] = archive.about
+        with _opened(archive, "examples", wanted, verify=verify) as (file, names):
+            for batch in file.iter_batches(batch_size=chunk, columns=names):
+                frame = _frame(pa.Table.from_batches([batch]), names)
+                frame.attrs[ATTRS] = archive.about | _schema_told([file.schema_arrow])
                 yield frame
 
 
@@ -178,14 +186,16 @@ def metrics(
     url: str | None = None,
     token: str | None = None,
 ) -> pd.DataFrame:
-    """One row for each round: how often the models were fooled, with 95 % intervals (Wilson).
+    """How often the models were fooled, with 95 % intervals (Wilson): a row for each round, also for an empty one.
 
     `mer` is fooled / collected, `vmer` is verified and fooled / collected; what was withdrawn or never confirmed is not
     collected.
     """
     wanted = ["round", "status", "fooled", "split", "author", "tries", "active_ms"]
     rows = []
-    for number, found in load(task, rounds, path=path, url=url, token=token, columns=wanted).groupby("round"):
+    found_at = {int(one.manifest["round"]): one for one in _archives(_place(path, url, token), task, rounds)}
+    for number, archive in sorted(found_at.items()):
+        found = _table("examples", [archive], wanted, verify=False)
         collected = found[~found["status"].isin(NOT_COLLECTED)]
         fooled = collected[collected["fooled"]]
         verified = fooled[fooled["status"] == "verified"]
@@ -223,9 +233,17 @@ def export(
     about = data.attrs.get(ATTRS)
     if about is None:
         raise OutfoxError("this DataFrame does not know its task; take one that `outfox.load` returned")
-    folder = Path(to)
-    folder.mkdir(parents=True, exist_ok=True)
-    return FORMS[form](data[data["split"].notna()], about, folder)
+    folder = _expanded(to, "name the folder in full")
+    try:
+        chosen = data[data["split"].notna()]
+        if chosen.empty:
+            raise OutfoxError(f"no example of {about['task']} here has a split; verified ones of other rounds may")
+        folder.mkdir(parents=True, exist_ok=True)
+        return FORMS[form](chosen, about, folder)
+    except KeyError as error:
+        raise OutfoxError(f"this DataFrame has no column {error}; export one with all columns") from error
+    except OSError as error:
+        raise OutfoxError(f"cannot write {folder}: {error.strerror or error}; free the disk or its rights") from error
 
 
 @dataclass(frozen=True)
@@ -233,6 +251,7 @@ class _Archive(ABC):
     """A frozen round, wherever it is."""
 
     manifest: dict[str, Any]
+    cure = "copy the archive again"
 
     @property
     def about(self) -> dict[str, Any]:
@@ -252,9 +271,9 @@ class _FolderArchive(_Archive):
         name = f"{table}.parquet"
         found = self.folder / name
         if not found.is_file():
-            raise OutfoxError(f"{found} is missing; copy the archive again")
+            raise OutfoxError(f"{found} is missing; {self.cure}")
         if verify and _sha256(found) != self.manifest["files"][name]["sha256"]:
-            raise OutfoxError(f"{found} was changed (its SHA-256 differs); copy the archive again")
+            raise OutfoxError(f"{found} was changed (its SHA-256 differs); {self.cure}")
         return found
 
 
@@ -262,17 +281,19 @@ class _FolderArchive(_Archive):
 class _ServedArchive(_Archive):
     server: "_Server"
     base: str
+    cure = "load it with verify=True, which fetches it again"
 
     def file(self, table: str, *, verify: bool) -> Path:
         name = f"{table}.parquet"
-        return self.server.fetched(f"{self.base}/{name}", self.manifest["files"][name]["sha256"], verify=verify)
+        entry = self.manifest["files"][name]
+        return self.server.fetched(f"{self.base}/{name}", entry["sha256"], entry["size"], verify=verify)
 
 
 class _Folder:
     """Archives in a folder, or one archive."""
 
     def __init__(self, path: str | Path) -> None:
-        self._root = Path(path).expanduser()
+        self._root = _expanded(path, "name the folder in full")
 
     def __str__(self) -> str:
         return str(self._root)
@@ -295,12 +316,13 @@ class _Server:
     def __init__(self, url: str, token: str | None) -> None:
         import requests
 
-        self._url = url.rstrip("/")
+        self._url = _checked_url(url)
         self._session = requests.Session()
-        if token:
+        if right := _checked_token(token or ""):
             # Not as a header of the session: a .netrc would replace it.
-            self._session.auth = _Bearer(token)
-        self._cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "outfox"
+            self._session.auth = _Bearer(right)
+        place = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        self._cache = _expanded(place, "set XDG_CACHE_HOME") / "outfox"
 
     def __str__(self) -> str:
         return self._url
@@ -318,48 +340,57 @@ class _Server:
         if "problem" in listed:
             raise OutfoxError(f"{base}: {listed['problem']}")
         # The manifest is small, and says what all other files must be.
-        file = self.fetched(f"{base}/{MANIFEST}", listed["manifest_sha256"], verify=True)
+        file = self.fetched(f"{base}/{MANIFEST}", str(listed.get("manifest_sha256")), verify=True)
         return _ServedArchive(_manifest(file), self, base)
 
-    def fetched(self, address: str, sha256: str, *, verify: bool) -> Path:
-        """The file of that hash on this machine, sent now if it is not there."""
+    def fetched(self, address: str, sha256: str, size: int | None = None, *, verify: bool) -> Path:
+        """The file of that hash (and size, where it is known) on this machine, sent now if it is not there."""
         if not HASH.fullmatch(sha256):  # It becomes the name of a file.
             raise OutfoxError(f"{address} is listed with a hash that is none; tell whoever runs the server")
         target = self._cache / f"{sha256}{Path(address).suffix}"
-        draft = self._cache / f".{uuid.uuid4().hex}"
         try:
-            if target.is_file() and not (verify and _sha256(target) != sha256):
+            if _is_whole(target, size) and not (verify and _sha256(target) != sha256):
                 with suppress(OSError):  # A cache that may only be read is one, too.
                     os.utime(target)
                 return target
             self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._download(address, sha256, draft)
+            self._fetch(address, sha256, target)
+        except OSError as error:
+            cure = "free the disk, or set XDG_CACHE_HOME to a folder that can be written"
+            raise OutfoxError(f"cannot keep {target}: {error.strerror or error}; {cure}") from error
+        with suppress(OSError):  # What could not be tidied up is tidied up another time.
+            _trim(self._cache, target)
+        return target
+
+    def _fetch(self, address: str, sha256: str, target: Path) -> None:
+        """Brings the file to its place, where it is whole or not at all."""
+        draft = self._cache / f".{uuid.uuid4().hex}"
+        draft.touch(exist_ok=False)
+        try:
+            with draft.open("r+b") as file:
+                self._download(address, sha256, file)
+                file.flush()
+                os.fsync(file.fileno())  # Else a machine that stops might leave an empty file under a right name.
             if _sha256(draft) != sha256:
                 raise OutfoxError(f"{address} did not arrive as it is there (its SHA-256 differs); load it again")
-            kept = draft.replace(target)
-            _trim(self._cache, kept)
-            return kept
-        except OSError as error:
-            cure = "free the disk, or set XDG_CACHE_HOME"
-            raise OutfoxError(f"cannot keep {target}: {error.strerror or error}; {cure}") from error
+            draft.replace(target)
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # What went wrong before is to be told.
+                draft.unlink(missing_ok=True)
 
-    def _download(self, address: str, sha256: str, draft: Path) -> None:
-        with draft.open("xb") as file:
+    def _download(self, address: str, sha256: str, file: BinaryIO) -> None:
+        def take(answer: "requests.Response") -> None:
+            if answer.status_code != PARTIAL:
+                file.truncate(0)
+                file.seek(0)
+            for piece in answer.iter_content(PIECE):
+                file.write(piece)
 
-            def take(answer: "requests.Response") -> None:
-                if answer.status_code != PARTIAL:
-                    file.truncate(0)
-                    file.seek(0)
-                for piece in answer.iter_content(PIECE):
-                    file.write(piece)
+        def rest() -> dict[str, str]:
+            # After a break only what is missing is sent, if it is still the same file.
+            return {"Range": f"bytes={file.tell()}-", "If-Range": f'"{sha256}"'} if file.tell() else {}
 
-            def rest() -> dict[str, str]:
-                # After a break only what is missing is sent, if it is still the same file.
-                return {"Range": f"bytes={file.tell()}-", "If-Range": f'"{sha256}"'} if file.tell() else {}
-
-            self._tried(address, take, rest)
+        self._tried(address, take, rest)
 
     def _tried(self, address: str, take: Callable[["requests.Response"], Any], headers: Any = dict) -> Any:
         """What `take` makes of the answer; where trying again may help, it is done a few times."""
@@ -412,6 +443,38 @@ def _place(path: str | Path | None, url: str | None, token: str | None) -> _Fold
     return _Folder(path) if path is not None else _Server(str(url), token)
 
 
+def _expanded(path: str | Path, cure: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise OutfoxError(f"cannot tell which home {path} is in; {cure}") from error
+
+
+def _checked_url(url: str) -> str:
+    """The address without a slash at its end; it is not repeated in the error, because there may be a token in it."""
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        right = False
+    if not right or "?" in url or "#" in url:
+        like = "it is where `outfox serve` answers, like https://outfox.example.org"
+        raise OutfoxError(f"check `url`: {like}, and a token goes into `token`")
+    return url.rstrip("/")
+
+
+def _checked_token(token: str) -> str:
+    """The token as it was made, without the line's end of the file that it may come from."""
+    right = token.strip()
+    if not right.isascii() or not right.isprintable() or " " in right:
+        raise OutfoxError("`token` has signs in it that no token has; copy it again, as `outfox data token` showed it")
+    return right
+
+
+def _is_whole(file: Path, size: int | None) -> bool:
+    return file.is_file() and size in (None, file.stat().st_size)
+
+
 def _trim(folder: Path, newest: Path) -> None:
     """Removes what was used longest ago, until the rest is small enough; what is just being used stays."""
     now, kept = time.time(), []
@@ -451,16 +514,38 @@ def _about(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _archives(place: _Folder | _Server, task: str, rounds: Rounds) -> list[_Archive]:
-    """The archives of the task's rounds, by number."""
+    """The archives of the task's rounds: those that are wanted, each once, or all by number."""
+    asked = None if rounds is None else _numbers(rounds)
     found = place.archives(task)
     if not found:
         raise OutfoxError(f"there is no archive of {task} at {place}; `outfox round freeze {task}` makes one")
-    numbers = sorted(found) if rounds is None else [rounds] if isinstance(rounds, int) else list(rounds)
+    numbers = sorted(found) if asked is None else asked
     missing = [number for number in numbers if number not in found]
     if missing:
         there = ", ".join(map(str, sorted(found)))
         raise OutfoxError(f"round {missing[0]} of {task} is not at {place}; there are rounds {there}")
     return [found[number]() for number in numbers]
+
+
+def _numbers(rounds: Any) -> list[int]:
+    """Round numbers, however they come: a number, or several; NumPy's too, and 2.0, which pandas makes of 2."""
+    given = [rounds] if isinstance(rounds, str | Real) or not hasattr(rounds, "__iter__") else list(rounds)
+    if not given:
+        raise OutfoxError("`rounds` is empty; leave it out to have all")
+    for one in given:
+        if not isinstance(one, Real) or isinstance(one, bool) or one != one // 1:
+            raise OutfoxError(f"`rounds` is a number like 2, or several like [1, 2], and {one!r} is none")
+    return list(dict.fromkeys(int(one) for one in given))
+
+
+def _wanted(columns: Columns) -> list[str] | None:
+    """The names of columns, each once."""
+    if columns is None:
+        return None
+    names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
+    if not names:
+        raise OutfoxError("`columns` is empty; leave it out to have all")
+    return names
 
 
 def _manifest(file: Path) -> dict[str, Any]:
@@ -475,21 +560,44 @@ def _manifest(file: Path) -> dict[str, Any]:
 
 
 def _table(table: str, archives: Sequence[_Archive], columns: Columns, *, verify: bool) -> pd.DataFrame:
-    frames = []
+    frames, schemas, wanted = [], [], _wanted(columns)
     for archive in archives:
-        source = archive.file(table, verify=verify)
-        if columns is not None:
-            _check_columns(columns, parquet.read_schema(source).names, archive.about["task"])
-        frames.append(pd.read_parquet(source, columns=list(columns) if columns is not None else None))
+        with _opened(archive, table, wanted, verify=verify) as (file, names):
+            frames.append(_frame(file.read(columns=names), names))
+            schemas.append(file.schema_arrow)
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-    frame.attrs[ATTRS] = archives[-1].about
+    frame.attrs[ATTRS] = archives[-1].about | _schema_told(schemas)
     return frame
 
 
-def _check_columns(columns: Columns, known: Sequence[str], task: str) -> None:
-    odd = [name for name in columns or () if name not in known]
-    if odd:
-        raise OutfoxError(f"{task} has no column {odd[0]!r}; there are {', '.join(known)}")
+@contextmanager
+def _opened(
+    archive: _Archive, table: str, wanted: list[str] | None, *, verify: bool
+) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+    """A table's file, and the names of the columns that are to be read."""
+    source = archive.file(table, verify=verify)
+    try:
+        with parquet.ParquetFile(source, pre_buffer=True) as file:
+            known = file.schema_arrow.names
+            for name in wanted or ():
+                if name not in known:
+                    raise OutfoxError(f"{archive.about['task']} has no column {name!r}; there are {', '.join(known)}")
+            yield file, known if wanted is None else wanted
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise OutfoxError(f"{source} was spoiled and cannot be read; {archive.cure}") from error
+
+
+def _frame(table: pa.Table, names: list[str]) -> pd.DataFrame:
+    return table.select(names).to_pandas(types_mapper=TYPES.get)
+
+
+def _schema_told(schemas: Sequence[pa.Schema]) -> dict[str, str]:
+    """The archives' schema, as a text: pandas writes what a frame knows about itself as JSON."""
+    try:
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowTypeError:  # A name meant something else in an earlier round.
+        schema = schemas[-1]
+    return {"schema": base64.b64encode(schema.remove_metadata().serialize()).decode()}
 
 
 def _wilson(count: int, of: int) -> tuple[float, float, float]:
@@ -511,14 +619,17 @@ def _in_anli_form(frame: pd.DataFrame, about: dict[str, Any], folder: Path) -> l
         raise OutfoxError(f"ANLI's form is for tasks with a premise and a hypothesis, {about['task']} has not both")
     premise, hypothesis = (_field(frame, name) for name in about["inputs"])
     reason = _field(frame, about["reasons"][0]).fillna("") if about["reasons"] else pd.Series("", frame.index)
+    # Its three labels are written by their first letters.
+    label, said = (frame[name].str[0] if _is_nli(about) else frame[name] for name in ("gold_label", "prediction"))
     rows = {
         "uid": frame["id"],
+        # Its own files say `context`, and `datasets` says `premise`.
+        "context": premise,
         "premise": premise,
         "hypothesis": hypothesis,
-        # Its three labels are written by their first letters.
-        "label": frame["gold_label"].str[0] if _is_nli(about) else frame["gold_label"],
+        "label": label,
+        "model_label": said,
         "reason": reason,
-        "model_label": frame["prediction"],
         "round": frame["round"],
     }
     return _lines(pd.DataFrame(rows), frame["split"], folder)
@@ -531,21 +642,40 @@ def _is_nli(about: dict[str, Any]) -> bool:
 def _in_dynasent_form(frame: pd.DataFrame, about: dict[str, Any], folder: Path) -> list[Path]:
     if len(about["inputs"]) != 1 or about["kind"] == "qa":
         raise OutfoxError(f"DynaSent's form is for tasks with one text and labels, {about['task']} is another kind")
-    shown = [name for name in about["contexts"] if name in frame]
+    prompts = _prompts(frame, about)
     first = [said[0] if said is not None and len(said) else {} for said in frame["verdicts"]]
     rows = {
-        "text_id": frame["id"],
+        # Archives do not tell where votes were cast.
+        "hit_ids": [[] for _ in prompts],
         "sentence": _field(frame, about["inputs"][0]),
         "sentence_author": frame["author"],
+        "has_prompt": [prompt is not None for prompt in prompts],
+        "prompt_data": prompts,
         "model_1_label": frame["prediction"],
         "model_1_probs": [said.get("probabilities") for said in first],
-        "label_distribution": [_voters(cast, about["labels"]) for cast in frame["votes"]],
+        "text_id": frame["id"],
+        "label_distribution": [_voters(cast, [*about["labels"], MIXED]) for cast in frame["votes"]],
         "gold_label": frame["gold_label"],
-        "has_prompt": [bool(shown)] * len(frame),
-        "prompt_data": frame[shown].to_dict("records"),
         "round": frame["round"],
     }
     return _lines(pd.DataFrame(rows), frame["split"], folder)
+
+
+def _prompts(frame: pd.DataFrame, about: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """What each author was shown, under DynaSent's names; a review has a rating there, a context has none."""
+    shown = frame[[_field(frame, name).name for name in about["contexts"]]]
+    texts = ["\n".join(text for text in row if isinstance(text, str)) for row in shown.itertuples(index=False)]
+    return [
+        {
+            "indices_into_review_text": [0, len(text)],
+            "review_rating": None,
+            "prompt_sentence": text,
+            "review_id": context,
+        }
+        if text
+        else None
+        for text, context in zip(texts, frame["context"], strict=True)
+    ]
 
 
 def _voters(cast: Iterable[dict[str, Any]], labels: Sequence[str]) -> dict[str, list[str]]:
@@ -572,14 +702,14 @@ def _in_squad_form(frame: pd.DataFrame, about: dict[str, Any], folder: Path) -> 
             title = title if isinstance(title, str) else about["task"]
             data.append({"title": title, "paragraphs": [{"context": text, "qas": questions}]})
         file = folder / f"{part}.json"
-        file.write_text(json.dumps({"version": "1.1", "data": data}, ensure_ascii=False), encoding="utf-8")
+        file.write_text(_json({"version": "1.1", "data": data}), encoding="utf-8")
         made.append(file)
     return made
 
 
 def _in_datasets_form(frame: pd.DataFrame, about: dict[str, Any], folder: Path) -> list[Path]:
     # One table for all splits: a column that is empty in one of them has the same type in the others.
-    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    table = _arrow(frame, about)
     made = []
     for part in sorted(frame["split"].unique()):
         made.append(folder / f"{part}.parquet")
@@ -588,6 +718,19 @@ def _in_datasets_form(frame: pd.DataFrame, about: dict[str, Any], folder: Path) 
     card = f"---\nconfigs:\n  - config_name: default\n    data_files:\n{files}---\n\n# {about['task']}\n"
     (folder / "README.md").write_text(card, encoding="utf-8")
     return [*made, folder / "README.md"]
+
+
+def _arrow(frame: pd.DataFrame, about: dict[str, Any]) -> pa.Table:
+    """The frame with the archive's own types: nothing tells them where a column has no value, or no vote."""
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+    return pa.table({str(name): _arrow_column(frame[name], schema) for name in frame.columns})
+
+
+def _arrow_column(column: pd.Series, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:
+    if column.name in schema.names:
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # Somebody has made something else of it.
+            return pa.array(column, schema.field(column.name).type, from_pandas=True)
+    return pa.array(column, from_pandas=True)
 
 
 def _field(frame: pd.DataFrame, name: str) -> pd.Series:
@@ -601,8 +744,23 @@ def _lines(rows: pd.DataFrame, split: pd.Series, folder: Path) -> list[Path]:
         made.append(folder / f"{part}.jsonl")
         with made[-1].open("w", encoding="utf-8") as file:
             for row in rows[split == part].to_dict("records"):
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.write(_json(row) + "\n")
     return made
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it: null where pandas has one of its signs for what is missing."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return None if pd.isna(value) else value
 
 
 FORMS = {

@@ -1,4 +1,4 @@
-"""`import outfox`: frozen rounds as researchers have them, in pandas and in other forms."""
+"""`import outfox`: frozen rounds as researchers have them, in pandas."""
 
 import json
 import os
@@ -8,20 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import outfox
-from tests.integration.rounds_data.played import text_of
+from round_manager.archive.archives import open_archives
+from tests.integration.databases import Databases
+from tests.integration.rounds_data.played import play, text_of
 
 NO_OTHER_OF_OURS = (
     "import sys, outfox; "
     "print(sorted({'plugin', 'round_manager', 'ml_backend', 'mturk', 'templates', 'sqlalchemy'} & sys.modules.keys()))"
 )
-
-
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
 
 
 def test_all_rounds_are_loaded_one_row_for_each_example(archives: Path) -> None:
@@ -45,17 +44,52 @@ def test_rounds_and_columns_can_be_chosen(archives: Path) -> None:
 def test_one_archive_is_a_path_too_and_says_what_pandas_alone_reads(archives: Path) -> None:
     folder = archives / "sentiment" / "round-1"
     pd.testing.assert_frame_equal(
-        outfox.load("sentiment", path=folder), pd.read_parquet(folder / "examples.parquet"), check_flags=False
+        outfox.load("sentiment", path=folder),
+        pd.read_parquet(folder / "examples.parquet"),
+        check_flags=False,
+        check_dtype=False,
     )
 
 
 def test_some_at_a_time_are_the_same_as_all_at_once(archives: Path) -> None:
-    wanted = ["id", "round", "text", "split", "fooled", "submitted_at"]
+    # In this order, which is not the archive's.
+    wanted = ["text", "id", "round", "split", "fooled", "submitted_at"]
     chunks = list(outfox.iter_load("sentiment", path=archives, columns=wanted, chunk=7))
     assert max(map(len, chunks)) == 7
     pd.testing.assert_frame_equal(
         pd.concat(chunks, ignore_index=True), outfox.load("sentiment", path=archives, columns=wanted)
     )
+
+
+@pytest.mark.parametrize("task", ["sentiment", "qa"])
+def test_a_columns_type_does_not_depend_on_the_rows_that_are_read(archives: Path, task: str) -> None:
+    whole = outfox.load(task, path=archives).dtypes
+    for some in outfox.iter_load(task, path=archives, chunk=1):
+        assert some.dtypes.equals(whole)
+    for table in (outfox.load, outfox.votes, outfox.attempts):
+        frame = table(task, path=archives)
+        assert set(frame.select_dtypes("number").dtypes.astype(str)) <= {"Int64", "float64"}
+        assert set(frame.select_dtypes("float64")) <= {"confidence"}
+        assert "fooled" not in frame or frame["fooled"].dtype == "boolean"
+
+
+def test_numbers_that_are_missing_are_missing_and_the_others_are_whole(archives: Path) -> None:
+    starts = outfox.load("qa", path=archives)["gold_answer_start"]
+    assert (starts.isna().sum(), str(starts.dropna().iloc[0]).isdecimal()) == (15, True)
+
+
+@pytest.mark.parametrize(
+    "rounds", [np.int64(2), 2.0, np.float32(2), [np.int32(2)], (2,), {2}, range(2, 3), pd.Series([2, 2]), [2, 2]]
+)
+def test_a_round_can_be_named_in_any_way_that_means_it(archives: Path, rounds: Any) -> None:
+    df = outfox.load("sentiment", rounds, path=archives)
+    assert (len(df), set(df["round"])) == (40, {2})
+
+
+@pytest.mark.parametrize("columns", ["text", ("text",), ["text", "text"], pd.Index(["text"])])
+def test_a_column_can_be_named_in_any_way_that_means_it(archives: Path, columns: Any) -> None:
+    assert list(outfox.load("sentiment", 1, path=archives, columns=columns)) == ["text"]
+    assert list(next(outfox.iter_load("sentiment", 1, path=archives, columns=columns))) == ["text"]
 
 
 def test_votes_and_attempts_join_their_examples(archives: Path) -> None:
@@ -87,6 +121,19 @@ def test_metrics_count_what_was_collected(archives: Path) -> None:
     assert (row["train"] + row["held_out"], row["authors"]) == (25, 6)
 
 
+def test_metrics_have_a_row_for_a_round_that_nobody_played(tmp_path: Path, any_databases: Databases) -> None:
+    with any_databases.opened() as store:
+        played = play(store, examples=8)
+        played.freeze(open_archives(str(tmp_path)))
+        played.play_next(examples=0).freeze(open_archives(str(tmp_path)))
+    both = outfox.metrics("sentiment", path=tmp_path)
+    assert both[["round", "collected", "fooled", "train", "held_out"]].iloc[1].tolist() == [2, 0, 0, 0, 0]
+    assert both["mer"].isna().tolist() == [False, True]
+    empty = outfox.metrics("sentiment", 2, path=tmp_path)
+    pd.testing.assert_frame_equal(empty, both[1:].reset_index(drop=True))
+    assert outfox.load("sentiment", 2, path=tmp_path).dtypes.equals(outfox.load("sentiment", 1, path=tmp_path).dtypes)
+
+
 def test_hashes_are_checked_on_request(archives: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
     outfox.load("sentiment", path=copy, verify=True)
@@ -104,12 +151,36 @@ def test_hashes_are_checked_on_request(archives: Path, tmp_path: Path) -> None:
         ({"task": "nobody"}, "there is no archive of nobody at"),
         ({"rounds": 7}, "round 7 of sentiment is not at .*; there are rounds 1, 2"),
         ({"columns": ["txt"]}, "sentiment has no column 'txt'; there are id, round"),
+        ({"columns": "txt"}, "sentiment has no column 'txt'; there are id, round"),
+        ({"columns": []}, "`columns` is empty; leave it out"),
+        ({"rounds": []}, "`rounds` is empty; leave it out"),
+        ({"rounds": "1"}, r"`rounds` is a number like 2, or several like \[1, 2\], and '1' is none"),
+        ({"rounds": [1, 1.5]}, "and 1.5 is none"),
+        ({"rounds": float("nan")}, "and nan is none"),
+        ({"rounds": [None]}, "and None is none"),
+        ({"rounds": True}, "and True is none"),
+        ({"rounds": object}, "is none"),
+        ({"path": "~nobody-has-this-name/archives"}, "name the folder in full"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_cure(archives: Path, wish: dict[str, Any], told: str) -> None:
     with pytest.raises(outfox.OutfoxError, match=told) as error:
         outfox.load(**{"task": "sentiment", "path": archives, **wish})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(1_000) + b"PAR1"])
+def test_a_spoiled_file_is_told_in_one_line_too(archives: Path, tmp_path: Path, content: bytes) -> None:
+    copy = Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
+    (copy / "examples.parquet").write_bytes(content)
+    for read in (lambda: outfox.load("sentiment", path=copy), lambda: next(outfox.iter_load("sentiment", path=copy))):
+        with pytest.raises(outfox.OutfoxError, match=r"examples\.parquet was spoiled .*; copy the archive again"):
+            read()
+
+
+def test_some_at_a_time_are_one_at_least(archives: Path) -> None:
+    with pytest.raises(outfox.OutfoxError, match="`chunk` must be 1 or more"):
+        next(outfox.iter_load("sentiment", path=archives, chunk=0))
 
 
 def test_it_needs_nothing_else_of_ours(tmp_path: Path) -> None:
@@ -124,79 +195,3 @@ def test_it_needs_nothing_else_of_ours(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_anli_rows_have_premise_hypothesis_and_the_first_letter_of_the_label(archives: Path, tmp_path: Path) -> None:
-    made = outfox.export("nli", "anli", tmp_path, path=archives)
-    rows = [row for file in made for row in lines(file)]
-    assert [file.name for file in made] == ["held_out.jsonl", "train.jsonl"]
-    assert len(rows) == 25
-    assert {row["label"] for row in rows} == {"n"}
-    assert {"uid", "premise", "hypothesis", "label", "reason"} <= rows[0].keys()
-    assert rows[0]["reason"] == "Because."
-
-
-def test_dynasent_rows_tell_who_voted_for_what(archives: Path, tmp_path: Path) -> None:
-    df = outfox.load("sentiment", rounds=1, path=archives)
-    rows = {row["text_id"]: row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)}
-    example = df.iloc[3]
-    row = rows[example["id"]]
-    assert (row["sentence"], row["gold_label"]) == (example["text"], "negative")
-    assert row["label_distribution"] == {
-        "positive": [],
-        "negative": [vote["worker"] for vote in example["votes"][:2]],
-        "neutral": [],
-    }
-    assert row["model_1_probs"].keys() == {"positive", "negative", "neutral"}
-    assert row["prompt_data"] == {"prompt": example["prompt"]}
-
-
-def test_squad_files_have_answers_where_the_passage_has_them(archives: Path, tmp_path: Path) -> None:
-    made = outfox.export("qa", "squad", tmp_path, path=archives)
-    paragraphs = [
-        paragraph
-        for file in made
-        for article in json.loads(file.read_text("utf-8"))["data"]
-        for paragraph in article["paragraphs"]
-    ]
-    asked = [(paragraph["context"], one) for paragraph in paragraphs for one in paragraph["qas"]]
-    assert len(asked) == 25
-    for passage, one in asked:
-        (answer,) = one["answers"]
-        assert passage[answer["answer_start"] :].startswith(answer["text"])
-
-
-def test_hugging_face_reads_the_exported_folder(
-    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
-    import datasets
-
-    df = outfox.load("sentiment", path=archives)
-    outfox.export(df, "datasets", tmp_path / "data")
-    loaded = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
-    assert {name: len(part) for name, part in loaded.items()} == df["split"].value_counts().to_dict()
-    example = loaded["train"][0]
-    same = df.set_index("id").loc[example["id"]]
-    assert (example["text"], example["votes"]) == (same["text"], list(same["votes"]))
-
-
-@pytest.mark.parametrize(
-    ("task", "form", "told"),
-    [
-        ("sentiment", "anli", "ANLI's form is for"),
-        ("sentiment", "squad", "SQuAD's form is for"),
-        ("qa", "dynasent", "DynaSent's form is for"),
-        ("nli", "csv", "there is no form 'csv'; choose one of anli, datasets, dynasent, squad"),
-    ],
-)
-def test_a_form_that_does_not_fit_the_task_is_refused(
-    archives: Path, tmp_path: Path, task: str, form: str, told: str
-) -> None:
-    with pytest.raises(outfox.OutfoxError, match=told):
-        outfox.export(task, form, tmp_path, path=archives)
-
-
-def test_a_frame_that_outfox_did_not_load_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(outfox.OutfoxError, match=r"take one that `outfox\.load` returned"):
-        outfox.export(pd.DataFrame({"split": ["train"]}), "anli", tmp_path)

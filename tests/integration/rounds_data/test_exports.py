@@ -1,0 +1,201 @@
+"""`outfox.export`: frozen rounds in the forms of data sets that researchers have programs for."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pandas as pd
+import pytest
+from pyarrow import parquet
+
+import outfox
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines; what is no JSON, as NaN, is refused."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in file.read_text("utf-8").split("\n") if line]
+
+
+def real_file(name: str) -> Path:
+    """A file of the data set whose form is meant."""
+    if not (DATA / name).is_file():
+        pytest.skip(f"NOT PROVED: {name} is not in ../shared/data, so our form could not be compared with it")
+    return DATA / name
+
+
+def shapes(values: list[Any]) -> dict[str, set[str]]:
+    """Every key that there is, by its path, with the types of its values."""
+    found: dict[str, set[str]] = {}
+    for value in values:
+        for path, kind in _kinds(value, ""):
+            found.setdefault(path, set()).add(kind)
+    return found
+
+
+def _kinds(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if path:
+        yield path.removeprefix("."), type(value).__name__
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _kinds(one, f"{path}.{name}")
+    if isinstance(value, list):
+        for one in value:
+            yield from _kinds(one, f"{path}[]")
+
+
+def test_anli_rows_have_premise_hypothesis_and_the_first_letter_of_the_label(archives: Path, tmp_path: Path) -> None:
+    made = outfox.export("nli", "anli", tmp_path, path=archives)
+    rows = [row for file in made for row in lines(file)]
+    assert [file.name for file in made] == ["held_out.jsonl", "train.jsonl"]
+    assert len(rows) == 25
+    assert {row["label"] for row in rows} == {"n"}
+    # The files that ANLI's authors give away say `context`, `datasets` says `premise`.
+    assert {"uid", "context", "premise", "hypothesis", "label", "model_label", "reason"} <= rows[0].keys()
+    assert (rows[0]["reason"], rows[0]["context"]) == ("Because.", rows[0]["premise"])
+    assert {row["model_label"] for row in rows} <= {"e", "n", "c"}
+
+
+def test_dynasent_rows_tell_who_voted_for_what(archives: Path, tmp_path: Path) -> None:
+    df = outfox.load("sentiment", rounds=1, path=archives)
+    rows = {row["text_id"]: row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)}
+    example = df.iloc[3]
+    row = rows[example["id"]]
+    assert (row["sentence"], row["gold_label"]) == (example["text"], "negative")
+    assert row["label_distribution"] == {
+        "positive": [],
+        "negative": [vote["worker"] for vote in example["votes"][:2]],
+        "neutral": [],
+        "mixed": [],
+    }
+    assert row["model_1_probs"].keys() == {"positive", "negative", "neutral"}
+    assert (row["has_prompt"], row["prompt_data"]["prompt_sentence"]) == (True, example["prompt"])
+    assert row["prompt_data"]["review_id"] == example["context"]
+
+
+def test_what_is_missing_is_null_and_never_nan(archives: Path, tmp_path: Path) -> None:
+    df = outfox.load("sentiment", rounds=1, path=archives)
+    df["prompt"] = float("nan")
+    df["prediction"] = df["prediction"].where(df.index % 2 == 0)
+    rows = [row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)]
+    assert {(row["has_prompt"], row["prompt_data"]) for row in rows} == {(False, None)}
+    assert None in {row["model_1_label"] for row in rows}
+
+
+def test_a_program_for_dynasents_own_file_finds_its_keys_in_ours(archives: Path, tmp_path: Path) -> None:
+    real = shapes(lines(real_file("dynasent-v1.1-round02-dynabench-dev.jsonl")))
+    made = outfox.export("sentiment", "dynasent", tmp_path, path=archives)
+    ours = shapes([row for file in made for row in lines(file)])
+    assert ours.pop("round") == {"int"}
+    # A context has no rating; nothing else has another type than there.
+    assert ours.pop("prompt_data.review_rating") == {"NoneType"}
+    assert real.pop("prompt_data.review_rating") == {"int"}
+    # Archives do not tell which HITs votes came from.
+    assert (real.pop("hit_ids[]"), "hit_ids[]" in ours) == ({"str"}, False)
+    # Nobody could choose it here.
+    real.pop("label_distribution.mixed[]")
+    # Which labels got a vote depends on the rows.
+    voted = [f"label_distribution.{label}[]" for label in ("positive", "negative", "neutral")]
+    assert set().union(*(ours.pop(name, set()) for name in voted)) == {"str"}
+    assert set().union(*(real.pop(name) for name in voted)) == {"str"}
+    assert ours == real
+
+
+def test_squad_files_have_answers_where_the_passage_has_them(archives: Path, tmp_path: Path) -> None:
+    made = outfox.export("qa", "squad", tmp_path, path=archives)
+    paragraphs = [
+        paragraph
+        for file in made
+        for article in json.loads(file.read_text("utf-8"))["data"]
+        for paragraph in article["paragraphs"]
+    ]
+    asked = [(paragraph["context"], one) for paragraph in paragraphs for one in paragraph["qas"]]
+    assert len(asked) == 25
+    for passage, one in asked:
+        (answer,) = one["answers"]
+        assert passage[answer["answer_start"] :].startswith(answer["text"])
+
+
+def test_a_program_for_squads_own_file_finds_its_keys_in_ours(archives: Path, tmp_path: Path) -> None:
+    real = shapes([json.loads(real_file("xquad.en.json").read_text("utf-8"))])
+    made = outfox.export("qa", "squad", tmp_path, path=archives)
+    assert shapes([json.loads(file.read_text("utf-8")) for file in made]) == real
+
+
+def test_hugging_face_reads_the_exported_folder(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    import datasets
+
+    df = outfox.load("sentiment", path=archives)
+    outfox.export(df, "datasets", tmp_path / "data")
+    loaded = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(part) for name, part in loaded.items()} == df["split"].value_counts().to_dict()
+    example = loaded["train"][0]
+    same = df.set_index("id").loc[example["id"]]
+    assert (example["text"], example["votes"]) == (same["text"], list(same["votes"]))
+
+
+def test_types_are_the_archives_own_also_where_there_is_nothing(archives: Path, tmp_path: Path) -> None:
+    df = outfox.load("sentiment", path=archives)
+    df = df[df["votes"].map(len) == 0].assign(why_right=None, mine=1)
+    made = outfox.export(df, "datasets", tmp_path)
+    archive = parquet.read_schema(archives / "sentiment" / "round-1" / "examples.parquet")
+    for file in made[:-1]:
+        found = parquet.read_schema(file)
+        assert found.remove(found.get_field_index("mine")).equals(archive)
+
+
+def test_a_column_that_somebody_changed_is_exported_as_it_is_now(archives: Path, tmp_path: Path) -> None:
+    df = outfox.load("sentiment", path=archives)
+    outfox.export(df.assign(label=range(len(df))), "datasets", tmp_path)
+    assert str(parquet.read_schema(tmp_path / "train.parquet").field("label").type) == "int64"
+
+
+@pytest.mark.parametrize("form", ["anli", "datasets", "dynasent", "squad"])
+def test_nothing_to_export_is_told_and_leaves_nothing(archives: Path, tmp_path: Path, form: str) -> None:
+    task = {"anli": "nli", "squad": "qa"}.get(form, "sentiment")
+    df = outfox.load(task, path=archives)
+    with pytest.raises(outfox.OutfoxError, match=f"no example of {task} here has a split"):
+        outfox.export(df[df["split"].isna()], form, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_cannot_be_exported_is_told_in_one_line(archives: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    df = outfox.load("sentiment", path=archives)
+    for frame, to, told in (
+        (df.drop(columns="split"), "data", "no column 'split'; export one with all columns"),
+        (df.drop(columns="votes"), "data", "no column 'votes'; export one with all columns"),
+        (df, "file/below", "cannot write .*: Not a directory"),
+    ):
+        with pytest.raises(outfox.OutfoxError, match=told):
+            outfox.export(frame, "dynasent", tmp_path / to)
+
+
+@pytest.mark.parametrize(
+    ("task", "form", "told"),
+    [
+        ("sentiment", "anli", "ANLI's form is for"),
+        ("sentiment", "squad", "SQuAD's form is for"),
+        ("qa", "dynasent", "DynaSent's form is for"),
+        ("nli", "csv", "there is no form 'csv'; choose one of anli, datasets, dynasent, squad"),
+    ],
+)
+def test_a_form_that_does_not_fit_the_task_is_refused(
+    archives: Path, tmp_path: Path, task: str, form: str, told: str
+) -> None:
+    with pytest.raises(outfox.OutfoxError, match=told):
+        outfox.export(task, form, tmp_path, path=archives)
+
+
+def test_a_frame_that_outfox_did_not_load_cannot_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(outfox.OutfoxError, match=r"take one that `outfox\.load` returned"):
+        outfox.export(pd.DataFrame({"split": ["train"]}), "anli", tmp_path)
