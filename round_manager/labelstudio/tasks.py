@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
     Context,
+    ContextTally,
     Example,
     ExampleStatus,
     LabelStudioAnnotation,
@@ -18,10 +19,12 @@ from round_manager.models import (
     ProjectKind,
     Round,
     RoundStatus,
+    Task,
     Vote,
 )
-from round_manager.tasks.contexts import live_contexts, pack_context
+from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import live_round
+from round_manager.work.handing_out import RANKS, Standing, draw, lot
 from templates import TaskSpec
 from templates.payloads import next_target
 from templates.rows import Context as PackContext
@@ -41,7 +44,7 @@ class Unsent:
 
 
 def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, now: datetime) -> int:
-    """A task for each living context that has none to write on here; how many are new.
+    """A task for each living context that has none to write on here, in the strategy's order; how many are new.
 
     Once a round is open, a task on which an earlier round's example was written is used up. Of the labels that a
     context allows, the one that was asked for least so far is taken.
@@ -55,7 +58,7 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
     asked = {name: sum(label == name for _, label in there) for name in spec.label_names}
     known = set(session.scalars(select(LabelStudioTask.key).where(LabelStudioTask.link_id == link.id)))
     new = []
-    for context in live_contexts(session, link.task_id):
+    for context in _in_order(session, link, live, spec):
         if context.id in taken:
             continue
         label = next_target(spec, pack_context(context), asked)
@@ -66,6 +69,23 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
     session.add_all(new)
     session.flush()
     return len(new)
+
+
+def _in_order(session: Session, link: LabelStudioLink, live: Round | None, spec: TaskSpec) -> Sequence[Context]:
+    """The living contexts, first those that the task's strategy gives out first; equals in the owner's order."""
+    of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == (live.id if live else None))
+    used, fooled = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled))
+    strategy, salt = spec.rounds.context_strategy, session.get_one(Task, link.task_id).worker_salt
+    seed = lot(salt.encode(), "label studio", link.kind.value, live.number if live else 0)
+    # Nobody in Label Studio tells what they are writing on.
+    rank = RANKS[strategy](Standing(Context.id, Context.position, used, fooled, leased=0))
+    living = (
+        select(Context)
+        .outerjoin(ContextTally, of_round)
+        .where(Context.task_id == link.task_id, Context.retired_at.is_(None))
+    )
+    first = [draw(seed)] if strategy == "uniform" else rank
+    return session.scalars(living.order_by(*first, Context.position)).all()
 
 
 def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -> int:

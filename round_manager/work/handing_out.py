@@ -98,7 +98,7 @@ def lease_contexts(
         .outerjoin(leases, leases.c.context_id == Context.id)
         .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
         .where(*(Context.id.not_in(had) for had in _had(work, round, repeat=spec.work.repeat_context)))
-        .order_by(*rank, _draw(seed_of(session, work, round.task_id)))
+        .order_by(*rank, draw(seed_of(session, work, round.task_id)))
     )
     found = list(session.scalars(best.limit(most))) or _take_over(session, work, round, spec, most, now)
     for context_id in found:
@@ -179,6 +179,15 @@ def is_live(now: datetime) -> ColumnElement[bool]:
     return Lease.ended_at.is_(None) & (Lease.expires_at > now)
 
 
+def draw(seed: bytes) -> ColumnElement[int]:
+    """A context's place in an order that looks random and is the same each time for one seed."""
+    drawn = lot(seed, "context")
+    times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
+    place = (Context.id * max(1, times) + plus) % PRIME
+    # Places alone are at even distances, so that the first and the last id would be the lowest too often.
+    return place * place % PRIME * place % PRIME
+
+
 def _judged_by(work: WorkSession) -> Any:
     """What this worker has on another page, or judged on one that the marketplace may still confirm."""
     return (
@@ -220,15 +229,6 @@ def _take_over(
     ended = update(Lease).where(Lease.id.in_([lease_id for lease_id, _ in held]), Lease.ended_at.is_(None))
     session.execute(ended.values(ended_at=now, outcome=LeaseEnd.RETURNED))
     return [context_id for _, context_id in held if context_id is not None]
-
-
-def _draw(seed: bytes) -> ColumnElement[int]:
-    """A context's place in an order that looks random and is the same each time for one session."""
-    drawn = lot(seed, "context")
-    times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
-    place = (Context.id * max(1, times) + plus) % PRIME
-    # Places alone are at even distances, so that the first and the last id would be the lowest too often.
-    return place * place % PRIME * place % PRIME
 
 
 def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
