@@ -61,6 +61,12 @@ class Work(Part):
     validations_per_hit: int = Field(5, ge=1, le=50, description="examples in one validation HIT, 1 to 50")
     create_minutes: int = Field(20, ge=1, le=1_440, description="minutes a worker has for a creation HIT")
     validate_minutes: int = Field(15, ge=1, le=1_440, description="minutes a worker has for a validation HIT")
+    label_studio_minutes: int = Field(
+        20,
+        ge=0,
+        le=1_440,
+        description="minutes that people in Label Studio have for what they began, when a round ends",
+    )
     repeat_context: bool = Field(False, description="true or false: whether a worker may see one context twice")
     content_warning: str = Field("", description="shown with a consent button before anything else; empty for none")
 
@@ -82,7 +88,9 @@ class RoundPolicy(Part):
         "least_used", description="`uniform`, `least_used`, `least_fooled` or `in_order`"
     )
     held_out_share: Share = Field(0.2, description="share of a round that is never trained on, 0 to 1")
-    split_by_worker: bool = Field(True, description="true: no worker's examples are in both train and held-out parts")
+    split_by_worker: bool = Field(
+        True, description="true: no worker's examples are in both train and held-out parts, in whatever rounds"
+    )
     guard_points: float = Field(2.0, ge=0, le=100, description="points a new model may lose on any earlier round")
 
 

@@ -21,7 +21,7 @@ ROUND = click.option(
 
 @click.command("close")
 @click.argument("task")
-@click.option("--now", "give_up", is_flag=True, help="Do not wait for votes, nor for your word on flagged examples.")
+@click.option("--now", "give_up", is_flag=True, help="Do not wait for votes, your word on flags, or Label Studio.")
 @WHY
 @ROUND
 @json_option
@@ -29,8 +29,9 @@ ROUND = click.option(
 def close(settings: Settings, task: str, give_up: bool, why: str, number: int | None) -> None:
     """End a round: nothing new is written in it, and it is closed as soon as nothing more can come.
 
-    What workers have in hand is taken and paid until its deadline, whatever you say. With --now, examples that lack
-    votes stay undecided and the round is closed at once, or nothing changes and you are told what it must wait for.
+    What workers have in hand is taken and paid until its deadline, and nobody less than the minimum for an hour,
+    whatever you say. With --now, examples that lack votes stay undecided and the round is closed at once, or nothing
+    changes and you are told what it must wait for.
 
     Example: outfox round close sentiment --why "we have enough"
     """

@@ -5,7 +5,8 @@ from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
 from round_manager.crowd.debts import owed_by_kind
-from round_manager.loop.fair_pay import is_at_its_end, lacking_cents, owe_fair_pay
+from round_manager.loop.fair_pay import is_at_its_end, owe_fair_pay
+from round_manager.loop.minimum import lacking_cents
 from round_manager.loop.queues import held_for_a_person
 from round_manager.loop.waiting import count
 from round_manager.models import Round

@@ -7,8 +7,7 @@ from round_manager.archive.freezing import freeze
 from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import BudgetError, RoundError
 from round_manager.learning.jobs import awaited, running_job
-from round_manager.loop.fair_pay import lacking_cents
-from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
+from round_manager.loop.lifecycle import Due, due, take_due
 from round_manager.loop.waiting import count, undecided
 from round_manager.models import Round, RoundStatus
 from round_manager.tasks.means import check_means
@@ -48,7 +47,7 @@ class Decide:
 
 
 class Move:
-    """Takes the step that is due in a round; none closes on anybody who is still to be paid fairly."""
+    """Takes the step that is due in a round; what it waits for is looked at again in the moment that it is taken."""
 
     name = "move"
     each_task = True
@@ -57,20 +56,13 @@ class Move:
         live, step = self._due(bench, task)
         if live is None or step is None:
             return NOTHING
-        if step.to is RoundStatus.CLOSED and bench.crowd is not None and self._lacks_pay(bench, live):
-            return Came(waits=f"round {live.number} closes once its workers are paid the minimum for an hour")
-        change = begin_validating if step.to is RoundStatus.VALIDATING else close_round
         with bench.store.write() as session:
-            change(session, session.get_one(Round, live.id), who=bench.who, why=step.why, now=bench.clock.now())
-        return Came(f"round {live.number} is {step.to.value}: {step.why}")
+            taken = take_due(session, session.get_one(Round, live.id), who=bench.who, now=bench.clock.now())
+        return Came(f"round {live.number} is {taken.to.value}: {taken.why}") if taken else NOTHING
 
     def would(self, bench: Bench, task: str) -> str:
         live, step = self._due(bench, task)
         return f"round {live.number} becomes {step.to.value}: {step.why}" if live and step else ""
-
-    def _lacks_pay(self, bench: Bench, round: Round) -> bool:
-        with bench.store.read() as session:
-            return lacking_cents(session, round) > 0
 
     def _due(self, bench: Bench, task: str) -> tuple[Round | None, Due | None]:
         with bench.store.read() as session:
@@ -110,7 +102,10 @@ class Train:
         if ended is not None:
             if ended.failed:
                 raise StepFailed(ended.text, retry=True)
-            return Came(ended.text)
+            return Came(ended.text, goes_on=ended.goes_on)
+        cancelled = bench.trainings.end_cancelled(task)
+        if cancelled:
+            return Came(cancelled)
         wanted = bench.trainings.wanted(task)
         if wanted is None:
             return Came(goes_on=task in bench.trainings.running)

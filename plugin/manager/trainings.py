@@ -2,26 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Protocol
 
+from plugin.cancellation import end_cancelled
+from plugin.training_process import SOMEBODY_ELSE
 from round_manager.clock import Clock
 from round_manager.database.store import Store
-from round_manager.learning.jobs import Awaited, awaited, list_jobs, running_job
-from round_manager.models import TrainingJob, TrainingState
+from round_manager.learning.jobs import Awaited, awaited, is_heard_of, job_of, passed_over, running_job
+from round_manager.models import TrainingState
 from round_manager.tasks.tasks import find_task
 
+# So often a training fails for good before it waits for a person; what may pass by itself is tried on.
 MOST_FAILURES = 5
-# A training whose process lives is heard of every few seconds.
-SILENT = timedelta(minutes=1)
 
 
 class Training(Protocol):
     """One training in a process of its own."""
 
     @property
-    def pid(self) -> int | None:
-        """Its number."""
+    def token(self) -> str:
+        """What its job is found by."""
         ...
 
     def start(self) -> None:
@@ -39,10 +39,14 @@ class Training(Protocol):
 
 @dataclass(frozen=True)
 class Ended:
-    """A training of ours that is over; `failed` where no version was made, or none could be measured or rotated in."""
+    """A training of ours that is over; `failed` where no version was made, or none could be measured or rotated in.
 
-    text: str
-    failed: bool
+    It `goes_on` where somebody else was at the task before us.
+    """
+
+    text: str = ""
+    failed: bool = False
+    goes_on: bool = False
 
 
 class Trainings:
@@ -71,8 +75,13 @@ class Trainings:
             job = running_job(session, found)
             wanted = awaited(session, found)
         # One that is not heard of may be dead; whoever begins the next one finds out.
-        is_alive = job is not None and self._clock.now() - job.beat_at < SILENT
+        is_alive = job is not None and is_heard_of(job, now=self._clock.now())
         return None if is_alive or task in self._children else wanted
+
+    def end_cancelled(self, task: str) -> str:
+        """Tells that a training which somebody cancelled is over where its process is gone; the words for it."""
+        job = end_cancelled(self._store, task, clock=self._clock)
+        return f"the training was cancelled: {job.reason}" if job else ""
 
     def begin(self, task: str) -> None:
         """Starts one."""
@@ -87,14 +96,20 @@ class Trainings:
         if child is None or code is None:
             return None
         del self._children[task]
-        job = self._job(task, child.pid)
+        if code == SOMEBODY_ELSE:
+            return Ended(goes_on=True)
+        with self._store.read() as session:
+            found = find_task(session, task)
+            job, left = job_of(session, found, child.token), passed_over(session, found)
+        if job is None and left:
+            return Ended(f"the next round needs no new model: {left}")
         if job is None or job.state in (TrainingState.FAILED, TrainingState.STOPPED, TrainingState.RUNNING):
             reason = f": {job.reason}" if job and job.reason else ""
             return Ended(f"the training ended with exit code {code}{reason}", failed=True)
         if job.state is TrainingState.ROTATED:
-            return Ended(f"the new model answers: {job.reason}", failed=False)
+            return Ended(f"the new model answers: {job.reason}")
         told = "the new model is kept out" if job.state is TrainingState.REFUSED else "the training was cancelled"
-        return Ended(f"{told}: {job.reason}", failed=False)
+        return Ended(f"{told}: {job.reason}")
 
     def stop(self) -> None:
         """Ends those that run; what they have trained and measured is found again by the next ones."""
@@ -102,8 +117,3 @@ class Trainings:
             child.stop()
             child.tell_end(self._store, self._clock)
         self._children.clear()
-
-    def _job(self, task: str, pid: int | None) -> TrainingJob | None:
-        with self._store.read() as session:
-            newest = list_jobs(session, find_task(session, task), 1)
-        return next((job for job in newest if job.pid == pid), None)

@@ -45,6 +45,7 @@ __all__ = [
     "history",
     "pause",
     "resume",
+    "take_due",
     "waiting",
 ]
 
@@ -69,6 +70,17 @@ def due(session: Session, round: Round, *, now: datetime) -> Due | None:
     return None
 
 
+def take_due(session: Session, round: Round, *, who: str, now: datetime) -> Due | None:
+    """The step that the round should take by itself, taken; None where there is none now that it is our turn."""
+    # Its owner may have paused it since anybody looked.
+    held = _hold(session, round)
+    step = due(session, held, now=now)
+    if step is not None:
+        change = begin_validating if step.to is RoundStatus.VALIDATING else close_round
+        change(session, held, who=who, why=step.why, now=now)
+    return step
+
+
 def begin_validating(session: Session, round: Round, *, who: str, why: str, now: datetime) -> Round:
     """The round, in which nothing new is written from now on; HITs to create that were never sent are given up.
 
@@ -81,9 +93,9 @@ def begin_validating(session: Session, round: Round, *, who: str, why: str, now:
         )
     if held.status is not RoundStatus.OPEN:
         return held
+    _end_pause(session, held, who=who, why=why, now=now)
     # Of two machines, the one that moves the round may be behind the one that opened it.
     held.status, held.validating_at = RoundStatus.VALIDATING, max(now, held.opened_at or now)
-    held.paused_at = None
     session.flush()
     cancel_creation(session, held, who=who, why=why, now=now)
     _note(session, "began validating", held, RoundStatus.OPEN, who=who, why=why, now=now)
@@ -93,7 +105,8 @@ def begin_validating(session: Session, round: Round, *, who: str, why: str, now:
 def close_round(session: Session, round: Round, *, who: str, why: str, now: datetime, give_up: bool = False) -> Round:
     """The round, closed for good, or a RoundError that tells what it waits for; the money that it kept is free again.
 
-    With `give_up` it does not wait for votes or for the owner's word on flags; those examples stay undecided.
+    With `give_up` it does not wait for votes or for the owner's word on flags, and those examples stay undecided; nor
+    for people in Label Studio.
     """
     held = _hold(session, round)
     if held.status is RoundStatus.CLOSED:
@@ -101,13 +114,12 @@ def close_round(session: Session, round: Round, *, who: str, why: str, now: date
     if held.status is not RoundStatus.VALIDATING:
         cure = "begin to validate it first" if held.status is RoundStatus.OPEN else _open(session, held)
         raise RoundError(f"{_called(session, held)} is {_status(held)}, and only a validating one closes; {cure}")
-    left = Waiting(tuple(still_to_come(session, held, now=now)))
-    left = left.lasting if give_up else left
+    left = Waiting(tuple(still_to_come(session, held, now=now, give_up=give_up)))
     if left:
         raise RoundError(f"{_called(session, held)} cannot be closed yet: {left}")
+    _end_pause(session, held, who=who, why=why, now=now)
     _release(session, held, now)
     held.status, held.closed_at = RoundStatus.CLOSED, max(now, held.validating_at or now)
-    held.paused_at = None
     session.flush()
     _note(session, "closed", held, RoundStatus.VALIDATING, who=who, why=why, now=now)
     return held
@@ -128,11 +140,7 @@ def resume(session: Session, round: Round, *, who: str, why: str, now: datetime)
     """The round, which goes on where it was paused; its date stays what it was."""
     held = _hold(session, round)
     _check_live(session, held, "resumed")
-    if held.paused_at is not None:
-        before = {"paused_at": held.paused_at.isoformat()}
-        held.paused_at = None
-        session.flush()
-        audit.note(session, "resumed", held, who=who, why=why, now=now, of=held, before=before)
+    _end_pause(session, held, who=who, why=why, now=now)
     return held
 
 
@@ -140,6 +148,14 @@ def history(session: Session, round: Round) -> Sequence[AuditEntry]:
     """Everything that was done to the round itself, the first thing first."""
     noted = select(AuditEntry).where(AuditEntry.subject == Round.__tablename__, AuditEntry.subject_id == round.id)
     return session.scalars(noted.order_by(AuditEntry.id)).all()
+
+
+def _end_pause(session: Session, round: Round, *, who: str, why: str, now: datetime) -> None:
+    if round.paused_at is not None:
+        before = {"paused_at": round.paused_at.isoformat()}
+        round.paused_at = None
+        session.flush()
+        audit.note(session, "resumed", round, who=who, why=why, now=now, of=round, before=before)
 
 
 def _end_of_writing(session: Session, round: Round, now: datetime) -> str:

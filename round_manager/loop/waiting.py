@@ -1,7 +1,8 @@
 """Waiting: what a round still waits for, in plain words.
 
 A validating round waits until nothing can come any more: all of its HITs are finished, all that was handed in is
-decided, all that is owed is paid. Votes and an owner's word can be given up; workers' work and their money cannot.
+decided, all that is owed is paid, and nobody is paid less than the minimum for an hour. Votes, an owner's word and
+people in Label Studio can be given up; workers' work and their money cannot.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from mturk.dollars import dollars
+from round_manager.labelstudio.mirror import find_link
+from round_manager.loop.minimum import lacking_cents
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -59,11 +62,6 @@ class Waiting:
     def __str__(self) -> str:
         return "; ".join(reason.text for reason in self.reasons)
 
-    @property
-    def lasting(self) -> "Waiting":
-        """What cannot be given up."""
-        return Waiting(tuple(reason for reason in self.reasons if not reason.can_be_given_up))
-
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -98,8 +96,16 @@ def waiting(session: Session, round: Round, *, now: datetime) -> Waiting:
     return Waiting(tuple(reasons))
 
 
-def still_to_come(session: Session, round: Round, *, now: datetime) -> list[Reason]:
-    """What must come before a validating round can be closed."""
+def still_to_come(session: Session, round: Round, *, now: datetime, give_up: bool = False) -> list[Reason]:
+    """What must come before a validating round can be closed, without what can be given up where it is."""
+    work = work_to_come(session, round, now=now)
+    left = [reason for reason in work if not (give_up and reason.can_be_given_up)]
+    # A median goes by all who worked: pay is looked at when nothing more can change it.
+    return left or list(_fair_pay(session, round))
+
+
+def work_to_come(session: Session, round: Round, *, now: datetime) -> list[Reason]:
+    """The same, all but what brings pay to the minimum for an hour."""
     name = session.get_one(Task, round.task_id).name
     hits, pending = _unfinished(session, round), tally(session, round, ExampleStatus.PENDING)
     is_checked = any(hit.kind is HitKind.VALIDATE for hit in hits)
@@ -108,6 +114,7 @@ def still_to_come(session: Session, round: Round, *, now: datetime) -> list[Reas
     return [
         *_hits(hits, name, now, wanted),
         *_work(session, round, name),
+        *_in_label_studio(session, round, name, now),
         *_judgements(session, round, name, pending, is_checked=is_checked),
         *_money(session, round, name),
     ]
@@ -205,6 +212,20 @@ def _work(session: Session, round: Round, name: str) -> Iterator[Reason]:
         yield Reason(f"{pieces} handed in and not decided; {cure}")
 
 
+def _in_label_studio(session: Session, round: Round, name: str, now: datetime) -> Iterator[Reason]:
+    """Label Studio shows nobody else's drafts, so whoever may be writing there gets the same time."""
+    minutes, link = spec_of(round).work.label_studio_minutes, _project(session, round, ProjectKind.CREATE)
+    if not minutes or link is None or round.validating_at is None:
+        return
+    end = round.validating_at + timedelta(minutes=minutes)
+    if now < end:
+        text = f"people in Label Studio can hand in what they have begun until {when(end)}"
+        yield Reason(text, can_be_given_up=True)
+    elif link.synced_at is None or link.synced_at < end:
+        cure = f"`outfox labelstudio sync {name}` does"
+        yield Reason(f"nobody has read Label Studio since {when(end)}; {cure}", can_be_given_up=True)
+
+
 def _judgements(session: Session, round: Round, name: str, pending: int, *, is_checked: bool) -> Iterator[Reason]:
     if undecided(session, round):
         yield NOT_DECIDED
@@ -218,12 +239,16 @@ def _judgements(session: Session, round: Round, name: str, pending: int, *, is_c
 
 def _can_be_judged(session: Session, round: Round) -> bool:
     """Whether votes can come that nobody has asked for yet: in Label Studio, or for money that is left."""
-    linked = exists().where(
-        LabelStudioLink.task_id == round.task_id,
-        LabelStudioLink.kind == ProjectKind.VALIDATE,
-        LabelStudioLink.project > 0,
-    )
-    return free_cents(session, round) >= vote_cents(spec_of(round)) or bool(session.scalar(select(linked)))
+    spec = spec_of(round)
+    # A vote that costs nothing is one that no HIT asks for.
+    is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec)
+    return is_paid or _project(session, round, ProjectKind.VALIDATE) is not None
+
+
+def _project(session: Session, round: Round, kind: ProjectKind) -> LabelStudioLink | None:
+    """Where people of Label Studio write or check for the round's task; one that is gone has a number below zero."""
+    link = find_link(session, round.task_id, kind)
+    return link if link is not None and link.project > 0 else None
 
 
 def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
@@ -243,3 +268,11 @@ def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
             yield Reason(f"{payments} held for a person to decide; `outfox crowd status {name}` shows them")
         else:
             yield Reason(f"{payments} sent and not confirmed; `outfox crowd reconcile` asks about them")
+
+
+def _fair_pay(session: Session, round: Round) -> Iterator[Reason]:
+    cents = lacking_cents(session, round)
+    if cents:
+        name = session.get_one(Task, round.task_id).name
+        cure = f"`outfox crowd pay {name} --top-up` pays it, and `outfox manage` does by itself"
+        yield Reason(f"its workers lack {dollars(cents)} to the minimum for an hour; {cure}")

@@ -28,7 +28,7 @@ from round_manager.crowd.recruiting import Recruiting
 from round_manager.crowd.reviewing import Rejecting
 from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
-from round_manager.learning.jobs import Trainer, begin, finish
+from round_manager.learning.jobs import Trainer, begin, finish, new_token
 from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Assignment,
@@ -68,21 +68,23 @@ class FakeTraining:
 
     company: "Company"
     task: str
-    pid: int | None = None
+    token: str = field(default_factory=new_token)
 
     def start(self) -> None:
         company = self.company
-        self.pid = next(company.numbers)
-        version = company.new_version(f"after {self.pid}")
+        pid = next(company.numbers)
+        version = company.new_version(f"after {pid}")
         company.trained.append(version)
         VersionRegistration(company.store, company.registry, "models", company.clock).register(TASK, [version])
         with company.store.write() as session:
             task = find_task(session, self.task)
             last = [one for one in list_rounds(session, task) if one.closed_at][-1]
-            job = begin(session, task, last, "head", Trainer(MANAGER, "here", self.pid), now=company.clock.now())
+            trainer = Trainer(MANAGER, "here", pid, self.token)
+            job = begin(session, task, last, "head", trainer, now=company.clock.now())
             made = find_versions(session, task, [version])[0]
             how = company.training_ends
-            finish(session, job.id, how, "because", now=company.clock.now(), version=made)
+            may_pass = company.training_may_pass
+            finish(session, job.id, how, "because", now=company.clock.now(), version=made, retry=may_pass)
         if how is TrainingState.ROTATED:
             company.registry.set_pins(TASK, (version,))
 
@@ -103,6 +105,7 @@ class Company:
     models: Path
     archives: Path
     training_ends: TrainingState = TrainingState.ROTATED
+    training_may_pass: bool = False
     last_round: int | None = None
     check_pages: Callable[[], bool] = lambda: True
     check_backend: Callable[[str, int], None] = lambda task, number: None

@@ -187,7 +187,7 @@ def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> Non
     from plugin.manager.trainings import Trainings
 
     class Endless:
-        pid = 7
+        token = "its own"
         stopped = False
 
         def start(self) -> None: ...

@@ -1,9 +1,16 @@
 """How rounds go on: what is posted and taken down, how they end, what the next one waits for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from plugin.manager.round_steps import Open
+import pytest
+from sqlalchemy.orm import Session
+
+from plugin.manager.round_steps import Move, Open
+from plugin.manager.step import NOTHING
 from plugin.manager.trainings import MOST_FAILURES
+from round_manager.database.store import Store
 from round_manager.loop.lifecycle import begin_validating, pause, resume
 from round_manager.loop.manager_record import troubles
 from round_manager.models import (
@@ -107,6 +114,36 @@ def test_a_paused_round_gets_no_new_hits_until_it_goes_on(small: Found) -> None:
             step(session, round, who="owner", why="a test", now=company.clock.now())
         company.settle()
         assert len(company.floor.rows(Hit)) == standing
+
+
+class PausedMeanwhile(Store):
+    """A store in which the owner pauses the round just before anybody else writes."""
+
+    def __init__(self, company: Company) -> None:
+        super().__init__(company.store.engine)
+        self._company = company
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        with self._company.store.write() as session:
+            round = session.get_one(Round, self._company.floor.round.id)
+            pause(session, round, who="owner", why="wait", now=self._company.clock.now())
+        with super().write() as session:
+            yield session
+
+
+@pytest.mark.parametrize("status", [RoundStatus.OPEN, RoundStatus.VALIDATING])
+def test_a_pause_that_comes_while_the_manager_looks_is_not_undone(small: Found, status: RoundStatus) -> None:
+    company = small()
+    company.clock.advance(400 * 24 * HOUR)
+    if status is RoundStatus.VALIDATING:
+        with company.store.write() as session:
+            round = session.get_one(Round, company.floor.round.id)
+            begin_validating(session, round, who="owner", why="enough", now=company.clock.now())
+    assert Move().would(company.bench(), TASK)
+    assert Move().run(company.bench(store=PausedMeanwhile(company)), TASK) == NOTHING
+    round = company.floor.one(company.floor.round)
+    assert (round.status, round.paused_at) == (status, company.clock.now())
 
 
 def test_who_passes_the_quiz_is_qualified_and_paid(small: Found) -> None:

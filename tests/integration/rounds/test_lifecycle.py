@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
+from round_manager.crowd.wages import group_wages, owe_top_ups
 from round_manager.errors import RoundError, WorkRefused
 from round_manager.models import (
     Assignment,
@@ -15,7 +16,9 @@ from round_manager.models import (
     Hit,
     HitKind,
     HitStatus,
+    LabelStudioLink,
     LedgerEntry,
+    ProjectKind,
     Round,
     RoundStatus,
 )
@@ -117,8 +120,9 @@ def test_a_round_is_due_when_nothing_more_can_be_posted_or_come(season: Season) 
 
 
 def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_until_its_deadline(
-    season: Season,
+    begin: BeginSeason,
 ) -> None:
+    season = begin(pay={"minimum_hourly_cents": 0})
     (hit,) = season.post(1, assignments=2)
     page = season.take(hit, "W1")
     season.floor.clock.advance(MINUTE)
@@ -280,3 +284,64 @@ def test_a_round_closes_with_examples_that_nobody_can_vote_on_any_more(season: S
     assert step is not None
     assert step.to is RoundStatus.CLOSED
     season.close()
+
+
+def test_a_round_whose_votes_are_not_paid_for_waits_for_nobody_where_no_label_studio_checks(begin: BeginSeason) -> None:
+    season = begin(pay={"validate_cents": 0})
+    season.floor.pending()
+    season.validate()
+    assert season.close().status is RoundStatus.CLOSED
+
+
+@pytest.mark.parametrize("give_up", [False, True])
+def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: BeginSeason, *, give_up: bool) -> None:
+    season = begin(pay={"minimum_hourly_cents": 6_000}, work={"create_minutes": 60})
+    (hit,) = season.post(1)
+    page = season.take(hit, "W1")
+    season.floor.clock.advance(15 * MINUTE)
+    season.floor.write_all(page)
+    season.submit(hit, "W1", page)
+    season.pay_day()
+    season.validate()
+    if not give_up:
+        with season.store.write() as session:
+            session.execute(update(Example).values(status=ExampleStatus.UNCHECKED, votes_wanted=0))
+    # 15 minutes are worth 1,500 cents, and the reward was 45.
+    lacking = r"its workers lack \$14.55 to the minimum for an hour; `outfox crowd pay sentiment --top-up` pays it"
+    with pytest.raises(RoundError, match=lacking):
+        season.close(give_up=give_up)
+    assert season.due() is None
+    with season.store.write() as session:
+        assert owe_top_ups(session, season.crowd, group_wages(session, season.floor.task), now=season.floor.now)
+    season.pay_day()
+    assert season.close(give_up=give_up).status is RoundStatus.CLOSED
+
+
+def test_people_in_label_studio_hand_in_what_they_have_begun_before_a_round_closes(begin: BeginSeason) -> None:
+    season = begin(work={"label_studio_minutes": 30})
+    with season.store.write() as session:
+        link = LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1)
+        session.add(link)
+    season.validate()
+    assert season.due() is None
+    assert [(one.text, one.can_be_given_up) for one in season.waiting().reasons] == [
+        ("people in Label Studio can hand in what they have begun until 2027-03-01 12:30 UTC", True)
+    ]
+    season.floor.clock.advance(30 * MINUTE)
+    # What came at the last minute is there only for who reads it.
+    unread = "nobody has read Label Studio since 2027-03-01 12:30 UTC; `outfox labelstudio sync sentiment` does"
+    assert str(season.waiting()) == unread
+    with season.store.write() as session:
+        session.get_one(LabelStudioLink, link.id).synced_at = season.floor.now
+    assert season.close().status is RoundStatus.CLOSED
+
+
+@pytest.mark.parametrize("minutes", [0, 30])
+def test_closing_now_or_a_task_that_gives_no_time_does_not_wait_for_label_studio(
+    begin: BeginSeason, minutes: int
+) -> None:
+    season = begin(work={"label_studio_minutes": minutes})
+    with season.store.write() as session:
+        session.add(LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1))
+    season.validate()
+    assert season.close(give_up=bool(minutes)).status is RoundStatus.CLOSED

@@ -127,6 +127,9 @@ def test_a_pause_ends_when_the_round_is_ended_and_a_closed_round_has_none(season
     season.move(pause)
     season.close()
     assert (season.status, season.round.paused_at) == (RoundStatus.CLOSED, None)
+    assert [action for _, action, _ in season.history()[1:]] == [
+        "paused", "resumed", "began validating", "paused", "resumed", "closed",
+    ]  # fmt: skip
     for step in (pause, resume):
         with pytest.raises(RoundError, match="is closed; only a round that is open or validating is"):
             season.move(step)
