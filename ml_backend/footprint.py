@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 
 def footprint(directory: Path) -> int | None:
     """The most bytes that a fresh process has resident while the version answers; None where that cannot be told."""
-    command = [sys.executable, "-m", "ml_backend.footprint", str(directory)]
+    # -P: whatever lies in the folder that it is started in is not ours to import.
+    command = [sys.executable, "-P", "-m", "ml_backend.footprint", str(directory)]
     try:
         ran = subprocess.run(command, capture_output=True, check=True, timeout=SECONDS)
         return int(json.loads(ran.stdout))

@@ -10,7 +10,7 @@ from ml_backend.errors import TrainingCancelled
 from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import RoundManagerError
-from round_manager.learning.jobs import HowFar, Wish, beat
+from round_manager.learning.jobs import HowFar, Wish, beat, begin_rotation
 from round_manager.progress import Progress
 
 SECONDS_BETWEEN_BEATS = 2.0
@@ -65,6 +65,15 @@ class Heartbeat:
     def check(self) -> None:
         """Ask at once; TrainingCancelled where it is not wanted any more."""
         self._beat()
+        self._go_on()
+
+    def seal(self) -> None:
+        """Ask a last time: from now on nobody can cancel it; TrainingCancelled where somebody did."""
+        with self._store.write() as session:
+            self._wish = begin_rotation(session, self._job_id, now=self._clock.now())
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self.unwanted():
             raise TrainingCancelled("training was cancelled; no model was rotated in")
 

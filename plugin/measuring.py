@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ml_backend.errors import ModelError, one_line
 from ml_backend.examination import examine, metric_of
 from ml_backend.predictor import Predictor
 from ml_backend.registry.candidate import Load, prepare
@@ -34,13 +35,23 @@ class Measuring:
     heart: Heartbeat
 
     def compare(self, spec: TaskSpec, version: str, before: Sequence[str], held_out: Sequence[HeldOut]) -> Acceptance:
-        """The new version against the best of those before it, on each set of rows."""
-        points = {one: self._points(spec, one, held_out) for one in (version, *before)}
+        """The new version against the best of those before it, on each set of rows.
+
+        One of before that does not load any more is told, and holds nobody up.
+        """
+        new = self._points(spec, version, held_out)
+        old: list[list[float]] = []
+        broken: dict[str, str] = {}
+        for one in before:
+            try:
+                old.append(self._points(spec, one, held_out))
+            except ModelError as error:
+                broken[one] = one_line(error)
         comparisons = []
         for place, part in enumerate(held_out):
-            best = max((points[one][place] for one in before), default=None)
-            comparisons.append(Comparison(part.name, len(part.rows), best, points[version][place]))
-        return Acceptance(comparisons, spec.rounds.guard_points)
+            best = max((points[place] for points in old), default=None)
+            comparisons.append(Comparison(part.name, len(part.rows), best, new[place]))
+        return Acceptance(comparisons, spec.rounds.guard_points, broken)
 
     def _points(self, spec: TaskSpec, version: str, held_out: Sequence[HeldOut]) -> list[float]:
         model = _Model(self.registry, self.load, self.weigh, spec.name, version)

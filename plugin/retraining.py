@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import TrainingCancelled, one_line
+from ml_backend.errors import ModelError, TrainingCancelled, one_line
 from ml_backend.registry.candidate import Load
+from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from plugin.heartbeat import Heartbeat
@@ -20,13 +21,14 @@ from plugin.workshop import Order, Workshop
 from round_manager.audit import note
 from round_manager.clock import Clock
 from round_manager.database.store import Store
-from round_manager.errors import ModelVersionError
+from round_manager.errors import ModelVersionError, NothingToLearn
 from round_manager.learning.acceptance import Acceptance
-from round_manager.learning.jobs import DIED, Trainer, begin, bury, finish, list_jobs, training_turn
+from round_manager.learning.jobs import DIED, Trainer, begin, bury, finish, list_jobs, pass_over, training_turn
 from round_manager.learning.rows import TrainingRows, training_rows
 from round_manager.learning.versions import check_fits, find_versions
 from round_manager.models import TrainingState
 from round_manager.progress import Progress, Unwatched
+from round_manager.tasks.rounds import pinned_versions
 from round_manager.tasks.tasks import find_task, spec_of
 from templates import Pack
 
@@ -83,13 +85,14 @@ class Retraining:
     def retrain(self, pack: Pack, *, mode: str | None, trainer: Trainer, why: str) -> Retrained:
         """The task's next version, trained, measured and, unless it loses too much, rotated in.
 
-        Only one training of a task runs at a time. Until the rotation, and after any error, all else is as it was.
+        Only one training of a task runs at a time. Until the rotation, and after any error, all else is as it was. A
+        round that teaches nothing is passed over, and NothingToLearn says why.
         """
         name = pack.spec.name
         with training_turn(self.store, name):
             with self.store.write() as session:
                 bury(session, find_task(session, name), DIED, now=self.clock.now())
-            order, data = self._order(pack, mode)
+            order, data = self._order(pack, mode, trainer)
             checked = self.workshop.check(order)
             with self.store.write() as session:
                 task = find_task(session, name)
@@ -99,12 +102,19 @@ class Retraining:
             with Heartbeat(self.store, job.id, self.clock, watcher, self.beat_every) as heart:
                 return self._watched(begun, heart)
 
-    def _order(self, pack: Pack, mode: str | None) -> tuple[Order, TrainingRows]:
-        with self.store.read() as session:
-            task = find_task(session, pack.spec.name)
-            # What the task is stands in the database; of the pack, only its seed is read.
-            current = replace(pack, spec=spec_of(task))
-            data = training_rows(session, task, current.spec, current.seed)
+    def _order(self, pack: Pack, mode: str | None, trainer: Trainer) -> tuple[Order, TrainingRows]:
+        try:
+            with self.store.read() as session:
+                task = find_task(session, pack.spec.name)
+                # What the task is stands in the database; of the pack, only its seed is read.
+                current = replace(pack, spec=spec_of(task))
+                data = training_rows(session, task, current.spec, current.seed)
+        except NothingToLearn as nothing:
+            # Trying again teaches no more: without this the next round would wait for ever.
+            with self.store.write() as session:
+                found = find_task(session, pack.spec.name)
+                pass_over(session, found, str(nothing), who=trainer.who, now=self.clock.now())
+            raise
         return Order(current, data.rows, data.sources, mode), data
 
     def _watched(self, job: _Job, heart: Heartbeat) -> Retrained:
@@ -115,7 +125,7 @@ class Retraining:
             self._end(job, TrainingState.CANCELLED, "somebody cancelled it; nothing changed")
             raise
         except Exception as error:
-            self._end(job, TrainingState.FAILED, one_line(error))
+            self._end(job, TrainingState.FAILED, one_line(error), retry=bool(getattr(error, "retry", False)))
             raise
         except BaseException:
             self._end(job, TrainingState.STOPPED, "its process was told to end; nothing changed")
@@ -137,16 +147,25 @@ class Retraining:
         return VersionRegistration(self.store, self.registry, self.where, self.clock)
 
     def _compared(self, job: _Job, version: str, heart: Heartbeat) -> tuple[tuple[str, ...], Acceptance]:
-        """The versions that answer, and the new one measured against them; again where others took over meanwhile."""
-        spec = job.order.pack.spec
+        """The versions that answer, and the new one measured against them and those of the last round.
+
+        Again where others took over meanwhile.
+        """
+        spec, opponents = job.order.pack.spec, self._opponents(job)
         measuring = Measuring(self.store, self.registry, self.load, self.weigh, self.clock, heart)
         while True:
             before = self._answering(job, version)
-            self._registration.register(job.task, before)
-            acceptance = measuring.compare(spec, version, self._comparable(job, before), job.data.held_out)
+            others = [one for one in dict.fromkeys((*before, *opponents)) if one != version]
+            fitting, unfit = self._comparable(job, others)
+            acceptance = measuring.compare(spec, version, fitting, job.data.held_out)
             heart.check()
             if self._answering(job, version) == before:
-                return before, acceptance
+                return before, replace(acceptance, not_compared={**unfit, **acceptance.not_compared})
+
+    def _opponents(self, job: _Job) -> tuple[str, ...]:
+        """Those that the last round was played against: a round can pin others than the task does."""
+        with self.store.read() as session:
+            return pinned_versions(session, job.data.last)
 
     def _pinned(self, name: str) -> tuple[str, ...]:
         pins = self.registry.book(name).own(None)
@@ -160,16 +179,20 @@ class Retraining:
         change = self.registry.book(job.task).before(None)
         return change.versions if change else ()
 
-    def _comparable(self, job: _Job, versions: Sequence[str]) -> list[str]:
-        """Those that read and answer what the task does now: others cannot be measured on its rows."""
-        found = []
+    def _comparable(self, job: _Job, versions: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Those that are whole, and read and answer what the task does now; and why the others are not measured."""
+        found, unfit = [], {}
         for version in versions:
             try:
                 check_fits(job.order.pack.spec, read_manifest(self.registry.fetch(job.task, version)))
-            except ModelVersionError:
-                continue
-            found.append(version)
-        return found
+                self._registration.register(job.task, [version])
+            except (ModelError, ModelVersionError, RegistryError) as error:
+                if error.retry:
+                    raise
+                unfit[version] = one_line(error)
+            else:
+                found.append(version)
+        return found, unfit
 
     def _rotate(self, job: _Job, version: str, heart: Heartbeat) -> None:
         if self._pinned(job.task) == (version,) and self._was_rotated(job, version):
@@ -183,6 +206,7 @@ class Retraining:
             progress=heart,
             who=job.trainer.who,
             why=job.why or f"trained on rounds up to {job.data.last.number}",
+            last_word=heart.seal,
         )
 
     def _was_rotated(self, job: _Job, version: str) -> bool:
@@ -215,6 +239,6 @@ class Retraining:
             )
         return Retrained(job.task, job.data.last.number, version, before, state, acceptance, job.data)
 
-    def _end(self, job: _Job, state: TrainingState, reason: str) -> None:
+    def _end(self, job: _Job, state: TrainingState, reason: str, *, retry: bool = False) -> None:
         with self.store.write() as session:
-            finish(session, job.id, state, reason, now=self.clock.now())
+            finish(session, job.id, state, reason, now=self.clock.now(), retry=retry)

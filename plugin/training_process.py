@@ -12,11 +12,16 @@ from plugin.operator import operator_name
 from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import TrainingBusy
-from round_manager.learning.jobs import Trainer, tell_failure, training_turn
+from round_manager.learning.jobs import Trainer, new_token, tell_failure, tell_stop, training_turn
 from round_manager.tasks.tasks import find_task
 
 PROGRAM = "from plugin.cli import main; main()"
 PREFIX = "outfox: "
+# What a training that was started so ends with where somebody else trains the task already.
+SOMEBODY_ELSE = 4
+MAY_PASS = 3
+STOPPED = 130
+TELLS_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass
@@ -31,13 +36,18 @@ class TrainingProcess:
     log_file: Path
     mode: str | None = None
     options: Sequence[str] = ()
+    token: str = field(default_factory=new_token, init=False)
+    _log_began: int = field(default=0, init=False, repr=False)
+    _is_stopped: bool = field(default=False, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
     def command(self) -> list[str]:
         """What is run."""
         mode = ["--mode", self.mode] if self.mode else []
-        return [sys.executable, "-c", PROGRAM, *self.options, "model", "retrain", self.task, *mode]
+        retrain = ["model", "retrain", self.task, "--token", self.token, *mode]
+        # -P: whatever lies in the folder that it is started in is not ours to import.
+        return [sys.executable, "-P", "-c", PROGRAM, *self.options, *retrain]
 
     @property
     def pid(self) -> int | None:
@@ -52,6 +62,7 @@ class TrainingProcess:
     def start(self) -> None:
         """Starts it, apart from this process: the Ctrl-C that ends us does not reach it."""
         with self.log_file.open("ab") as log:
+            self._log_began = log.tell()
             self._process = subprocess.Popen(
                 self.command,
                 env=dict(self.environment),
@@ -66,6 +77,7 @@ class TrainingProcess:
         process = self._process
         if process is None or process.poll() is not None:
             return
+        self._is_stopped = True
         for how in (signal.SIGTERM, signal.SIGKILL):
             process.send_signal(how)
             try:
@@ -75,25 +87,37 @@ class TrainingProcess:
             return
 
     def tell_end(self, store: Store, clock: Clock) -> int | None:
-        """How it ended, None while it runs; where it could not tell itself why it failed, that is told for it."""
+        """How it ended, None while it runs; where it could not tell itself how it came to that, that is told for it.
+
+        Whoever was told to end has not failed, and has no job where it had not begun one.
+        """
         process = self._process
         code = process.poll() if process else None
         if process is None or code is None:
             return None
-        if code != 0:
-            reason = died_of(-code) if code < 0 else self._last_words() or f"it ended with exit code {code}"
-            self._tell(store, clock, Trainer(operator_name(), socket.gethostname(), process.pid), reason)
+        if code not in (0, SOMEBODY_ELSE):
+            self._tell(store, clock, process.pid, code)
         return code
 
-    def _tell(self, store: Store, clock: Clock, trainer: Trainer, reason: str) -> None:
+    def _tell(self, store: Store, clock: Clock, pid: int, code: int) -> None:
+        now, is_told = clock.now(), self._is_stopped or -code in TELLS_TO_END or code == STOPPED
+        reason = died_of(-code) if code < 0 else self._last_words() or f"it ended with exit code {code}"
         try:
             with training_turn(store, self.task), store.write() as session:
-                tell_failure(session, find_task(session, self.task), trainer, self.mode, reason, now=clock.now())
+                task = find_task(session, self.task)
+                if is_told:
+                    tell_stop(session, task, self.token, reason, now=now)
+                else:
+                    trainer = Trainer(operator_name(), socket.gethostname(), pid, self.token)
+                    tell_failure(session, task, trainer, self.mode, reason, retry=code == MAY_PASS, now=now)
         except TrainingBusy:
             return  # Somebody trains already, and has told of the dead one.
 
     def _last_words(self) -> str:
-        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        with self.log_file.open("rb") as log:
+            # What stands before was said by others.
+            log.seek(self._log_began)
+            lines = log.read().decode("utf-8", "replace").splitlines()
         said = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
         return said[-1] if said else ""
 

@@ -3,6 +3,7 @@
 RoundManagerError
 ├── TaskError                      a task is not there, or cannot become what its pack says
 ├── RoundError                     a round is not there, or not where it would have to be
+│   └── NothingToLearn             a round that teaches no model anything
 ├── ModelVersionError              a model version that does not fit its task, or is not known
 ├── TrainingError                  a training cannot begin or go on, or there is none
 │   └── TrainingBusy               somebody else trains the same task now
@@ -47,6 +48,10 @@ class TaskError(RoundManagerError):
 
 class RoundError(RoundManagerError):
     """A round that is not there, or not where it would have to be."""
+
+
+class NothingToLearn(RoundError):
+    """A round that teaches a model nothing; the one that answers stays."""
 
 
 class ModelVersionError(RoundManagerError):

@@ -1,6 +1,6 @@
 """Rotation: other versions answer, and nobody answers with the old ones when it is done."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,10 @@ class Progress(Protocol):
         ...
 
 
+def _say_nothing() -> None:
+    """Where nobody has a last word."""
+
+
 def rotate(
     registry: Registry,
     task: str,
@@ -48,12 +52,15 @@ def rotate(
     progress: Progress | None = None,
     who: str = "",
     why: str = "",
+    last_word: Callable[[], None] = _say_nothing,
 ) -> Pins:
     """Pin versions that load and answer here, and return when every serving process answers with them.
 
-    Where one cannot, or does not say so in time, the pins are what they were, and an error says why.
+    Where one cannot, or does not say so in time, the pins are what they were, and an error says why. `last_word` is
+    called when all are loaded, right before they are pinned; where it raises, nothing has changed.
     """
-    return _Rotation(registry, check_task(task), round, load, timeout, progress, who, why).to(versions, None)
+    rotation = _Rotation(registry, check_task(task), round, load, timeout, progress, who, why, last_word)
+    return rotation.to(versions, None)
 
 
 def rollback(
@@ -85,6 +92,7 @@ class _Rotation:
     progress: Progress | None
     who: str
     why: str
+    last_word: Callable[[], None] = _say_nothing
 
     def to(self, versions: Sequence[str], repeats: int | None) -> Pins:
         chosen = check_pins(versions, self.round)
@@ -93,6 +101,7 @@ class _Rotation:
         book = self.registry.book(self.task)
         before, seen = book.own(self.round), book.pins(self.round)
         self._check(chosen)
+        self.last_word()
         if before and before.versions == chosen:
             # Pinned already: a new generation makes every process try again and say so.
             repeats = book.origin(before.generation)

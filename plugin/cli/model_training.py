@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from round_manager.models import TrainingJob
 
 REFUSED = 2
-SILENT = timedelta(minutes=1)
 
 
 @click.command()
@@ -36,9 +35,12 @@ SILENT = timedelta(minutes=1)
 @WHY
 @TIMEOUT
 @REGISTRY
+@click.option("--token", hidden=True, help="The manager's word for this start, by which it finds the job.")
 @json_option
 @click.pass_obj
-def retrain(settings: Settings, task: str, mode: str | None, why: str, timeout: float, where: str | None) -> None:
+def retrain(
+    settings: Settings, task: str, mode: str | None, why: str, timeout: float, where: str | None, token: str | None
+) -> None:
     """Train the next version on the seed and every closed round, measure it, and rotate it in.
 
     It is measured, like the version that answers, on everything that is held out. One that loses more than
@@ -52,10 +54,10 @@ def retrain(settings: Settings, task: str, mode: str | None, why: str, timeout: 
     from plugin.workshop import LocalWorkshop
     from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
-    from round_manager.learning.jobs import Trainer
+    from round_manager.learning.jobs import Trainer, new_token
 
     place = where or settings.registry_place
-    with open_store(settings.database) as store, ProgressBar() as progress, _ended_by_terminate():
+    with open_store(settings.database) as store, ProgressBar() as progress, _ended_by_terminate(), _told_who(token):
         retraining = Retraining(
             store,
             open_registry(place, settings.cache_path / "models"),
@@ -68,7 +70,7 @@ def retrain(settings: Settings, task: str, mode: str | None, why: str, timeout: 
             footprint,
         )
         pack = pack_of(settings, task)
-        trainer = Trainer(operator_name(), socket.gethostname(), os.getpid())
+        trainer = Trainer(operator_name(), socket.gethostname(), os.getpid(), token or new_token())
         done = retraining.retrain(pack, mode=mode, trainer=trainer, why=why)
     _show(done)
     if not done.rotated:
@@ -144,6 +146,21 @@ def _ended_by_terminate() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _told_who(token: str | None) -> Iterator[None]:
+    """A manager hears by the exit code that somebody else trains the task: that is no failure of its own."""
+    from plugin.training_process import SOMEBODY_ELSE
+    from round_manager.errors import TrainingBusy
+
+    try:
+        yield
+    except TrainingBusy as busy:
+        if token is None:
+            raise
+        click.echo(f"outfox: {busy}", err=True)
+        raise click.exceptions.Exit(SOMEBODY_ELSE) from busy
+
+
 def _show(done: "Retrained") -> None:
     figures = done.acceptance.record()["comparisons"]
     sources = [source.model_dump() for source in done.data.sources]
@@ -186,14 +203,17 @@ def _told(job: "TrainingJob", version: str | None, now: datetime) -> dict[str, A
 
 
 def _how_far(job: "TrainingJob", now: datetime) -> str:
+    from round_manager.learning.jobs import is_heard_of
+
     if job.reason:
         return job.reason
     share = f" {job.steps / job.total:.0%}" if job.total else ""
     text = f"{job.stage or 'it begins'}{share} {job.note}".rstrip()
     if job.cancel_by:
         text += f"; {job.cancel_by} wants it to stop"
-    silent = now - job.beat_at
-    return f"{text}; not heard of for {silent // timedelta(minutes=1)} minutes" if silent > SILENT else text
+    if is_heard_of(job, now=now):
+        return text
+    return f"{text}; not heard of for {(now - job.beat_at) // timedelta(minutes=1)} minutes"
 
 
 def _place(number: int | None) -> str:

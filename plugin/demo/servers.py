@@ -85,7 +85,8 @@ class Server:
 def our_server(place: DemoPlace, name: str, *arguments: str, url: str = "") -> Server:
     """One of our commands, not started; its log is in the demo's home."""
     port = ["--port", str(port_of(url))] if url else []
-    command = [sys.executable, "-c", PROGRAM, name, *port, *arguments]
+    # -P: whatever lies in the folder that it is started in is not ours to import.
+    command = [sys.executable, "-P", "-c", PROGRAM, name, *port, *arguments]
     log, pid = (place.home / f"{name}.{what}" for what in ("log", "pid"))
     return Server(name, Child(command, place.environment(), place.home, log, pid, SECONDS_TO_STOP), url)
 

@@ -1,7 +1,7 @@
 """Acceptance: whether a new model may answer, by what it loses against the one that does."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 # Figures have four digits after the point; what differs by less is the same.
@@ -30,10 +30,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """All comparisons, and how many points may be lost on any of them."""
+    """All comparisons, and how many points may be lost on any of them.
+
+    `not_compared` are versions of before that cannot be measured any more, each with the reason.
+    """
 
     comparisons: Sequence[Comparison]
     guard_points: float
+    not_compared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def too_low(self) -> list[Comparison]:
@@ -47,10 +51,11 @@ class Acceptance:
 
     def reason(self) -> str:
         """Why, with the figures."""
-        if self.accepted:
-            return "; ".join(one.told() for one in self.comparisons)
-        allowed = f"{self.guard_points:g} points may be lost (rounds.guard_points)"
-        return f"{'; '.join(one.told() for one in self.too_low)}; {allowed}"
+        told = [one.told() for one in (self.comparisons if self.accepted else self.too_low)]
+        if not self.accepted:
+            told.append(f"{self.guard_points:g} points may be lost (rounds.guard_points)")
+        told += [f"it was not compared with {version}: {why}" for version, why in self.not_compared.items()]
+        return "; ".join(told)
 
     def record(self) -> dict[str, Any]:
         """The figures as they are kept."""
@@ -58,4 +63,9 @@ class Acceptance:
             {"dataset": one.dataset, "rows": one.rows, "before": one.before, "after": one.after}
             for one in self.comparisons
         ]
-        return {"accepted": self.accepted, "guard_points": self.guard_points, "comparisons": figures}
+        return {
+            "accepted": self.accepted,
+            "guard_points": self.guard_points,
+            "comparisons": figures,
+            "not_compared": dict(self.not_compared),
+        }

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from ml_backend.manifest import DataSource
 from ml_backend.row_content import rows_sha256
-from round_manager.errors import RoundError
+from round_manager.errors import NothingToLearn, RoundError
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from templates import SeedRow, TaskSpec
@@ -50,7 +50,7 @@ class TrainingRows:
 def training_rows(
     session: Session, task: Task, spec: TaskSpec, seed: Sequence[SeedRow], *, up_to: int | None = None
 ) -> TrainingRows:
-    """The rows of all closed rounds, or of those up to a number; a RoundError where the last of them adds nothing."""
+    """The rows of all closed rounds, or of those up to a number; NothingToLearn where the last of them adds nothing."""
     rounds = [one for one in closed_rounds(session, task) if up_to is None or one.number <= up_to]
     if not rounds:
         raise RoundError(f"{task.name} has no closed round to learn from; `outfox round close {task.name}` closes one")
@@ -65,7 +65,7 @@ def training_rows(
     for one in rounds:
         chooser.take(one.number, _examples(session, one, Split.TRAIN, spec))
     if not chooser.sources[-1].rows:
-        raise RoundError(_nothing_new(task, rounds[-1], chooser.sources[-1].left_out))
+        raise NothingToLearn(_nothing_new(task, rounds[-1], chooser.sources[-1].left_out))
     rows_of_all = (*chooser.rows, *held_out[0].rows)
     measured_on = tuple(part for part in held_out if part.rows)
     return TrainingRows(rows_of_all, tuple(chooser.sources), measured_on, rounds[-1])
@@ -125,7 +125,8 @@ def _check_split(session: Session, task: Task, round: Round) -> None:
 def _nothing_new(task: Task, last: Round, left_out: int) -> str:
     if left_out:
         return (
-            f"all {left_out} rows of round {last.number} of {task.name} are copies of others; nothing is to be learned"
+            f"all {left_out} rows of round {last.number} of {task.name} are copies of others or do not fit the task any"
+            " more; nothing is to be learned, and the model stays as it is"
         )
     return (
         f"round {last.number} of {task.name} has no verified example to train on; the model stays as it is,"

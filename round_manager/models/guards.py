@@ -245,7 +245,7 @@ TRAINING: list[Trigger] = [
     ),
     Guard(
         "guard_training_job_fixed", "training_job",
-        "UPDATE OF id, task_id, round_id, mode, started_by, host, pid, started_at",
+        "UPDATE OF id, task_id, round_id, mode, started_by, host, pid, started_at, token",
         "what a training began with never changes",
     ),
     Guard(

@@ -8,7 +8,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Words
-from round_manager.models.checks import at_least, check, filled, one_of, together
+from round_manager.models.checks import at_least, check, filled, one_of, together, truth
 from round_manager.models.table import Numbered, Table, index
 
 
@@ -42,6 +42,7 @@ class TrainingJob(Numbered, Table):
         *filled("reason"),
         together("cancelled", "cancel_at IS NOT NULL", "cancel_by"),
         check("candidate", "state NOT IN ('rotated', 'refused') OR model_version_id IS NOT NULL"),
+        truth("retry"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -66,3 +67,9 @@ class TrainingJob(Numbered, Table):
     figures: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     finished_at: Mapped[datetime | None] = mapped_column(default=None)
     reason: Mapped[str | None] = mapped_column(default=None)
+    # Of its start alone: a machine that begins anew repeats its name and the numbers of its processes.
+    token: Mapped[str | None] = mapped_column(Words(64), default=None)
+    # From then on it is too late to cancel it.
+    rotates_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Of one that failed: whether trying again may help.
+    retry: Mapped[bool | None] = mapped_column(default=None)

@@ -107,9 +107,9 @@ class School:
         pins: Pins | None = self.registry.pins(TASK)
         return pins.versions if pins else ()
 
-    def round_over(self, rows: Sequence[Row], *, split: bool = True) -> Round:
-        """The next round: opened against what answers, filled with the rows, closed and split."""
-        versions = self.pinned() or self.pin("positive")
+    def round_over(self, rows: Sequence[Row], *, split: bool = True, against: Sequence[str] = ()) -> Round:
+        """The next round: opened against what answers, or others, filled with the rows, closed and split."""
+        versions = against or self.pinned() or self.pin("positive")
         VersionRegistration(self.store, self.registry, str(self.models), self.clock).register(TASK, versions)
         with self.store.write() as session:
             task = find_task(session, TASK)

@@ -128,10 +128,10 @@ def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(
     assert taught.pinned() == (better,)
 
 
-def test_where_nothing_answers_yet_there_is_nothing_to_lose(taught: School) -> None:
+def test_where_nothing_is_pinned_the_last_rounds_version_is_what_it_must_not_lose_against(taught: School) -> None:
     (taught.models / TASK / "pins.json").unlink()
     done = retrain(taught)
-    assert [one.before for one in done.acceptance.comparisons] == [None, None]
+    assert (done.before, [one.before for one in done.acceptance.comparisons]) == ((), [THIRD, 0.0])
     assert taught.pinned() == (done.version,)
 
 
@@ -177,5 +177,6 @@ def test_a_version_of_other_labels_cannot_be_measured_and_holds_nobody_up(any_sc
     any_school.registry.set_pins(TASK, [other])
     done = retrain(any_school)
     assert done.before == (other,)
-    assert [one.before for one in done.acceptance.comparisons] == [None, None]
+    assert list(done.acceptance.not_compared) == [other]
+    assert [one.before for one in done.acceptance.comparisons] == [THIRD, 0.0], "as that of the last round has"
     assert any_school.pinned() == (done.version,)

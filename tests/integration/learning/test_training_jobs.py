@@ -10,6 +10,7 @@ from round_manager.database.store import Store, open_store
 from round_manager.errors import TrainingBusy, TrainingError
 from round_manager.learning.jobs import (
     DIED,
+    SILENT,
     Awaited,
     HowFar,
     Trainer,
@@ -112,7 +113,10 @@ def test_how_far_it_is_can_be_seen_and_a_wish_is_heard_with_the_next_beat(school
 
 def test_cancelling_what_died_tells_so_and_cancelling_nothing_is_a_mistake(school: School) -> None:
     begun(school)
-    assert cancel_training(school.store, TASK, who="ada", clock=SettableClock()).reason == DIED
+    later = SettableClock(NOON + SILENT)
+    ended = cancel_training(school.store, TASK, who="ada", clock=later)
+    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, f"ada cancelled it; {DIED}")
+    assert waiting(school) is None, "and nobody begins it again"
     with pytest.raises(TrainingError, match=r"no model of sentiment is being trained; `outfox model jobs sentiment`"):
         cancel_training(school.store, TASK, who="ada", clock=SettableClock())
 
@@ -145,15 +149,37 @@ def test_burying_nothing_is_nothing(school: School) -> None:
 
 def test_a_process_that_failed_before_its_job_began_is_counted_too(school: School) -> None:
     school.round_over(first_round())
-    for pid in (8, 8, 9):
+    for token in ("one", "one", "two"):
         with school.store.write() as session:
-            gone = Trainer("outfox", "here", pid)
+            gone = Trainer("outfox", "here", 8, token)
             tell_failure(session, school.task(session), gone, None, "the pack is gone", now=NOON)
     assert waiting(school) == Awaited(1, 2, "the pack is gone"), "each process once"
     with school.store.write() as session:
         begin(session, school.task(session), school.round(1), "head", OWNER, now=NOON)
         tell_failure(session, school.task(session), OWNER, "head", "killed", now=NOON)
     assert waiting(school) == Awaited(1, 3, "killed")
+
+
+def test_a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it(school: School) -> None:
+    # A container that is started again repeats its name and the numbers of its processes.
+    job = begun(school)
+    with school.store.write() as session:
+        finish(session, job.id, TrainingState.CANCELLED, "enough", now=NOON)
+    school.round_over([Row("Of the second round.")])
+    again = Trainer(OWNER.who, OWNER.host, OWNER.pid)
+    with school.store.write() as session:
+        tell_failure(session, school.task(session), again, "head", "the pack is gone", now=NOON)
+    assert waiting(school) == Awaited(2, 1, "the pack is gone")
+
+
+def test_only_what_trying_again_cannot_mend_is_counted(school: School) -> None:
+    last = school.round_over(first_round())
+    for retry, reason in ((True, "no answer"), (False, "no memory"), (True, "no answer")):
+        with school.store.write() as session:
+            task = school.task(session)
+            job = begin(session, task, last, "head", Trainer("outfox", "here", 8), now=NOON)
+            finish(session, job.id, TrainingState.FAILED, reason, now=NOON, retry=retry)
+    assert waiting(school) == Awaited(1, 1, "no memory")
 
 
 def test_a_failure_that_nobody_waits_for_is_not_written_down(school: School) -> None:

@@ -91,6 +91,7 @@ SPOILED: list[Spoiled] = [
     Spoiled("ck_training_job_reason", OVER | {"reason": "' '"}, update=True),
     Spoiled("ck_training_job_cancelled", {"cancel_at": "beat_at"}),
     Spoiled("ck_training_job_candidate", OVER | {"state": "'rotated'"}, update=True),
+    Spoiled("ck_training_job_retry", {"retry": "2"}, sqlite_only=True),
     Spoiled("uq_training_job_running", {}),
     *_columns("manager_step", "name ran_by waits error", "' '"),
     Spoiled("ck_manager_step_failures", {"failures": "-1"}),

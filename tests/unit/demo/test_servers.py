@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from plugin.child import Child
-from plugin.demo.servers import Server
+from plugin.demo.place import DemoPlace
+from plugin.demo.servers import Server, our_server
 from plugin.errors import PluginError
 from plugin.serving import free_port
+from plugin.settings import load_settings
 from round_manager.progress import Unwatched
 
 SECONDS = 20.0
@@ -87,3 +89,13 @@ def test_stopping_is_safe_however_often(tmp_path: Path, times: int) -> None:
     for _ in range(times):
         server.stop()
     assert not server.child.lives
+
+
+def test_what_lies_in_the_demos_home_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "plugin.py").write_text("raise SystemExit(9)\n")
+    place = DemoPlace(load_settings({}, home=str(tmp_path)), "password")
+    server = our_server(place, "completion", "bash")
+    server.start()
+    _until(lambda: not server.child.lives)
+    server.stop()
+    assert "_outfox_completion" in server.child.log_file.read_text()

@@ -1,0 +1,169 @@
+"""An owner's cancel holds: whether the process lives, lost its turn or died, and until the version is pinned."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from ml_backend.errors import TrainingCancelled
+from ml_backend.registry.pins import Pins
+from plugin.cancellation import cancel_training, end_cancelled
+from round_manager.database.store import Store, open_store
+from round_manager.errors import StoreUnavailableError, TrainingError
+from round_manager.learning.jobs import SILENT, awaited, begin, bury, finish
+from round_manager.models import TrainingState
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.registry import QuickRegistry, eventually, load_fixed
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.databases import Databases
+from tests.integration.learning.school import (
+    OWNER,
+    TASK,
+    School,
+    first_round,
+    found_school,
+    last_job,
+    retrain,
+    small_pack,
+    teach,
+    unchanged,
+)
+from tests.integration.learning.test_training_jobs import url_of
+
+DROP_ALL = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+
+
+def cancel(school: School) -> None:
+    """As an owner does, from another process."""
+    with open_store(url_of(school.store)) as other:
+        cancel_training(other, TASK, who="ada@desk", clock=school.clock)
+
+
+def is_awaited(school: School) -> bool:
+    with school.store.read() as session:
+        return awaited(session, school.task(session)) is not None
+
+
+def drop_connections(store: Store) -> None:
+    """Every connection but this one ends, as when PostgreSQL is started anew; the turn of whoever trains with them."""
+    with open_store(url_of(store)) as other, other.write() as session:
+        session.execute(text(f"{DROP_ALL} AND datname = current_database()"))
+
+
+def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
+    postgresql_databases: Databases, tmp_path: Path
+) -> None:
+    with open_store(postgresql_databases.migrated()) as store:
+        school = teach(found_school(store, small_pack(tmp_path / "packs"), tmp_path / "models"))
+        before = school.pinned()
+
+        def lose(step: int) -> None:
+            if step == 1:
+                drop_connections(store)
+                cancel(school)
+                eventually(lambda: heard(), "the wish was heard")
+
+        workshop = FakeWorkshop(school.models, before_step=lose)
+        retraining = school.retraining(workshop)
+
+        def heard() -> bool:
+            try:
+                return last_job(school).cancel_by == "ada@desk"
+            except StoreUnavailableError:
+                return False
+
+        with pytest.raises(TrainingCancelled):
+            retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+        assert (last_job(school).state, last_job(school).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
+        assert not is_awaited(school)
+        unchanged(school, before)
+
+
+@pytest.mark.parametrize("state", [TrainingState.FAILED, TrainingState.STOPPED])
+def test_what_ends_otherwise_after_it_was_cancelled_is_cancelled(any_school: School, state: TrainingState) -> None:
+    last = any_school.round_over(first_round())
+    with any_school.store.write() as session:
+        job = begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
+    cancel(any_school)
+    with any_school.store.write() as session:
+        finish(session, job.id, state, "no memory", now=NOON)
+    ended = last_job(any_school)
+    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, "ada@desk cancelled it; no memory")
+    assert not is_awaited(any_school)
+
+
+def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(any_school: School) -> None:
+    last = any_school.round_over(first_round())
+    clock = SettableClock()
+    with any_school.store.write() as session:
+        begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
+    assert end_cancelled(any_school.store, TASK, clock=clock) is None
+    asked = cancel_training(any_school.store, TASK, who="ada@desk", clock=clock)
+    assert asked.state is TrainingState.RUNNING, "its process may live: nobody has missed it yet"
+    assert end_cancelled(any_school.store, TASK, clock=clock) is None
+    clock.advance(SILENT)
+    ended = end_cancelled(any_school.store, TASK, clock=clock)
+    assert ended is not None
+    assert ended.state is TrainingState.CANCELLED
+    assert not is_awaited(any_school)
+
+
+def test_one_that_nobody_cancelled_is_left_to_whoever_trains_next(any_school: School) -> None:
+    last = any_school.round_over(first_round())
+    with any_school.store.write() as session:
+        begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
+    assert end_cancelled(any_school.store, TASK, clock=SettableClock(NOON + SILENT)) is None
+    with any_school.store.write() as session:
+        buried = bury(session, any_school.task(session), "gone", now=NOON)
+    assert buried is not None
+    assert buried.state is TrainingState.FAILED
+
+
+class LastMoment(QuickRegistry):
+    """A registry in whose last moments before and after a version is pinned something happens."""
+
+    before: Callable[[], None] = staticmethod(lambda: None)
+    after: Callable[[], None] = staticmethod(lambda: None)
+
+    def set_pins(self, *arguments: Any, **options: Any) -> Pins:
+        pins = super().set_pins(*arguments, **options)
+        self.after()
+        return pins
+
+
+def test_a_cancel_while_the_candidate_is_loaded_keeps_it_out(taught: School) -> None:
+    before = taught.pinned()
+    loads = 0
+
+    def load(directory: Path) -> Any:
+        nonlocal loads
+        # Measured first, and loaded once more by the rotation itself.
+        if directory.name not in before:
+            loads += 1
+            if loads == 2:
+                cancel(taught)
+        return load_fixed(directory)
+
+    with pytest.raises(TrainingCancelled):
+        retrain(taught, load=load, beat_every=60)
+    assert loads == 2
+    assert last_job(taught).state is TrainingState.CANCELLED
+    unchanged(taught, before)
+
+
+def test_a_cancel_after_the_version_was_pinned_is_told_to_be_too_late(taught: School) -> None:
+    registry, told = LastMoment(taught.models), []
+
+    def ask() -> None:
+        with pytest.raises(TrainingError, match="it is too late") as refused:
+            cancel(taught)
+        told.append(str(refused.value))
+
+    registry.after = ask  # type: ignore[method-assign]
+    done = retrain(taught, registry=registry)
+    assert (done.rotated, last_job(taught).state) == (True, TrainingState.ROTATED)
+    assert last_job(taught).cancel_by is None
+    (line,) = told
+    assert "`outfox model rollback sentiment` brings the old one back" in line

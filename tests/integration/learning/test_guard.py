@@ -1,0 +1,63 @@
+"""Whom a new version must not lose against: all that answer, and all that the last round was played against."""
+
+import pytest
+from sqlalchemy import select
+
+from round_manager.models import AuditEntry, TrainingState
+from tests.fakes.registry import make_version, spoil
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.learning.school import TASK, Row, School, first_round, last_job, retrain, unchanged
+
+
+def audited(school: School, action: str) -> AuditEntry:
+    with school.store.read() as session:
+        return session.scalars(select(AuditEntry).where(AuditEntry.action == action)).one()
+
+
+def test_a_version_that_only_the_last_round_pinned_is_guarded_too(any_school: School) -> None:
+    (positive,) = any_school.pin("positive")
+    negative = make_version(any_school.models, "negative", note="strong")
+    any_school.round_over(first_round("negative"), against=(positive, negative))
+    done = retrain(any_school, FakeWorkshop(any_school.models, "neutral"))
+    assert (done.rotated, done.before) == (False, (positive,))
+    assert "round 1: from 100.0 to 0.0 points" in done.acceptance.reason()
+    unchanged(any_school, (positive,))
+
+
+def test_those_of_earlier_rounds_hold_nobody_up_any_more(any_school: School) -> None:
+    (positive,) = any_school.pin("positive")
+    negative = make_version(any_school.models, "negative", note="strong")
+    any_school.round_over(first_round("negative"), against=(positive, negative))
+    any_school.round_over([Row("New to all.", "neutral")])
+    assert retrain(any_school, FakeWorkshop(any_school.models, "neutral")).rotated
+
+
+@pytest.mark.parametrize("how", ["changed", "gone", "unloadable"])
+def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_school: School, how: str) -> None:
+    if how == "unloadable":
+        before = make_version(any_school.models, "positive", fault="broken")
+        any_school.registry.set_pins(TASK, [before])
+    else:
+        (before,) = any_school.pin("positive")
+    any_school.round_over(first_round())
+    if how == "changed":
+        spoil(any_school.models / TASK / before)
+    if how == "gone":
+        (any_school.models / TASK / before / "model.safetensors").unlink()
+    done = retrain(any_school)
+    assert (done.rotated, done.before) == (True, (before,))
+    assert any_school.pinned() == (done.version,)
+    assert [one.before for one in done.acceptance.comparisons] == [None, None]
+    for told in (done.acceptance.reason(), last_job(any_school).reason, audited(any_school, "rotated").reason):
+        assert f"it was not compared with {before}: " in str(told)
+    assert list((last_job(any_school).figures or {})["not_compared"]) == [before]
+
+
+def test_a_broken_one_is_told_where_another_one_keeps_the_new_one_out(any_school: School) -> None:
+    positive, neutral = any_school.pin("positive", "neutral")
+    any_school.round_over(first_round("neutral"))
+    spoil(any_school.models / TASK / positive)
+    done = retrain(any_school)
+    assert (done.state, any_school.pinned()) == (TrainingState.REFUSED, (positive, neutral))
+    assert "round 1: from 100.0 to 0.0 points" in done.acceptance.reason()
+    assert f"it was not compared with {positive}: " in done.acceptance.reason()
