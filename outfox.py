@@ -533,7 +533,7 @@ def _numbers(rounds: Any) -> list[int]:
     if not given:
         raise OutfoxError("`rounds` is empty; leave it out to have all")
     for one in given:
-        if not isinstance(one, Real) or isinstance(one, bool) or one != one // 1:
+        if isinstance(one, bool) or not isinstance(one, Real) or one != one // 1:
             raise OutfoxError(f"`rounds` is a number like 2, or several like [1, 2], and {one!r} is none")
     return list(dict.fromkeys(int(one) for one in given))
 

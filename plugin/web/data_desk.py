@@ -11,7 +11,8 @@ from plugin.errors import PluginError
 from plugin.store_door import StoreDoor
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive.reading import ArchiveSource, open_source
+from round_manager.archive.proved_files import ProvedFiles
+from round_manager.archive.reading import ArchiveSource, FolderSource, open_source
 from round_manager.clock import Clock
 from round_manager.errors import ArchiveError
 from round_manager.models import Round
@@ -74,6 +75,7 @@ class DataDesk:
         self._places = threading.BoundedSemaphore(at_once)
         # An archive never changes: what its manifest says has to be read once.
         self._opened = lru_cache(maxsize=MOST_KNOWN)(_open)
+        self._proved = ProvedFiles()
 
     def take_place(self) -> Callable[[], None]:
         """A place among those who are sent a file, and how to give it back; DataBusy where all are taken."""
@@ -93,7 +95,7 @@ class DataDesk:
         return {"task": task.name, "rounds": [self._listed(task.name, one) for one in task.rounds.values()]}
 
     def file(self, task: OpenedTask, number: int, name: str) -> DataFile:
-        """A file of a frozen round."""
+        """A file of a frozen round; ChangedFile where it is not what was frozen."""
         public = task.public
         if number not in task.rounds:
             there = ", ".join(map(str, task.rounds)) or "none"
@@ -109,6 +111,10 @@ class DataDesk:
         if name.endswith(".csv"):
             return self._csv(archive, manifest, name, public=public)
         entry = manifest.files[name]
+        # A bucket's objects tell the hash that they were stored with, and are compared with it when they are read.
+        if isinstance(archive, FolderSource):
+            with archive.local(name, entry) as path:
+                self._proved.check(path, entry)
         return DataFile(name, entry, public, lambda start, stop: archive.pieces(name, entry, start, stop))
 
     def _csv(self, archive: ArchiveSource, manifest: ArchiveManifest, name: str, *, public: bool) -> DataFile:

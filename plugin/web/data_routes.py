@@ -17,12 +17,14 @@ from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
 from plugin.web.edge import REQUEST_ID
 from round_manager.archive.csv_shelf import CsvShelf
+from round_manager.archive.proved_files import ChangedFile
 from round_manager.clock import Clock
 from round_manager.errors import ArchiveError, DataRefused
 
 SCHEME = "Bearer "
 SECONDS_UNTIL_RETRY = 2
 UNREADABLE = "this file cannot be read now; tell the task's owner"
+CHANGED = "this file is not what was frozen, so it is not sent; tell the task's owner"
 _log = logging.getLogger(__name__)
 
 
@@ -120,7 +122,7 @@ def _errors(blueprint: Blueprint) -> None:
         # Where archives are is for whoever runs this to know.
         data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
         _log.warning("an archive cannot be read", extra={"data": data})
-        return _later(UNREADABLE)
+        return _later(CHANGED if isinstance(error, ChangedFile) else UNREADABLE)
 
     @blueprint.errorhandler(RequestedRangeNotSatisfiable)
     def beyond(error: RequestedRangeNotSatisfiable) -> Response:

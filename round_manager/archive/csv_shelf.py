@@ -24,16 +24,18 @@ from ml_backend.artefact import UNFINISHED, sweep
 from round_manager.archive.files import HashedFile
 from round_manager.archive.json_lines import json_texts
 from round_manager.archive.manifest import FileEntry
+from round_manager.archive.proved_files import ProvedFiles
 from round_manager.archive.reading import ArchiveSource, file_pieces
 from round_manager.errors import ArchiveError
 
 # Part of the name of what is kept: another way of writing must not find what this one wrote.
-FORM = 1
+FORM = 2
 TABLE, ENTRY = "table.csv", "entry.json"
 BATCH = 10_000
 MOST_BYTES = 4 * 2**30
-# The wide signs too: some spreadsheets take them for the narrow ones.
-FORMULA = r"^(?:\s*[=+\-@'\x{FF0B}\x{FF0D}\x{FF1D}\x{FF20}]|[\t\r\n])"
+# The wide signs too: some spreadsheets take them for the narrow ones. Before them any space and whatever else cannot be
+# seen (control and format characters, as the byte order mark), which some spreadsheets leave out.
+FORMULA = r"^(?:[\s\p{Z}\p{Cc}\p{Cf}]*[=+\-@'\x{FF0B}\x{FF0D}\x{FF1D}\x{FF20}]|[\t\r\n])"
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class CsvShelf:
 
     def _make(self, archive: ArchiveSource, name: str, source: FileEntry) -> None:
         with self._draft() as draft, archive.local(name, source) as path:
+            ProvedFiles().check(path, source)
             entry = write_csv(path, draft / TABLE)
             (draft / ENTRY).write_text(json.dumps(asdict(entry)), encoding="ascii")
             place = self._place(source)
@@ -113,7 +116,7 @@ class CsvShelf:
     def _trim(self, newest: Path) -> None:
         """Removes what was asked for longest ago, until the rest is small enough."""
         kept = []
-        for place in self._folder.glob(f"*-{FORM}"):
+        for place in self._folder.glob("[!.]*-*"):  # In whatever form: nobody asks for the others any more.
             with suppress(OSError):  # Another process is at it too.
                 found = (place / TABLE).stat()
                 kept.append((found.st_mtime_ns, found.st_size, place))

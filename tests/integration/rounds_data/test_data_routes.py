@@ -105,3 +105,47 @@ def test_an_archive_that_is_gone_is_told_without_its_place(site: Site) -> None:
         assert (gone.status_code, str(site.folder).encode() in gone.data) == (503, False)
     about = listed(fresh)
     assert (about["files"], "tell the task's owner" in about["problem"]) == ({}, True)
+
+
+def spoil(file: Path) -> None:
+    """Another byte somewhere in the middle; the size stays."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["examples.parquet", "examples.jsonl", "examples.csv"])
+def test_a_file_that_was_changed_in_place_is_not_served_as_what_was_frozen(site: Site, name: str) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    path, folder = f"/data/sentiment/rounds/1/{name}", site.folder / "archives" / "sentiment" / "round-1"
+    file = folder / name.replace(".csv", ".parquet")
+    whole = file.read_bytes()
+    spoil(file)
+    for headers in ({}, {"Range": "bytes=0-9"}, {"If-None-Match": "*"}):
+        with client.get(path, headers=headers) as spoiled:
+            assert (spoiled.status_code, "ETag" in spoiled.headers) == (503, False)
+            assert b"not what was frozen" in spoiled.data
+    # What is restored is served again, without a new start.
+    file.write_bytes(whole)
+    with client.get(path) as restored:
+        assert restored.status_code == 200
+
+
+def test_a_file_that_is_changed_while_it_is_served_is_noticed(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    with client.get(FILE) as whole:
+        assert whole.status_code == 200
+    spoil(site.folder / "archives" / "sentiment" / "round-1" / "examples.parquet")
+    with client.get(FILE) as changed:
+        assert changed.status_code == 503
+
+
+def test_csv_is_not_made_of_what_is_in_a_bucket_and_was_not_frozen(
+    site: Site, bucket: str, s3_server: S3Server
+) -> None:
+    client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/votes.parquet"
+    found = s3_server.client.get_object(Bucket=BUCKET, Key=key)
+    other = s3_server.client.get_object(Bucket=BUCKET, Key=key.replace("votes", "contexts"))["Body"].read()
+    s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=other, Metadata=found["Metadata"])
+    with client.get("/data/sentiment/rounds/1/votes.csv") as changed:
+        assert (changed.status_code, b"not what was frozen" in changed.data) == (503, True)

@@ -18,8 +18,11 @@ from round_manager.archive.manifest import ArchiveManifest, FileEntry
 from round_manager.errors import ArchiveError
 
 WIDE = chr(0xFF1D)  # an equals sign, in some spreadsheets
+# They look like nothing, and some spreadsheets leave them out: other spaces, line ends, a byte order mark.
+UNSEEN = [chr(code) for code in (0xA0, 0x85, 0x0B, 0x2003, 0x200B, 0x200E, 0x2028, 0x2029, 0x2060, 0x3000, 0xFEFF)]
 RISKY = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", f"{WIDE}1", "'=1", "'"]
-HARMLESS = ["good", "a=b", "5 - 3", '"quoted", with commas', "two\nlines", "", "🙂"]
+RISKY += [f"{sign}=1" for sign in UNSEEN] + [f" {''.join(UNSEEN)} @1"]
+HARMLESS = ["good", "a=b", "5 - 3", '"quoted", with commas', "two\nlines", "", "🙂", *UNSEEN, f"{UNSEEN[0]}good"]
 
 
 def cells(folder: Path, column: pa.Array) -> list[str]:
@@ -47,11 +50,20 @@ def test_numbers_are_numbers_and_lists_and_times_are_as_in_json(tmp_path: Path) 
 
 
 class OneFile:
-    """An archive that counts how often its file is wanted."""
+    """An archive that counts how often its file is wanted; numbered tables are as large as one another."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.wanted = 0
+
+    def entry(self, number: int) -> FileEntry:
+        """A table, which is there from now on."""
+        path = self.folder / "draft"
+        parquet.write_table(pa.table({"text": [f"goo{number}"] * 25_000}), path)
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        path.rename(self.folder / sha256)
+        return FileEntry(sha256, len(content), 25_000)
 
     def manifest(self) -> ArchiveManifest:
         raise AssertionError("nobody asks")
@@ -62,46 +74,36 @@ class OneFile:
     @contextmanager
     def local(self, name: str, entry: FileEntry) -> Iterator[Path]:
         self.wanted += 1
-        yield self.path
+        yield self.folder / entry.sha256
 
 
 @pytest.fixture
 def one_file(tmp_path: Path) -> OneFile:
-    path = tmp_path / "votes.parquet"
-    parquet.write_table(pa.table({"text": ["good"] * 25_000}), path)
-    return OneFile(path)
-
-
-ENTRY = FileEntry("0" * 64, 1, 25_000)
+    return OneFile(tmp_path)
 
 
 def test_a_file_is_made_once_and_known_by_its_hash(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvShelf(tmp_path / "csv")
-    assert shelf.find(ENTRY) is None
-    made = shelf.get(one_file, "votes.parquet", ENTRY)
-    again = CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", ENTRY)
+    assert shelf.find(one_file.entry(0)) is None
+    made = shelf.get(one_file, "votes.parquet", one_file.entry(0))
+    again = CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", one_file.entry(0))
     assert (one_file.wanted, again) == (1, made)
     content = made.path.read_bytes()
     assert made.entry == FileEntry(hashlib.sha256(content).hexdigest(), len(content), 25_000)
-    assert content == b'"text"\n' + b'"good"\n' * 25_000
+    assert content == b'"text"\n' + b'"goo0"\n' * 25_000
 
 
-SIZE = len(b'"text"\n' + b'"good"\n' * 25_000)
+SIZE = len(b'"text"\n' + b'"goo0"\n' * 25_000)
 
 
-def entry(number: int) -> FileEntry:
-    """The hash of another table."""
-    return FileEntry(f"{number:064}", 1, 25_000)
+def kept(one_file: OneFile, shelf: CsvShelf) -> list[int]:
+    return [number for number in range(5) if shelf.find(one_file.entry(number))]
 
 
-def kept(shelf: CsvShelf) -> list[int]:
-    return [number for number in range(5) if shelf.find(entry(number))]
-
-
-def age(shelf: CsvShelf, *numbers: int) -> None:
+def age(one_file: OneFile, shelf: CsvShelf, *numbers: int) -> None:
     """They were asked for long ago, in that order."""
     for place, number in enumerate(numbers, 1):
-        found = shelf.find(entry(number))
+        found = shelf.find(one_file.entry(number))
         assert found is not None
         os.utime(found.path, (place, place))
 
@@ -109,47 +111,66 @@ def age(shelf: CsvShelf, *numbers: int) -> None:
 def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvShelf(tmp_path / "csv", most_bytes=2 * SIZE)
     for number in (0, 1):
-        shelf.get(one_file, "votes.parquet", entry(number))
-    age(shelf, 0, 1)
-    shelf.get(one_file, "votes.parquet", entry(0))
-    shelf.get(one_file, "votes.parquet", entry(2))
-    assert kept(shelf) == [0, 2]
+        shelf.get(one_file, "votes.parquet", one_file.entry(number))
+    age(one_file, shelf, 0, 1)
+    shelf.get(one_file, "votes.parquet", one_file.entry(0))
+    shelf.get(one_file, "votes.parquet", one_file.entry(2))
+    assert kept(one_file, shelf) == [0, 2]
     assert len(list((tmp_path / "csv").iterdir())) == 2
-    assert b"".join(shelf.pieces(one_file, "votes.parquet", entry(1), 0, 7)) == b'"text"\n'
-    assert len(kept(shelf)) == 2
+    assert b"".join(shelf.pieces(one_file, "votes.parquet", one_file.entry(1), 0, 7)) == b'"text"\n'
+    assert len(kept(one_file, shelf)) == 2
 
 
 def test_one_that_is_larger_than_the_whole_shelf_is_served_all_the_same(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvShelf(tmp_path / "csv", most_bytes=1)
-    shelf.get(one_file, "votes.parquet", entry(0))
-    assert len(b"".join(shelf.pieces(one_file, "votes.parquet", entry(1), 0, SIZE))) == SIZE
-    assert kept(shelf) == [1]
+    shelf.get(one_file, "votes.parquet", one_file.entry(0))
+    assert len(b"".join(shelf.pieces(one_file, "votes.parquet", one_file.entry(1), 0, SIZE))) == SIZE
+    assert kept(one_file, shelf) == [1]
 
 
 def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvShelf(tmp_path / "csv", most_bytes=SIZE)
-    reading = shelf.pieces(one_file, "votes.parquet", entry(0), 0, SIZE)
+    reading = shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
     draft = tmp_path / "csv" / f"{UNFINISHED}of-another-process"
     draft.mkdir()
-    age(shelf, 0)
+    age(one_file, shelf, 0)
     # Another process has the same folder.
-    CsvShelf(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", entry(1))
-    assert (kept(shelf), draft.is_dir()) == ([0, 1], True)
+    CsvShelf(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", one_file.entry(1))
+    assert (kept(one_file, shelf), draft.is_dir()) == ([0, 1], True)
     assert len(b"".join(reading)) == SIZE
-    age(shelf, 0, 1)
-    shelf.get(one_file, "votes.parquet", entry(2))
-    assert kept(shelf) == [2]
+    age(one_file, shelf, 0, 1)
+    shelf.get(one_file, "votes.parquet", one_file.entry(2))
+    assert kept(one_file, shelf) == [2]
 
 
 def test_one_that_somebody_has_taken_half_away_is_told(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvShelf(tmp_path / "csv")
-    shelf.get(one_file, "votes.parquet", entry(0)).path.unlink()
+    shelf.get(one_file, "votes.parquet", one_file.entry(0)).path.unlink()
     with pytest.raises(ArchiveError, match="remove it"):
-        shelf.pieces(one_file, "votes.parquet", entry(0), 0, SIZE)
+        shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
 
 
 def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -> None:
-    one_file.path.write_bytes(b"spoiled")
+    content = b"no table"
+    right = FileEntry(hashlib.sha256(content).hexdigest(), len(content), 1)
+    (tmp_path / right.sha256).write_bytes(content)
     with pytest.raises(ArchiveError, match="cannot make CSV"):
-        CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", ENTRY)
+        CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", right)
     assert list((tmp_path / "csv").iterdir()) == []
+
+
+def test_nothing_is_made_of_a_table_that_was_changed(one_file: OneFile, tmp_path: Path) -> None:
+    good, other = one_file.entry(0), one_file.entry(1)
+    (tmp_path / other.sha256).replace(tmp_path / good.sha256)
+    with pytest.raises(ArchiveError, match="is not what was frozen"):
+        CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", good)
+    assert list((tmp_path / "csv").iterdir()) == []
+
+
+def test_what_an_earlier_version_made_is_not_found_and_makes_room(one_file: OneFile, tmp_path: Path) -> None:
+    shelf, made = CsvShelf(tmp_path / "csv", most_bytes=SIZE), one_file.entry(0)
+    place = shelf.get(one_file, "votes.parquet", made).path.parent
+    old = place.rename(place.with_name(f"{made.sha256}-1"))
+    assert shelf.find(made) is None
+    shelf.get(one_file, "votes.parquet", one_file.entry(1))
+    assert not old.exists()

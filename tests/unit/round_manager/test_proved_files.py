@@ -1,0 +1,66 @@
+"""Files are compared with their hashes once, and again when somebody has touched them."""
+
+import hashlib
+from io import BufferedReader
+from pathlib import Path
+
+import pytest
+
+from round_manager.archive.manifest import FileEntry
+from round_manager.archive.proved_files import ChangedFile, ProvedFiles, read_sha256
+from round_manager.errors import ArchiveError
+
+CONTENT = b"what was frozen"
+ENTRY = FileEntry(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), 1)
+
+
+class Counted:
+    """Reads files, and counts how often."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, file: BufferedReader) -> str:
+        self.times += 1
+        return read_sha256(file)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "votes.parquet"
+    path.write_bytes(CONTENT)
+    return path
+
+
+def test_a_file_is_read_once_whether_it_is_right_or_not(file: Path) -> None:
+    reader = Counted()
+    proved = ProvedFiles(reader)
+    for _ in range(3):
+        proved.check(file, ENTRY)
+        with pytest.raises(ChangedFile, match="is not what was frozen"):
+            proved.check(file, FileEntry("0" * 64, len(CONTENT), 1))
+    assert reader.times == 1
+
+
+def test_a_file_that_was_written_to_is_read_again(file: Path) -> None:
+    proved = ProvedFiles()
+    proved.check(file, ENTRY)
+    file.write_bytes(CONTENT.upper())
+    with pytest.raises(ChangedFile):
+        proved.check(file, ENTRY)
+    file.write_bytes(CONTENT)
+    proved.check(file, ENTRY)
+
+
+def test_a_file_of_another_size_need_not_be_read(file: Path) -> None:
+    reader = Counted()
+    file.write_bytes(b"short")
+    with pytest.raises(ChangedFile):
+        ProvedFiles(reader).check(file, ENTRY)
+    assert reader.times == 0
+
+
+def test_a_file_that_is_gone_is_told(file: Path) -> None:
+    file.unlink()
+    with pytest.raises(ArchiveError, match=r"cannot read .*: No such file"):
+        ProvedFiles().check(file, ENTRY)
