@@ -139,9 +139,8 @@ def _note(
     now: datetime,
     seen: Sequence[str] = (),
 ) -> None:
-    after = {"status": example.status.value, **({SEEN: list(seen)} if seen else {})}
-    states = {"before": {"status": before.value}, "after": after}
-    audit.note(session, action, example, who=who, why=why, now=now, of=round, **states)
+    was, after = {"status": before.value}, {"status": example.status.value, **({SEEN: list(seen)} if seen else {})}
+    audit.note(session, action, example, who=who, why=why, now=now, of=round, before=was, after=after)
 
 
 def _shown(session: Session, examples: Sequence[Example], late: Mapping[int, Sequence[Flag]]) -> Iterator[Flagged]:

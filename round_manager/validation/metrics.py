@@ -99,7 +99,7 @@ class RoundMetrics:
     alpha: float | None
     differing: int
     # What is undecided in a closed round was given up, and stays so.
-    is_closed: bool
+    is_closed: bool = False
 
 
 @dataclass(frozen=True)
