@@ -164,6 +164,11 @@ WORK: list[Trigger] = [
         "OLD.worker_id IS NOT NULL AND NEW.worker_id IS DISTINCT FROM OLD.worker_id"
         " OR OLD.example_id IS NOT NULL AND NEW.example_id IS DISTINCT FROM OLD.example_id",
     ),
+    Guard(
+        "guard_attempt_frozen", "attempt", "UPDATE OF worker_id, example_id",
+        "the attempts of a frozen round are fixed",
+        "(SELECT frozen_at IS NOT NULL FROM round WHERE id = NEW.round_id FOR KEY SHARE)",
+    ),
     Guard("guard_attempt_kept", "attempt", "DELETE", "attempts are kept"),
     Guard(
         "guard_vote_added", "vote", "INSERT", "votes are added to rounds that are open or validating",

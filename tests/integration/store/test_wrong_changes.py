@@ -257,6 +257,12 @@ def an_attempt_gets_another_worker(world: World, session: Session) -> None:
     session.execute(update(Attempt).values(worker_id=world.voter))
 
 
+@forbidden("guard_attempt_frozen")
+def an_attempt_gets_an_example_after_the_freeze(world: World, session: Session) -> None:
+    _close(world, session, **FROZEN)
+    session.execute(update(Attempt).values(example_id=None))
+
+
 @forbidden("guard_attempt_kept")
 def an_attempt_is_removed(_: World, session: Session) -> None:
     session.execute(text("DELETE FROM attempt"))
