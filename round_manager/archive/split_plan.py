@@ -1,8 +1,9 @@
 """Splits: which verified examples may be trained on, and which are held out, so that anybody can recompute it.
 
-By worker (`split_by_worker`): workers are taken in the order of a hash of the round and their pseudonym, and one is
-held out where that brings the held-out part nearer to its share. Of two or more workers at least one is held out, if
-need be the one who wrote least, and at least one is not. Where one worker wrote everything, nothing is held out.
+By worker (`split_by_worker`): a worker stays on the side that another round of the task gave them (`Sides`). The others
+are taken in the order of a hash of the round and their pseudonym, and one is held out where that brings the held-out
+part nearer to its share. Of two or more workers at least one is held out, if need be the one who wrote least, and at
+least one is not, as far as sides allow it. Where one worker wrote everything, nothing is held out.
 By example: those with the lowest hashes of the round and their id are held out.
 
 Of exact duplicates the first is used. Near duplicates go where their first goes; where a worker's rule forbids it, they
@@ -11,9 +12,9 @@ are not used. What is not used has no split.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,32 @@ from templates.policy import RoundPolicy
 ONE_WORKER = (
     "one worker wrote everything, so nothing is held out; with rounds.split_by_worker: false their examples are split"
 )
+
+
+NOBODY_NEW = "all who could be held out were trained on in another round, so nothing is held out"
+NOBODY_TO_TRAIN = "all who wrote were held out in another round, so there is nothing to train on"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The sides that workers have since other rounds of the task: those rounds, and who is on which side.
+
+    Whoever was trained on anywhere is on that side, so that no held-out part has a worker whom a model knows.
+    """
+
+    rounds: tuple[int, ...] = ()
+    train: frozenset[str] = frozenset()
+    held_out: frozenset[str] = frozenset()
+
+    def of(self, workers: Collection[str]) -> "Sides":
+        """The same for some workers only."""
+        return Sides(self.rounds, self.train.intersection(workers), self.held_out.intersection(workers))
+
+    @classmethod
+    def told_in(cls, splits: Mapping[str, Any]) -> Self:
+        """The sides that a manifest tells."""
+        parts = (frozenset(map(str, splits.get(name, ()))) for name in ("came_to_train", "came_held_out"))
+        return cls(tuple(int(number) for number in splits.get("sides_from", ())), *parts)
 
 
 @dataclass(frozen=True)
@@ -42,10 +69,22 @@ class SplitReport:
     near_groups: int
     kept_apart: int
     note: str = ""
+    sides: Sides = Sides()
 
     def told(self) -> dict[str, Any]:
-        """As manifests and the audit log write it."""
-        return asdict(self)
+        """As manifests and the audit log write it; of sides only where other rounds were split before."""
+        told = asdict(self)
+        del told["sides"]
+        if self.sides.rounds:
+            told["sides_from"] = list(self.sides.rounds)
+            told["came_to_train"], told["came_held_out"] = sorted(self.sides.train), sorted(self.sides.held_out)
+        return told
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Self:
+        """The report that was told so."""
+        own = {name: value for name, value in told.items() if name in cls.__dataclass_fields__}
+        return cls(**own, sides=Sides.told_in(told))
 
 
 @dataclass(frozen=True)
@@ -75,17 +114,20 @@ class SplitPlan:
         return Split.HELD_OUT if held_out else Split.TRAIN
 
 
-def plan_splits(texts: Texts, policy: RoundPolicy, seed: str) -> tuple[SplitPlan, SplitReport]:
+def plan_splits(
+    texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None
+) -> tuple[SplitPlan, SplitReport]:
     """The plan for a round's verified examples, and what there is to tell about it."""
     tally = _Tally(texts, seed, keep_places=not policy.split_by_worker)
     duplicates = find_duplicates(tally)
     written = tally.written - Counter(duplicates.authors[one] for one in duplicates.exact)
     places = tally.places_but(duplicates.exact)
-    held = _held_out_workers(written, policy.held_out_share, seed) if policy.split_by_worker else frozenset[str]()
+    known = (sides or Sides()).of(written) if policy.split_by_worker else Sides()
+    held = _held_out_workers(written, policy.held_out_share, seed, known) if policy.split_by_worker else frozenset()
     border = 0 if policy.split_by_worker else _border(places, policy.held_out_share)
     plan = SplitPlan(seed, policy.split_by_worker, held, border, duplicates)
     held_out = sum(written[worker] for worker in held) + int((places < border).sum())
-    return plan, _report(plan, policy, written, held_out)
+    return plan, _report(plan, policy, written, held_out, known)
 
 
 class _Tally:
@@ -115,17 +157,19 @@ class _Tally:
         return np.sort(found[~np.isin(found, without)])
 
 
-def _held_out_workers(written: Counter[str], share: float, seed: str) -> frozenset[str]:
+def _held_out_workers(written: Counter[str], share: float, seed: str, sides: Sides) -> frozenset[str]:
     wanted = share * written.total()
-    held: set[str] = set()
-    sum_held = 0
-    workers = sorted(written, key=lambda worker: (_place(seed, worker), worker))
-    for worker in workers:
-        if written[worker] < 2 * (wanted - sum_held) and (len(held) + 1 < len(workers) or share == 1):
+    held = set(sides.held_out)
+    sum_held = sum(written[worker] for worker in held)
+    new = sorted(written.keys() - sides.train - sides.held_out, key=lambda worker: (_place(seed, worker), worker))
+    for worker in new:
+        if written[worker] < 2 * (wanted - sum_held) and (len(held) + 1 < len(written) or share == 1):
             held.add(worker)
             sum_held += written[worker]
-    if not held and share > 0 and len(workers) > 1:
-        held.add(min(workers, key=lambda worker: (written[worker], _place(seed, worker))))
+    # Of several the one who wrote least never wrote more than half; of those who are new, it may be.
+    spare = [worker for worker in new if 2 * written[worker] <= written.total()]
+    if not held and share > 0 and spare:
+        held.add(min(spare, key=lambda worker: (written[worker], _place(seed, worker))))
     return frozenset(held)
 
 
@@ -137,7 +181,7 @@ def _border(places: NDArray[np.uint64], share: float) -> int:
     return int(places[wanted]) if wanted < len(places) else 2**64
 
 
-def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_out: int) -> SplitReport:
+def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_out: int, sides: Sides) -> SplitReport:
     parts = Counter({Split.HELD_OUT: held_out, Split.TRAIN: written.total() - held_out})
     unused = 0
     for one in plan.duplicates.near:
@@ -149,7 +193,6 @@ def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_ou
         else:
             parts[part] += 1
     exact = len(plan.duplicates.exact)
-    alone = plan.by_worker and len(written) == 1 and policy.held_out_share > 0
     return SplitReport(
         verified=written.total() + exact,
         train=parts[Split.TRAIN],
@@ -161,8 +204,17 @@ def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_ou
         near_duplicates=len(plan.duplicates.near) - plan.duplicates.near_groups,
         near_groups=plan.duplicates.near_groups,
         kept_apart=unused,
-        note=ONE_WORKER if alone else "",
+        note=_note(policy, written, held_out, sides) if plan.by_worker else "",
+        sides=sides,
     )
+
+
+def _note(policy: RoundPolicy, written: Counter[str], held_out: int, sides: Sides) -> str:
+    if not written:
+        return ""
+    if held_out == 0 and policy.held_out_share > 0:
+        return NOBODY_NEW if sides.train else ONE_WORKER
+    return NOBODY_TO_TRAIN if held_out == written.total() and sides.held_out else ""
 
 
 def _place(seed: str, name: str) -> int:

@@ -14,11 +14,12 @@ from sqlalchemy.orm import Session
 from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.columnwise import Columnwise
 from round_manager.archive.duplicates import Written
-from round_manager.archive.split_plan import SplitPlan, SplitReport, plan_splits
+from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits
 from round_manager.audit import note
 from round_manager.clock import Clock
 from round_manager.database.hints import beside_index
 from round_manager.database.store import Store
+from round_manager.database.turns import turn
 from round_manager.errors import RoundError
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from round_manager.plain_rows import Names, PlainRows, pseudonyms
@@ -49,6 +50,13 @@ def split_with_pauses(store: Store, round_id: int, clock: Clock, *, who: str = W
     """The same in small transactions, so that others can write meanwhile; killed and begun again it ends the same."""
     with store.read() as session:
         round = session.get_one(Round, round_id)
+    # Of two rounds that were split at once, neither would keep the sides that the other gives.
+    with turn(store, f"split-{round.task_id}"):
+        return _split_with_pauses(store, round, clock, who)
+
+
+def _split_with_pauses(store: Store, round: Round, clock: Clock, who: str) -> SplitReport:
+    with store.read() as session:
         done = split_report(session, round)
         if done is not None:
             return done
@@ -58,18 +66,15 @@ def split_with_pauses(store: Store, round_id: int, clock: Clock, *, who: str = W
         with store.write() as session:
             last = _carry_out(session, round, drawn, last)
     with store.write() as session:
-        # Whoever else was at it had the same plan.
-        done = split_report(session, round)
-        if done is None:
-            _write_down(session, session.get_one(Round, round_id), drawn.report, who, clock.now())
-    return done or drawn.report
+        _write_down(session, session.get_one(Round, round.id), drawn.report, who, clock.now())
+    return drawn.report
 
 
 def split_report(session: Session, round: Round) -> SplitReport | None:
     """How the round was split, if it was."""
     entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
     after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
-    return SplitReport(**after) if after else None
+    return SplitReport.read(after) if after else None
 
 
 def split_seed(task: str, number: int) -> str:
@@ -136,8 +141,24 @@ def _draw(session: Session, round: Round) -> _Drawn:
         text = f"round {round.number} of {task.name} is {round.status.value}; close it before it is split or frozen"
         raise RoundError(text)
     texts = StoredTexts(session, task, round)
-    plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number))
+    sides = _sides(session, round, texts.workers)
+    plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
     return _Drawn(plan, report, texts.workers)
+
+
+def _sides(session: Session, round: Round, workers: Names) -> Sides:
+    """What the task's other rounds that are split make of the workers."""
+    split = select(AuditEntry.round_id).where(AuditEntry.action == ACTION, AuditEntry.round_id.is_not(None))
+    others = select(Round).where(Round.task_id == round.task_id, Round.id != round.id, Round.id.in_(split))
+    rounds = session.scalars(others.order_by(Round.number)).all()
+    on: dict[Split, set[str]] = {part: set() for part in Split}
+    for one in rounds:
+        met = select(Example.author_id, Example.split).where(Example.round_id == one.id, Example.split.is_not(None))
+        rows = session.execute(met.distinct()).all()
+        for (_, part), worker in zip(rows, workers.of([author for author, _ in rows]), strict=True):
+            on[Split(part)].add(worker)
+    train = frozenset(on[Split.TRAIN])
+    return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
 
 
 def _carry_out(session: Session, round: Round, drawn: _Drawn, after: int) -> int:

@@ -1,11 +1,14 @@
 """Splits follow from ids: nobody in both parts, no duplicate in both, the same however often they are drawn."""
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
+import outfox
+from round_manager.archive.archives import open_archives
 from round_manager.archive.splitting import split_report, split_round, split_with_pauses
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
@@ -106,3 +109,50 @@ def test_a_round_that_is_open_is_not_split(store: Store) -> None:
     stage = set_stage(store, "sentiment")
     with pytest.raises(RoundError, match="is open; close it"), store.write() as session:
         split_round(session, stage.round, now=NOON)
+
+
+def test_a_worker_stays_on_one_side_in_all_rounds_of_the_task(store: Store, tmp_path: Path) -> None:
+    archives = open_archives(str(tmp_path))
+    first = play(store, statuses=ALL_VERIFIED)
+    first.freeze(archives)
+    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: (number + number // 7) % 6)
+    second.freeze(archives)
+    second.play_next(statuses=ALL_VERIFIED).freeze(archives)
+    df = outfox.load("sentiment", path=tmp_path).dropna(subset=["split"])
+    assert len(df) == 120
+    assert df.groupby("author")["split"].nunique().max() == 1
+    assert set(df[df["round"] == 3]["split"]) == {"train", "held_out"}
+
+
+def test_a_round_that_is_split_after_a_later_one_keeps_the_later_ones_sides(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED)
+    second = first.play_next(statuses=ALL_VERIFIED)
+    split(second)
+    report = split(first)
+    assert report.sides.rounds == (2,)
+    assert dict(parts(first).values()) == dict(parts(second).values())
+
+
+def test_those_who_are_new_are_drawn_around_those_who_have_a_side(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, author=lambda number: number % 3)
+    split(first)
+    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: 3 + number % 3 if number % 4 else 0)
+    report = split(second)
+    assert len(report.sides.train | report.sides.held_out) == 1
+    assert report.held_out > 0
+    assert report.train > 0
+
+
+def test_where_everybody_was_trained_on_before_nothing_is_held_out_and_it_is_said(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, author=lambda _: 0)
+    split(first)
+    report = split(first.play_next(statuses=ALL_VERIFIED, author=lambda _: 0))
+    assert (report.train, report.held_out) == (40, 0)
+    assert "trained on in another round" in report.note
+
+
+def test_whoever_was_in_both_parts_of_a_round_that_was_split_by_example_is_trained_on(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, policy={"split_by_worker": False, "held_out_share": 0.5})
+    split(first)
+    second = first.play_next(statuses=ALL_VERIFIED)
+    assert (split(second).held_out, len(split(second).sides.train)) == (0, 6)
