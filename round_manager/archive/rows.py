@@ -11,10 +11,11 @@ from sqlalchemy.orm import Session, aliased
 from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.columnwise import Columnwise, Gathered
 from round_manager.archive.tables import ArchiveTables, StoredAttempts, StoredExamples
+from round_manager.archive.used_contexts import UsedContexts
 from round_manager.database.columns import EPOCH, MICROSECOND, json_text
 from round_manager.database.hints import beside_index
-from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
-from round_manager.plain_rows import Names, PlainRows, chunks, pseudonyms
+from round_manager.models import Attempt, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
+from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
 BATCH = 10_000
@@ -53,10 +54,9 @@ class RoundRows:
         self._columnwise = Columnwise(session)
         self._plain = self._columnwise.plain
         self._workers = pseudonyms(session, task)
-        self._contexts = Names(lambda ids: self._pairs(select(Context.id, Context.key).where(Context.id.in_(ids))))
+        self._contexts = UsedContexts(self._plain)
         versions = select(ModelVersion.id, ModelVersion.name)
         self._versions = Names(lambda ids: self._pairs(versions.where(ModelVersion.id.in_(ids))))
-        self._used_contexts: set[int] = set()
         self.tables = ArchiveTables(Columns(spec_of(round)), round.number)
 
     def examples(self) -> Iterator[StoredExamples]:
@@ -83,7 +83,7 @@ class RoundRows:
             yield StoredExamples(
                 rows,
                 self._workers.column(rows["author"]),
-                self._called(rows["context"]),
+                self._contexts.called(rows["context"]),
                 self._versions.column(rows["model"]),
                 votes,
                 self._workers.column(votes["worker"]),
@@ -116,18 +116,15 @@ class RoundRows:
             if not len(rows):
                 return
             last, at = UUID(hex=rows["id"][-1].as_py()), EPOCH + rows["asked_at"][-1].as_py() * MICROSECOND
-            names = self._workers.column(rows["worker"]), self._called(rows["context"])
+            names = self._workers.column(rows["worker"]), self._contexts.called(rows["context"])
             yield StoredAttempts(rows, *names, self._versions.column(rows["model"]))
 
-    def contexts(self) -> pa.RecordBatch:
-        """The contexts that examples and attempts were written for; read those first."""
-        rows: list[Any] = []
-        for ids in chunks(sorted(self._used_contexts)):
-            rows += self._plain.fetch(select(Context.key, self._plain.json(Context.fields)).where(Context.id.in_(ids)))
-        rows.sort(key=lambda row: str(row[0]))
+    def contexts(self) -> Iterator[pa.RecordBatch]:
+        """Batches of the contexts that examples and attempts were written for, by their ids; read those first."""
         columns = self.tables.columns
-        shown = columns.fields_of("\n".join(row[1] for row in rows), columns.named("context"))
-        return self.tables.table(columns.contexts, len(rows), {"id": [row[0] for row in rows], **shown})
+        for keys, fields in self._contexts.batches(self._batch):
+            shown = columns.fields_of(fields, columns.named("context"))
+            yield self.tables.table(columns.contexts, len(keys), {"id": keys, **shown})
 
     def models(self) -> pa.RecordBatch:
         """The pinned model versions by rank."""
@@ -156,10 +153,6 @@ class RoundRows:
         wanted = wanted.where(beside_index(Example.round_id, self._round.id))
         wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
         return self._columnwise.fetch(wanted, VOTE, self.tables.columns.answers)
-
-    def _called(self, contexts: pa.Array) -> pa.Array:
-        self._used_contexts.update(contexts.drop_null().unique().to_pylist())
-        return self._contexts.column(contexts)
 
     def _pairs(self, statement: Select[int, str]) -> Iterable[tuple[int, str]]:
         return [(row[0], row[1]) for row in self._plain.fetch(statement)]

@@ -1,0 +1,50 @@
+"""The contexts that a round's work was written for, whose texts are never in memory all at once."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from round_manager.models import Context
+from round_manager.plain_rows import PlainRows, chunks
+
+
+class UsedContexts:
+    """Tells what contexts are called, and remembers which it was asked for: their numbers alone."""
+
+    def __init__(self, plain: PlainRows) -> None:
+        self._plain = plain
+        self._met: NDArray[np.int64] = np.array([], np.int64)
+
+    def called(self, contexts: pa.Array) -> pa.Array:
+        """The key of each context, null for none."""
+        met = contexts.dictionary_encode()
+        numbers = met.dictionary.to_numpy()
+        self._met = np.union1d(self._met, numbers)
+        # Asked again for every batch: to keep the keys of all would take as much memory as the round has contexts.
+        return self._keys(numbers).take(met.indices)
+
+    def batches(self, size: int) -> Iterator[tuple[pa.Array, str]]:
+        """All that were met, by their keys, some at a time: the keys, and the fields as JSON, one to a line.
+
+        Where none was, there is one batch with nothing in it, so that a table has a form in any case.
+        """
+        order = pc.sort_indices(self._keys(self._met)).to_numpy()
+        for first in range(0, max(1, len(order)), size):
+            numbers = self._met[order[first : first + size]]
+            fields = {}
+            for some in chunks(numbers.tolist()):
+                shown = select(Context.id, self._plain.json(Context.fields)).where(Context.id.in_(some))
+                fields.update({row[0]: row[1] for row in self._plain.fetch(shown)})
+            yield self._keys(numbers), "\n".join(fields[number] for number in numbers.tolist())
+
+    def _keys(self, numbers: NDArray[np.int64]) -> pa.Array:
+        found = [pa.array([], pa.string())]
+        for some in chunks(numbers.tolist()):
+            rows = self._plain.fetch(select(Context.id, Context.key).where(Context.id.in_(some)))
+            keys = {row[0]: row[1] for row in rows}
+            found.append(pa.array([keys[number] for number in some], pa.string()))
+        return pa.concat_arrays(found)
