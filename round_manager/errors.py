@@ -18,6 +18,7 @@ RoundManagerError
 │       ├── NothingToDo            there is nothing for this worker now
 │       └── OtherText              the page shows a text that its example no longer has
 ├── ArchiveError                   an archive cannot be written, or is not what it should be
+│   ├── ArchiveSpoiled             an archive's manifest is not as it was written
 │   └── ArchiveUnreachable         the place for archives does not answer now
 ├── DataAccessError                a token for a task's data that is not there
 │   └── DataRefused                somebody who may not read a task's data; the sentence is for them
@@ -110,6 +111,10 @@ class OtherText(WorkRefused):
 
 class ArchiveError(RoundManagerError):
     """An archive that cannot be written, or that is not what it should be."""
+
+
+class ArchiveSpoiled(ArchiveError):
+    """An archive whose manifest is not as it was written."""
 
 
 class ArchiveUnreachable(ArchiveError):

@@ -12,6 +12,7 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from round_manager.archive.freezing import Frozen
     from round_manager.archive.proof import Proof
 
 NUMBER = click.option("--round", "number", type=click.IntRange(1), help="Which round. Default: the last closed one.")
@@ -22,13 +23,15 @@ NOT_PROVED = 1
 @click.argument("task")
 @NUMBER
 @click.option("--to", "place", metavar="PLACE", help="A folder or s3://bucket/prefix. Default: the setting `archives`.")
+@click.option("--move", is_flag=True, help="From now on the archive at PLACE is the round's own, that is served.")
 @WHY
 @json_option
 @click.pass_obj
-def freeze(settings: Settings, task: str, number: int | None, place: str | None, why: str) -> None:
+def freeze(settings: Settings, task: str, number: int | None, place: str | None, move: bool, why: str) -> None:
     """Write a closed round's archive (Parquet, JSON lines, manifest) and fix its splits; safe to run again.
 
-    For example: outfox round freeze sentiment --round 1 --to s3://our-data/rounds
+    A round that is frozen already gets a copy at another PLACE, the same to the byte. For example:
+    outfox round freeze sentiment --round 1 --to s3://our-data/rounds
     """
     from round_manager.archive.archives import open_archives
     from round_manager.archive.freezing import freeze as freeze_round
@@ -44,7 +47,8 @@ def freeze(settings: Settings, task: str, number: int | None, place: str | None,
             chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
         archives = open_archives(place or settings.archives_place)
         who = operator_name()
-        done = freeze_round(store, chosen.id, archives, SystemClock(), who=who, why=why, progress=progress)
+        clock = SystemClock()
+        done = freeze_round(store, chosen.id, archives, clock, who=who, why=why, move=move, progress=progress)
     splits = done.splits
     data = {"task": task, "round": done.round, "archive": done.where, "sha256": done.sha256, "rows": done.rows}
     lines = [
@@ -53,8 +57,15 @@ def freeze(settings: Settings, task: str, number: int | None, place: str | None,
         f"{splits.train:,} to train on and {splits.held_out:,} held out, of {splits.verified:,} verified",
         f"{splits.exact_duplicates:,} exact duplicates, {splits.near_duplicates:,} near ones",
         *([splits.note] if splits.note else []),
+        *_moved(chosen.archive_uri, done),
     ]
-    show({**data, "splits": splits.told(), "already": done.already}, "\n".join(lines))
+    show({**data, "own_archive": done.own, "splits": splits.told(), "already": done.already}, "\n".join(lines))
+
+
+def _moved(before: str | None, done: "Frozen") -> list[str]:
+    if done.own != done.where:
+        return [f"its own archive is still at {done.own}; --move makes it this one"]
+    return [f"its own archive is now at {done.own}"] if before not in (None, done.own) else []
 
 
 @click.command()
@@ -63,31 +74,46 @@ def freeze(settings: Settings, task: str, number: int | None, place: str | None,
 @json_option
 @click.pass_obj
 def verify(settings: Settings, what: str, number: int | None) -> int:
-    """Prove an archive: hashes, both forms of every table, counts, and its splits, computed again.
+    """Prove an archive: hashes, both forms of every table, counts, and gold labels and splits, computed again.
 
-    PLACE is an archive's folder or s3://bucket/prefix; TASK is proved against the database too. For example:
-    outfox round verify archives/sentiment/round-1
+    PLACE is an archive's folder (with a / in it, or where you are) or s3://bucket/prefix; TASK is proved against the
+    database too. For example: outfox round verify archives/sentiment/round-1
 
     Exit code 1: the archive is not what it should be.
     """
-    from round_manager.archive.archives import opened_archive
-    from round_manager.archive.proof import verify as prove
+    from round_manager.archive.manifest import FILE
+    from round_manager.errors import ArchiveSpoiled
 
-    if "/" in what or Path(what).is_dir():
-        with opened_archive(what) as folder:
-            proof = prove(folder)
-        where = what
-    else:
-        where, proof = _prove_task(settings, what, number)
+    where = what
+    try:
+        # A folder that is called like a task is none of its archives.
+        if "/" in what or (Path(what) / FILE).is_file():
+            proof = _prove_place(what)
+        else:
+            where, proof = _prove_task(settings, what, number)
+    except ArchiveSpoiled as error:
+        show({"archive": where, "checked": [], "unchecked": [], "problems": [str(error)]}, str(error))
+        return NOT_PROVED
     manifest = proof.manifest
     data = {"task": manifest.task, "round": manifest.round, "archive": where, "sha256": manifest.sha256}
     proved = f"round {manifest.round} of {manifest.task} is proved ({', '.join(proof.checked)}): {where}"
-    text = "\n".join(proof.problems) if proof.problems else proved
-    show({**data, "checked": list(proof.checked), "problems": list(proof.problems)}, text)
+    taken = [f"taken as they are: {', '.join(proof.unchecked)}"] if proof.unchecked else []
+    looked = {"checked": list(proof.checked), "unchecked": list(proof.unchecked), "problems": list(proof.problems)}
+    show({**data, **looked}, "\n".join(proof.problems or [proved, *taken]))
     return NOT_PROVED if proof.problems else 0
 
 
+def _prove_place(place: str) -> "Proof":
+    from plugin.recounting import counting
+    from round_manager.archive.archives import opened_archive
+    from round_manager.archive.proof import verify as prove
+
+    with opened_archive(place) as folder:
+        return prove(folder, counting=counting)
+
+
 def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str, "Proof"]:
+    from plugin.recounting import counting
     from round_manager.archive.archives import opened_archive
     from round_manager.archive.freezing import newest_closed
     from round_manager.archive.proof import verify as prove
@@ -103,4 +129,4 @@ def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str,
             cure = f"run `outfox round freeze {task}`"
             raise ArchiveError(f"round {chosen.number} of {task} is not frozen yet; {cure}")
         with opened_archive(chosen.archive_uri) as folder:
-            return chosen.archive_uri, prove(folder, database=(session, chosen))
+            return chosen.archive_uri, prove(folder, counting=counting, database=(session, chosen))

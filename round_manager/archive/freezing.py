@@ -28,16 +28,17 @@ from round_manager.tasks.rounds import collected, list_rounds
 
 __all__ = ["Frozen", "Proof", "freeze", "newest_closed", "verify"]
 
-ACTION = "frozen"
+ACTION, MOVED = "frozen", "archive moved"
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A frozen round: where its archive is, its hash, and what is in it."""
+    """A frozen round: where this archive is and where the round's own one, its hash, and what is in it."""
 
     task: str
     round: int
     where: str
+    own: str
     sha256: str
     rows: dict[str, int]
     splits: SplitReport
@@ -60,11 +61,13 @@ def freeze(
     *,
     who: str,
     why: str,
+    move: bool = False,
     progress: Progress | None = None,
 ) -> Frozen:
     """The round's archive is in its place, and the round says so; begun again, however it ended, it is the same.
 
-    A round that was frozen before is written again and compared: an archive that would differ is refused.
+    A round that was frozen before is written again and compared: an archive that would differ is refused. In another
+    place it is a copy, and becomes the round's own one with `move`.
     """
     with store.read() as session:
         round = session.get_one(Round, round_id)
@@ -86,8 +89,11 @@ def freeze(
         where = archives.where(task.name, round.number)
         if round.frozen_at is None:
             _mark(store, round_id, where, manifest, last_attempt, who=who, why=why, now=clock.now())
+        elif move and where != round.archive_uri:
+            _move(store, round_id, where, who=who, why=why, now=clock.now())
+    own = where if move else round.archive_uri or where
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
-    return Frozen(task.name, round.number, where, manifest.sha256, rows, splits, round.frozen_at is not None)
+    return Frozen(task.name, round.number, where, own, manifest.sha256, rows, splits, round.frozen_at is not None)
 
 
 def _last_attempt(store: Store, round: Round) -> int:
@@ -121,7 +127,7 @@ def _fill(
             progress.advance(some.num_rows)
         files.add(examples, votes)
         files.write("attempts", columns.attempts, files.made(rows.tables.attempts, rows.attempts()))
-        files.write("contexts", columns.contexts, [rows.contexts()])
+        files.write("contexts", columns.contexts, rows.contexts())
         models = rows.models()
         files.write("models", columns.models, [models])
         progress.finish()
@@ -168,6 +174,13 @@ def _mark(
         round.frozen_at, round.archive_sha256, round.archive_uri = now, manifest.sha256, where
         after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
         note(session, ACTION, round, who=who, why=why, now=now, of=round, after=after)
+
+
+def _move(store: Store, round_id: int, where: str, *, who: str, why: str, now: datetime) -> None:
+    with store.write() as session:
+        round = session.get_one(Round, round_id)
+        before, round.archive_uri = {"archive": round.archive_uri}, where
+        note(session, MOVED, round, who=who, why=why, now=now, of=round, before=before, after={"archive": where})
 
 
 def _time(at: datetime | None) -> str:

@@ -4,13 +4,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Self
 
-from round_manager.errors import ArchiveError
+from round_manager.errors import ArchiveError, ArchiveSpoiled
 
 FILE = "manifest.json"
 FORMAT = 1
 MOST_BYTES = 1 << 24
+CURE = "restore the archive from a copy, or freeze the round again"
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,27 @@ class ArchiveManifest:
     @classmethod
     def read(cls, content: bytes, where: str) -> Self:
         """A manifest that some archive has, or an ArchiveError."""
-        cure = "restore the archive or freeze the round again"
         try:
             told = json.loads(content)
             told["files"] = {str(name): FileEntry(**entry) for name, entry in told["files"].items()}
             found = cls(**told)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ArchiveError(f"{where} is not a right manifest; {cure}") from error
+            raise ArchiveSpoiled(f"{where} is not a right manifest; {CURE}") from error
         if found.format != FORMAT:
             raise ArchiveError(
                 f"{where} is of format {found.format}, this program reads {FORMAT}; use the newer Outfox"
             )
         if any("/" in name or name.startswith(".") for name in found.files):
-            raise ArchiveError(f"{where} names files outside its folder; {cure}")
+            raise ArchiveSpoiled(f"{where} names files outside its folder; {CURE}")
         if found.written() != content:
-            raise ArchiveError(f"{where} was changed; {cure}")
+            raise ArchiveSpoiled(f"{where} was changed; {CURE}")
         return found
+
+
+def read_manifest(folder: Path) -> ArchiveManifest:
+    """The manifest of the archive in a folder."""
+    try:
+        content = (folder / FILE).read_bytes()
+    except OSError as error:
+        raise ArchiveError(f"there is no archive at {folder}; `outfox round freeze` makes one") from error
+    return ArchiveManifest.read(content, str(folder / FILE))

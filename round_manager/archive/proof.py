@@ -1,67 +1,101 @@
-"""Proof that an archive is what it says: hashes, counts, both forms of every table, and the rule of its splits."""
+"""Proof that an archive is what it says: hashes, counts, both forms of every table, votes, gold labels and splits."""
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from ml_backend.hashing import file_sha256
+from ml_backend.hashing import file_sha256, json_sha256
+from round_manager.archive.archived import batches
 from round_manager.archive.columns import Columns
-from round_manager.archive.duplicates import Written
 from round_manager.archive.files import FORMS
 from round_manager.archive.json_lines import json_lines
-from round_manager.archive.manifest import FILE, ArchiveManifest
-from round_manager.archive.split_plan import plan_splits
-from round_manager.archive.splitting import split_seed, written
-from round_manager.errors import ArchiveError
-from round_manager.examples.submissions import content_sha256
-from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, ModelVersion, Round, RoundModel, Vote
+from round_manager.archive.manifest import CURE, FILE, ArchiveManifest, read_manifest
+from round_manager.archive.recount import Counting, Recount, vote_problems
+from round_manager.archive.split_proof import SplitProof
+from round_manager.models import Attempt, AuditEntry, Example, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
 
-CURE = "restore the archive from a copy, or freeze the round again"
-BATCH = 10_000
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was looked at, and what is wrong; an archive is proved when nothing is."""
+    """What was looked at, what could not be, and what is wrong; an archive is proved when nothing is."""
 
     manifest: ArchiveManifest
     checked: tuple[str, ...]
+    unchecked: tuple[str, ...]
     problems: tuple[str, ...]
 
 
-def verify(folder: Path, *, database: tuple[Session, Round] | None = None) -> Proof:
-    """The proof of the archive in a folder, held against the round in a database where one is given."""
+def verify(folder: Path, *, counting: Counting | None = None, database: tuple[Session, Round] | None = None) -> Proof:
+    """The proof of the archive in a folder, held against the round in a database where one is given.
+
+    `counting` knows how policies count votes; without it, gold labels are taken as they are.
+    """
     manifest = read_manifest(folder)
+    checked, unchecked = ["hashes of all files"], list[str]()
     problems = list(_file_problems(folder, manifest))
-    checked = ["hashes of all files"]
     # What was changed cannot be read with trust, or at all.
-    if not problems:
-        problems += _table_problems(folder, manifest)
-        problems += _split_problems(folder, manifest)
-        checked += ["rows of both forms", "votes of every example", "splits, recomputed"]
+    spec = None if problems else _spec(manifest, problems)
+    if spec is not None:
+        try:
+            _prove_content(folder, manifest, spec, counting, checked, unchecked, problems)
+        except (pa.ArrowException, OSError) as error:
+            problems.append(f"a table cannot be read ({str(error).splitlines()[0]}); {CURE}")
     if database is not None:
         problems += _database_problems(*database, manifest)
         checked.append("the database")
-    return Proof(manifest, tuple(checked), tuple(problems))
+    return Proof(manifest, tuple(checked), tuple(unchecked), tuple(problems))
 
 
-def read_manifest(folder: Path) -> ArchiveManifest:
-    """The manifest of the archive in a folder."""
+def _prove_content(
+    folder: Path,
+    manifest: ArchiveManifest,
+    spec: TaskSpec,
+    counting: Counting | None,
+    checked: list[str],
+    unchecked: list[str],
+    problems: list[str],
+) -> None:
+    columns = Columns(spec)
+    problems += _column_problems(folder, columns)
+    if problems:
+        return
+    problems += _table_problems(folder, manifest)
+    problems += _model_problems(folder, manifest)
+    problems += vote_problems(folder, columns)
+    recount, splits = Recount(folder, columns, counting), SplitProof(folder, manifest, spec)
+    problems += recount.problems()
+    problems += splits.problems()
+    unchecked += [*recount.unchecked, *splits.unchecked]
+    checked += ["the task's terms", "rows of both forms", "models", "votes of every example"]
+    checked += ["gold labels, recounted"] if recount.done else []
+    checked += ["splits, recomputed"]
+
+
+def _spec(manifest: ArchiveManifest, problems: list[str]) -> TaskSpec | None:
+    """The terms of the round, if they are those that it was opened with and this program can read them."""
+    if json_sha256(dict(manifest.spec)) != manifest.spec_sha256:
+        problems.append(f"the task in the manifest was changed (its SHA-256 differs); {CURE}")
     try:
-        content = (folder / FILE).read_bytes()
-    except OSError as error:
-        raise ArchiveError(f"there is no archive at {folder}; `outfox round freeze` makes one") from error
-    return ArchiveManifest.read(content, str(folder / FILE))
+        spec = TaskSpec.model_validate(manifest.spec)
+    except ValueError:
+        made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
+        problems.append(f"the task in the manifest cannot be read here; verify it with what wrote it ({made})")
+        return None
+    if (spec.name, spec.kind) != (manifest.task, manifest.kind):
+        problems.append(f"the manifest is of {manifest.task}, a {manifest.kind} task, and its terms are not; {CURE}")
+    return None if problems else spec
 
 
 def _file_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
@@ -73,26 +107,33 @@ def _file_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
             yield f"{name} is missing; {CURE}"
         elif (folder / name).stat().st_size != entry.size or file_sha256(folder / name) != entry.sha256:
             yield f"{name} was changed (its SHA-256 differs); {CURE}"
-    for name in sorted(
-        {f"{table}.{form}" for table in TABLES for form in ("parquet", "jsonl")} - manifest.files.keys()
-    ):
+    for name in sorted({f"{table}.{form}" for table in TABLES for form in FORMS} - manifest.files.keys()):
         yield f"{name} is not part of it; {CURE}"
+
+
+def _column_problems(folder: Path, columns: Columns) -> Iterator[str]:
+    for table in TABLES:
+        if not parquet.read_schema(folder / f"{table}.parquet").equals(getattr(columns, table)):
+            yield f"{table} has other columns than the task says; {CURE}"
 
 
 def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     for table in TABLES:
-        lines, rows = hashlib.sha256(), 0
-        for batch in _batches(folder, table):
+        lines, rows, elsewhere = hashlib.sha256(), 0, 0
+        for batch in batches(folder, table):
             lines.update(json_lines(batch))
             rows += batch.num_rows
+            elsewhere += batch.num_rows - (pc.sum(pc.equal(batch["round"], manifest.round)).as_py() or 0)
         forms = [manifest.files[f"{table}.{form}"] for form in FORMS]
         if any(entry.rows != rows for entry in forms):
             yield f"{table} has {rows} rows, the manifest says {forms[0].rows}; {CURE}"
         if lines.hexdigest() != forms[1].sha256:
             yield f"{table}.jsonl and {table}.parquet do not hold the same; {CURE}"
+        if elsewhere:
+            yield f"{elsewhere} rows of {table} are of another round; {CURE}"
     statuses: Counter[str] = Counter()
     votes = 0
-    for batch in _batches(folder, "examples", ["status", "votes"]):
+    for batch in batches(folder, "examples", ["status", "votes"]):
         statuses.update(batch.column("status").to_pylist())
         votes += len(batch.column("votes").flatten())
     if dict(statuses) != dict(manifest.examples):
@@ -101,25 +142,11 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
         yield f"the examples have {votes} votes, there are {manifest.files['votes.parquet'].rows}; {CURE}"
 
 
-def _split_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
-    spec = TaskSpec.model_validate(manifest.spec)
-    seed = split_seed(manifest.task, manifest.round)
-    plan, report = plan_splits(ArchivedTexts(folder, spec), spec.rounds, seed)
-    if report.told() != dict(manifest.splits):
-        yield f"the splits would be {report.told()}, the manifest says {dict(manifest.splits)}; {CURE}"
-    sides: dict[str, set[str]] = defaultdict(set)
-    wrong = 0
-    for batch in _batches(folder, "examples", ["id", "author", "status", "split"]):
-        for row in batch.to_pylist():
-            verified = row["status"] == ExampleStatus.VERIFIED
-            wrong += row["split"] != (plan.part(row["id"], row["author"]) if verified else None)
-            if row["split"]:
-                sides[row["author"]].add(row["split"])
-    if wrong:
-        yield f"{wrong} examples are not in the part that follows from their ids; {CURE}"
-    both = sum(len(parts) > 1 for parts in sides.values())
-    if spec.rounds.split_by_worker and both:
-        yield f"{both} workers are in both parts, and the task forbids it; {CURE}"
+def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
+    named = ["version", "rank", "sha256"]
+    rows = [row for batch in batches(folder, "models", named) for row in batch.to_pylist()]
+    if rows != manifest.models:
+        yield f"the manifest names other models than the table models has; {CURE}"
 
 
 def _database_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
@@ -148,30 +175,3 @@ def _attempt_problems(session: Session, round: Round, manifest: ArchiveManifest)
     attempts = session.scalar(counted.where(Attempt.id <= after.get("last_attempt", 0))) or 0
     if attempts != manifest.files["attempts.parquet"].rows:
         yield f"the database has {attempts} attempts, the archive {manifest.files['attempts.parquet'].rows}; {CURE}"
-
-
-class ArchivedTexts:
-    """The verified examples of a round in an archive."""
-
-    def __init__(self, folder: Path, spec: TaskSpec) -> None:
-        self._folder = folder
-        self._columns = Columns(spec)
-
-    def batches(self) -> Iterator[Written]:
-        """In the archive's order, which is that of their ids."""
-        spec = self._columns.spec
-        names = {name: column for name, column in self._columns.written if name in spec.model_input}
-        for batch in _batches(self._folder, "examples", ["id", "author", "status", *names.values()]):
-            some = batch.filter(pa.compute.equal(batch.column("status"), ExampleStatus.VERIFIED.value))
-            if some.num_rows == 0:
-                continue
-            texts = {name: some.column(column) for name, column in names.items()}
-            rows = pa.RecordBatch.from_pydict(texts).to_pylist()
-            contents = [content_sha256(spec, row) for row in rows]
-            ids, authors = some.column("id").to_pylist(), some.column("author").to_pylist()
-            yield written(self._columns, ids, authors, contents, texts)
-
-
-def _batches(folder: Path, table: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    with parquet.ParquetFile(folder / f"{table}.parquet") as file:
-        yield from file.iter_batches(batch_size=BATCH, columns=columns)

@@ -8,12 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Protocol
 
 from round_manager.archive.archives import S3, answered
-from round_manager.archive.manifest import FILE, MOST_BYTES, ArchiveManifest, FileEntry
-from round_manager.archive.proof import read_manifest
+from round_manager.archive.manifest import CURE, FILE, MOST_BYTES, ArchiveManifest, FileEntry, read_manifest
 from round_manager.errors import ArchiveError
 
 PIECE = 1 << 16
-CURE = "restore the archive, or freeze the round again"
 
 
 class ArchiveSource(Protocol):

@@ -1,5 +1,6 @@
 """A store of each kind, and archives of rounds that were played on it."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
             if name == "sentiment":
                 round.play_next().freeze(open_archives(str(root)))
     return root
+
+
+@pytest.fixture
+def archive(archives: Path, tmp_path: Path) -> Path:
+    """A copy of a frozen round, to be spoiled."""
+    return Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
 
 
 @pytest.fixture(scope="session")

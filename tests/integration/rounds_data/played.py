@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
+from ml_backend.hashing import json_sha256
 from round_manager.archive.archives import Archives
 from round_manager.archive.freezing import Frozen, freeze
 from round_manager.clock import Clock
@@ -117,6 +118,7 @@ def _change_policy(store: Store, round_id: int, policy: dict[str, Any]) -> None:
         for statement in drop_statements(guard, dialect):
             session.connection().exec_driver_sql(statement)
         row.spec = {**row.spec, "rounds": {**row.spec["rounds"], **policy}}
+        row.spec_sha256 = json_sha256(row.spec)
         session.flush()
         for statement in create_statements(guard, dialect):
             session.connection().exec_driver_sql(statement)
@@ -136,7 +138,7 @@ def _example(stage: Stage, number: int, author: int, text: str, status: ExampleS
     submission = _written(stage, author, text)
     verdict = stage.verdict(submission)
     answer = dict(submission.answer) if submission.answer else None
-    verified = status is ExampleStatus.VERIFIED
+    verified, disputed = status is ExampleStatus.VERIFIED, status is ExampleStatus.DISPUTED
     return Example(
         public_id=_id(1, stage, number),
         task_id=stage.task.id,
@@ -158,23 +160,37 @@ def _example(stage: Stage, number: int, author: int, text: str, status: ExampleS
         fooled=bool(verdict.fooled),
         status=status,
         votes_wanted=2,
-        gold_label=submission.label if verified else None,
-        gold_answer=answer if verified else None,
+        gold_label=submission.label if verified else (_other(stage, answer)["label"] if disputed else None),
+        gold_answer=answer if verified else (_other(stage, answer)["answer"] if disputed else None),
         decided_at=NOON + DAY if status in DECIDED else None,
     )
+
+
+def _other(stage: Stage, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """What people say who do not agree with the author."""
+    if answer is None:
+        return {"label": stage.spec.label_names[2], "answer": None}
+    word = stage.context.fields["passage"].split()[0]
+    return {"label": None, "answer": {"text": word, "start": 0, "end": len(word)}}
 
 
 def _votes(
     session: Session, stage: Stage, number: int, example: Example, workers: list[int], *, backwards: bool
 ) -> None:
-    others = [worker for worker in workers if worker != example.author_id][: number % 4]
-    for place, worker in reversed(list(enumerate(others))) if backwards else enumerate(others):
-        judged: dict[str, Any] = {"label": example.label, "answer": example.answer}
-        if place == 2:
-            judged = {"flag": 'It says "nothing"', "comment": "Really\\nnothing."}
+    """As many as decide it: two who agree with the author, or three who do not; a few have a flag after that."""
+    agree = {"label": example.label, "answer": example.answer}
+    flag = {"flag": 'It says "nothing"', "comment": "Really\\nnothing."}
+    judged: list[dict[str, Any]] = []
+    if example.status is ExampleStatus.VERIFIED:
+        judged = [agree, agree, *([flag] if number % 4 == 3 else [])]
+    elif example.status is ExampleStatus.DISPUTED:
+        judged = [_other(stage, example.answer)] * 3
+    others = [worker for worker in workers if worker != example.author_id]
+    given = list(enumerate(zip(others, judged, strict=False)))
+    for place, (worker, said) in reversed(given) if backwards else given:
         at = NOON + timedelta(hours=1, seconds=place // 2)
         vote = Vote(example_id=example.id, author_id=example.author_id, worker_id=worker, source=Source.PAGES,
-                    voted_at=at, active_ms=700, **judged)  # fmt: skip
+                    voted_at=at, active_ms=700, **said)  # fmt: skip
         session.add(vote)
         session.flush()
 

@@ -1,6 +1,7 @@
 """`outfox round freeze` and `outfox round verify`, as people type them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from round_manager.database.store import open_store
 from tests.conftest import Outfox
 from tests.integration.databases import Databases
+from tests.integration.rounds_data.forging import change_manifest
 from tests.integration.rounds_data.played import play
 from tests.integration.services.stage import set_stage
 
@@ -33,7 +35,7 @@ def test_a_round_is_frozen_into_the_home_and_proved(home: Path, outfox: Outfox) 
     assert frozen.code == 0
     where = home / "archives" / "sentiment" / "round-1"
     assert f"round 1 of sentiment is frozen: {where}" in frozen.out
-    assert "40 examples, 60 votes, 40 attempts" in frozen.out
+    assert "40 examples, 70 votes, 40 attempts" in frozen.out
     assert "frozen already, and the same" in outfox("round", "freeze", "sentiment").out
     for what in ("sentiment", where):
         proved = outfox("round", "verify", what)
@@ -73,3 +75,41 @@ def test_a_task_without_a_closed_round_is_told_so(home_tables: str, outfox: Outf
     ran = outfox("round", "freeze", "sentiment")
     assert (ran.code, "sentiment has no closed round yet" in ran.err) == (2, True)
     assert "round 1 of sentiment is open; close it" in outfox("round", "freeze", "sentiment", "--round", "1").err
+
+
+def test_a_manifest_that_was_changed_or_cannot_be_read_is_not_proved(home: Path, outfox: Outfox) -> None:
+    outfox("round", "freeze", "sentiment")
+    archive = home / "archives" / "sentiment" / "round-1"
+    change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
+    for what in (archive, "sentiment"):
+        proof = outfox("round", "verify", what)
+        assert (proof.code, "the task in the manifest cannot be read here" in proof.out) == (1, True)
+    manifest = archive / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"round": 1', '"round":  1'), "utf-8")
+    for what in (archive, "sentiment"):
+        proof = outfox("round", "verify", what)
+        assert (proof.code, "manifest.json was changed; restore the archive" in proof.out) == (1, True)
+    told = json.loads(outfox("round", "verify", archive, "--json").out)
+    assert len(told["problems"]) == 1
+
+
+def test_a_folder_that_is_called_like_the_task_is_not_taken_for_its_archive(
+    home: Path, outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outfox("round", "freeze", "sentiment")
+    (tmp_path / "sentiment").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "is proved" in outfox("round", "verify", "sentiment").out
+    monkeypatch.chdir(home / "archives" / "sentiment")
+    assert "is proved" in outfox("round", "verify", "round-1").out
+
+
+def test_a_round_is_moved_to_another_place_on_request(home: Path, outfox: Outfox, tmp_path: Path) -> None:
+    outfox("round", "freeze", "sentiment")
+    copied = outfox("round", "freeze", "sentiment", "--to", tmp_path / "copy")
+    assert f"its own archive is still at {home / 'archives'}" in copied.out
+    moved = outfox("round", "freeze", "sentiment", "--to", tmp_path / "new", "--move", "--why", "the disk is full")
+    where = tmp_path / "new" / "sentiment" / "round-1"
+    assert f"its own archive is now at {where}" in moved.out
+    shutil.rmtree(home / "archives")
+    assert str(where) in outfox("round", "verify", "sentiment").out

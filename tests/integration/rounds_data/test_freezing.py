@@ -7,19 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from sqlalchemy import select
 
 from round_manager.archive.archives import open_archives
 from round_manager.archive.freezing import freeze, verify
+from round_manager.archive.rows import RoundRows
 from round_manager.archive.splitting import split_with_pauses
 from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveError, RoundError
-from round_manager.models import AuditEntry, Example, Round, Worker
+from round_manager.models import AuditEntry, Context, Example, Round, Task, Worker
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
-from tests.integration.rounds_data.played import DAY, Played, play, text_of
+from tests.integration.rounds_data.played import DAY, Played, late_attempt, play, text_of
 from tests.integration.services.stage import set_stage
 
 
@@ -35,7 +37,7 @@ def test_a_frozen_round_holds_every_example_with_its_verdict_votes_and_split(pla
     frozen = played.freeze(open_archives(str(tmp_path)))
     folder = Path(frozen.where)
     first = lines_of(folder, "examples")[3]
-    assert frozen.rows == {"examples": 40, "votes": 60, "attempts": 40, "contexts": 1, "models": 2}
+    assert frozen.rows == {"examples": 40, "votes": 70, "attempts": 40, "contexts": 1, "models": 2}
     assert (first["text"], first["why_right"]) == (text_of(3), "Because.")
     assert (first["label"], first["gold_label"], first["status"]) == ("negative", "negative", "verified")
     assert first["split"] in ("train", "held_out")
@@ -82,6 +84,26 @@ def test_a_second_freeze_is_byte_identical_there_and_elsewhere(played: Played, t
     assert again.already
     assert content == bytes_of(Path(first.where)) == bytes_of(Path(elsewhere.where))
     assert played.row().archive_uri == first.where
+
+
+def test_contexts_are_read_some_at_a_time_by_their_ids(played: Played) -> None:
+    with played.store.write() as session:
+        task = session.get_one(Task, played.stage.task.id)
+        for number in (7, 3, 9, 1, 5):
+            fields = {**played.stage.context.fields, "prompt": f"Prompt {number}."}
+            own = {"public_id": UUID(int=number), "key": f"ä{number}", "position": 100 + number}
+            context = Context(task_id=task.id, fields=fields, extra={}, created_at=NOON, **own)
+            session.add(context)
+            session.flush()
+            late_attempt(session, played, 4_000 + number, context_id=context.id)
+        rows = RoundRows(session, task, played.row(), last_attempt=1_000, batch=2)
+        for _ in (*rows.examples(), *rows.attempts()):
+            pass
+        batches = list(rows.contexts())
+    assert [batch.num_rows for batch in batches] == [2, 2, 2]
+    keys = [key for batch in batches for key in batch["id"].to_pylist()]
+    assert keys == [played.stage.context.key, "ä1", "ä3", "ä5", "ä7", "ä9"]
+    assert batches[2]["prompt"].to_pylist() == ["Prompt 7.", "Prompt 9."]
 
 
 def test_a_spoiled_and_a_missing_file_are_mended_by_the_next_freeze(played: Played, tmp_path: Path) -> None:

@@ -1,55 +1,30 @@
 """`verify` finds whatever is not as it was frozen, also where every hash was made to fit again."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from sqlalchemy import text
 
-from ml_backend.hashing import file_sha256
+from plugin.recounting import counting
 from round_manager.archive.archives import open_archives
-from round_manager.archive.json_lines import json_lines
-from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive.proof import Proof, read_manifest, verify
-from round_manager.errors import ArchiveError
+from round_manager.archive.manifest import FILE
+from round_manager.archive.proof import Proof, verify
+from round_manager.errors import ArchiveError, ArchiveSpoiled
 from round_manager.models import Round
-from tests.integration.rounds_data.played import Played
-
-
-@pytest.fixture
-def archive(archives: Path, tmp_path: Path) -> Path:
-    """A copy of a frozen round, to be spoiled."""
-    return Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
-
-
-def forge(archive: Path, change: Callable[[pa.Table], pa.Table], table: str = "examples") -> None:
-    """Changes a table in both forms and lets the manifest tell the new hashes."""
-    changed = change(parquet.read_table(archive / f"{table}.parquet"))
-    parquet.write_table(changed, archive / f"{table}.parquet")
-    (archive / f"{table}.jsonl").write_bytes(b"".join(json_lines(batch) for batch in changed.to_batches()))
-    manifest = read_manifest(archive)
-    names = [f"{table}.parquet", f"{table}.jsonl"]
-    files = {
-        name: FileEntry(file_sha256(archive / name), (archive / name).stat().st_size, changed.num_rows)
-        for name in names
-    }
-    told = {**vars(manifest), "files": {**manifest.files, **files}}
-    (archive / FILE).write_bytes(ArchiveManifest(**told).written())
-
-
-def set_column(table: pa.Table, name: str, values: list[object]) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+from tests.integration.databases import Databases
+from tests.integration.rounds_data.forging import change_manifest, forge, set_column
+from tests.integration.rounds_data.played import Played, play
 
 
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
 def test_an_archive_as_it_was_frozen_is_proved(archives: Path, task: str) -> None:
-    proof = verify(archives / task / "round-1")
+    proof = verify(archives / task / "round-1", counting=counting)
     assert proof.problems == ()
-    assert "splits, recomputed" in proof.checked
+    assert proof.checked[-2:] == ("gold labels, recounted", "splits, recomputed")
+    assert proof.unchecked == ("10 examples that are withdrawn or undecided",)
 
 
 def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
@@ -65,7 +40,7 @@ def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
 def test_a_changed_manifest_is_refused(archive: Path) -> None:
     content = (archive / FILE).read_text("utf-8")
     (archive / FILE).write_text(content.replace('"round": 1', '"round":  1'), "utf-8")
-    with pytest.raises(ArchiveError, match="was changed"):
+    with pytest.raises(ArchiveSpoiled, match="was changed"):
         verify(archive)
 
 
@@ -95,7 +70,92 @@ def test_a_status_that_was_changed_is_found(archive: Path) -> None:
 
 def test_votes_that_were_taken_out_are_missed(archive: Path) -> None:
     forge(archive, lambda table: table.slice(0, 50), "votes")
-    assert "the examples have 60 votes, there are 50" in " ".join(verify(archive).problems)
+    assert "the examples have 70 votes, there are 50" in " ".join(verify(archive).problems)
+
+
+def test_votes_that_say_something_else_than_those_in_the_examples_are_found(archive: Path) -> None:
+    def relabel(table: pa.Table) -> pa.Table:
+        return set_column(table, "label", [label and "neutral" for label in table["label"].to_pylist()])
+
+    forge(archive, relabel, "votes")
+    assert "50 votes are not the same in examples and in votes" in " ".join(verify(archive).problems)
+
+
+def test_votes_that_were_moved_to_other_examples_are_found(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "example", table["example"].to_pylist()[::-1]), "votes")
+    assert "votes are not the same in examples and in votes" in " ".join(verify(archive).problems)
+
+
+def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None:
+    def relabel(table: pa.Table) -> pa.Table:
+        return set_column(table, "gold_label", [gold and "positive" for gold in table["gold_label"].to_pylist()])
+
+    forge(archive, relabel)
+    problems = verify(archive, counting=counting).problems
+    assert "30 examples are not what the policy makes of their votes" in " ".join(problems)
+
+
+def test_without_a_way_to_count_gold_labels_are_said_to_be_unchecked(archive: Path) -> None:
+    proof = verify(archive)
+    assert (proof.problems, proof.unchecked[0]) == ((), "gold labels")
+    assert "gold labels, recounted" not in proof.checked
+
+
+def test_rows_of_another_round_are_found(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "round", [9] * table.num_rows), "attempts")
+    assert "40 rows of attempts are of another round" in " ".join(verify(archive).problems)
+
+
+def test_a_model_that_the_manifest_tells_otherwise_is_found(archive: Path) -> None:
+    models = change_manifest(archive, lambda told: told["models"][0].update(sha256="0" * 64))["models"]
+    assert models[0]["sha256"] == "0" * 64
+    assert "the manifest names other models than the table" in " ".join(verify(archive).problems)
+
+
+def test_terms_that_were_changed_are_found(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["spec"]["pay"].update(budget_cents=1))
+    assert "the task in the manifest was changed" in " ".join(verify(archive).problems)
+
+
+def test_terms_that_nobody_here_can_read_are_a_problem_and_no_crash(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
+    problems = " ".join(verify(archive).problems)
+    assert "the task in the manifest cannot be read here; verify it with what wrote it (outfox" in problems
+
+
+def test_columns_that_are_not_the_tasks_are_found(archive: Path) -> None:
+    forge(archive, lambda table: table.drop_columns(["votes"]))
+    assert "examples has other columns than the task says" in " ".join(verify(archive).problems)
+
+
+def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tmp_path: Path) -> None:
+    task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
+    assert verify(task / "round-2", counting=counting).problems == ()
+    shutil.rmtree(task / "round-1")
+    alone = verify(task / "round-2")
+    assert (alone.problems, "sides that workers have since rounds 1" in alone.unchecked[-1]) == ((), True)
+
+
+def test_a_worker_who_changed_sides_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
+    task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
+    change_manifest(task / "round-2", _exchange)
+    problems = " ".join(verify(task / "round-2").problems)
+    assert "workers' sides are not those that rounds 1 gave them" in problems
+
+
+def _exchange(told: dict[str, Any]) -> None:
+    splits = told["splits"]
+    splits["came_to_train"], splits["came_held_out"] = splits["came_held_out"], splits["came_to_train"]
+
+
+def test_a_round_that_was_split_without_the_sides_of_the_one_beside_it_is_found(
+    archives: Path, any_databases: Databases, tmp_path: Path
+) -> None:
+    with any_databases.opened() as store:
+        alone = play(store).play_next().freeze(open_archives(str(tmp_path)))
+    shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
+    problems = " ".join(verify(Path(alone.where)).problems)
+    assert "workers are in the other part in round 1 beside it, and the task forbids it" in problems
 
 
 def against(played: Played, folder: str) -> Proof:
@@ -115,7 +175,7 @@ def test_another_rounds_archive_is_not_this_ones(played: Played, tmp_path: Path)
     frozen = other.freeze(open_archives(str(tmp_path)))
     problems = " ".join(against(played, frozen.where).problems)
     assert "the database knows the archive as" in problems
-    assert "the database has 60 votes, the archive 18" in problems
+    assert "the database has 70 votes, the archive 23" in problems
     assert "the database has 40 attempts, the archive 12" in problems
 
 
@@ -129,4 +189,4 @@ def test_a_database_that_lost_votes_is_found_out(played: Played, tmp_path: Path)
         session.flush()
         proof = verify(Path(frozen.where), database=(session, session.get_one(Round, played.round_id)))
         session.rollback()
-    assert "votes, the archive 60" in " ".join(proof.problems)
+    assert "votes, the archive 70" in " ".join(proof.problems)

@@ -1,0 +1,87 @@
+"""Votes are counted again where the policy decides; what people decided otherwise is told and is no forgery."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from plugin.recounting import counting
+from round_manager.archive.columns import Columns
+from round_manager.archive.recount import Count, Recount
+from round_manager.errors import PolicyError
+from templates import TaskSpec, find_pack
+
+SPEC = find_pack("sentiment").spec
+MINE, OTHER, THIRD = SPEC.label_names
+
+
+def example(status: str, gold: str | None, *votes: str | None) -> dict[str, Any]:
+    said = [{"worker": str(place), "label": vote, "flag": None} for place, vote in enumerate(votes)]
+    return {"status": status, "label": MINE, "gold_label": gold, "votes": said}
+
+
+def recount(folder: Path, *rows: dict[str, Any]) -> Recount:
+    columns = Columns(SPEC)
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema=columns.examples), folder / "examples.parquet")
+    return Recount(folder, columns, counting)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        example("verified", MINE, MINE, MINE),
+        example("verified", MINE, OTHER, MINE, MINE, MINE),
+        example("disputed", OTHER, OTHER, OTHER, OTHER),
+        example("disputed", None, OTHER, MINE, MINE, OTHER, THIRD),
+        example("unchecked", None),
+        example("pending", None, MINE),
+        example("withdrawn", MINE, MINE, MINE),
+    ],
+)
+def test_what_the_policy_made_of_votes_is_found_again(tmp_path: Path, row: dict[str, Any]) -> None:
+    assert list(recount(tmp_path, row).problems()) == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        example("verified", MINE),
+        example("verified", MINE, MINE),
+        example("verified", OTHER, MINE, MINE),
+        example("disputed", MINE, MINE, MINE, OTHER, OTHER, THIRD),
+        example("disputed", None, MINE, MINE),
+        example("verified", MINE, OTHER, OTHER, OTHER),
+    ],
+)
+def test_what_no_order_of_the_votes_gives_is_a_problem(tmp_path: Path, row: dict[str, Any]) -> None:
+    (problem,) = recount(tmp_path, example("verified", MINE, MINE, MINE), row).problems()
+    assert problem.startswith("1 examples are not what the policy makes of their votes")
+
+
+def test_votes_whose_times_are_not_the_order_in_which_they_came_are_no_problem(tmp_path: Path) -> None:
+    # Two agreed, and the example was verified; the third, who was asked before that, has the earliest time.
+    assert list(recount(tmp_path, example("verified", MINE, OTHER, MINE, MINE)).problems()) == []
+
+
+@pytest.mark.parametrize(("status", "gold"), [("verified", MINE), ("disputed", OTHER)])
+def test_a_label_that_was_settled_where_people_did_not_agree_is_told(tmp_path: Path, status: str, gold: str) -> None:
+    found = recount(tmp_path, example(status, gold, OTHER, MINE, MINE, OTHER, THIRD))
+    assert list(found.problems()) == []
+    assert found.unchecked == ["1 labels that were settled where people did not agree"]
+
+
+def test_gold_where_nothing_is_decided_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = recount(tmp_path, example("unchecked", MINE)).problems()
+    assert problem.startswith("1 examples have a gold label and are not decided")
+
+
+def test_a_policy_that_nobody_here_knows_is_told_and_nothing_fails(tmp_path: Path) -> None:
+    def unknown(_: TaskSpec) -> Count:
+        raise PolicyError("there is no policy `theirs`; write one of ours")
+
+    recount(tmp_path, example("verified", OTHER, MINE))
+    found = Recount(tmp_path, Columns(SPEC), unknown)
+    assert list(found.problems()) == []
+    assert (found.done, found.unchecked) == (False, ["gold labels (there is no policy `theirs`; write one of ours)"])
