@@ -1,5 +1,6 @@
 """`outfox model lineage`: the way of a version back to its seed and rounds."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from plugin.errors import PluginError
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from ml_backend.manifest import Manifest
+    from ml_backend.registry.registry import Registry
     from round_manager.learning.lineage import Ancestor
 
 DIFFERS = 2
@@ -24,49 +27,72 @@ DIFFERS = 2
 @json_option
 @click.pass_obj
 def lineage(settings: Settings, task: str, version: str | None, check: bool) -> None:
-    """Show what a version learned from and what was measured of it. Default: the version that answers."""
+    """Show what a version learned from and what was measured of it. Default: the versions that answer."""
+    from ml_backend.registry.registry import open_registry
     from round_manager.database.store import open_store
     from round_manager.learning.lineage import lineage as line_of
     from round_manager.tasks.tasks import find_task
 
+    registry = open_registry(settings.registry_place, settings.cache_path / "models")
     with open_store(settings.database) as store, store.read() as session:
-        line = line_of(session, find_task(session, task), version or _answering(settings, task))
-    checked = _checked(settings, task, line[0]) if check else None
-    data: dict[str, Any] = {"task": task, "line": [asdict(one) for one in line]}
-    texts: list[RenderableType] = [part for one in line for part in _told(one)]
-    if checked is not None:
-        data["differs"] = checked
-        same = "the rows are what they were, by their hashes"
-        texts.append(f"there are other rows now: {', '.join(checked)}" if checked else same)
+        found = find_task(session, task)
+        asked = [version] if version else _answering(registry, task)
+        lines = [line_of(session, found, one, lambda name: _manifest(registry, task, name)) for one in asked]
+    data: dict[str, Any] = {"task": task, "lines": [[asdict(one) for one in line] for line in lines]}
+    texts: list[RenderableType] = [part for line in lines for one in line for part in _told(one)]
+    if check:
+        newest = [line[0] for line in lines]
+        data["differs"] = _checked(settings, task, newest)
+        texts.append(_compared(data["differs"], newest))
     show(data, Group(*texts))
-    if checked:
+    if data.get("differs"):
         raise click.exceptions.Exit(DIFFERS)
 
 
-def _answering(settings: Settings, task: str) -> str:
-    from ml_backend.registry.registry import open_registry
-
-    pins = open_registry(settings.registry_place, settings.cache_path / "models").pins(task)
+def _answering(registry: "Registry", task: str) -> Sequence[str]:
+    pins = registry.pins(task)
     if pins is None:
         raise PluginError(f"no version of {task} answers yet; name one, `outfox model list {task}` shows them")
-    return pins.versions[0]
+    return pins.versions
 
 
-def _checked(settings: Settings, task: str, version: "Ancestor") -> list[str]:
-    """The places whose rows have another hash now than when the version was trained."""
+def _manifest(registry: "Registry", task: str, version: str) -> "Manifest | None":
+    """What the registry says of a version; None where it has none that is whole."""
+    from ml_backend.artefact import read_manifest
+    from ml_backend.errors import ModelError
+
+    try:
+        return read_manifest(registry.fetch(task, version))
+    except ModelError:
+        return None
+
+
+def _checked(settings: Settings, task: str, versions: Sequence["Ancestor"]) -> list[str]:
+    """The places whose rows have another hash now than when the versions were trained."""
     from round_manager.database.store import open_store
     from round_manager.learning.rows import training_rows
     from round_manager.tasks.tasks import find_task, spec_of
 
-    rounds = [one.source.removeprefix("round ") for one in version.learned if one.source != "seed"]
-    if not rounds:
-        raise PluginError(f"{version.version} did not learn from rounds; there is nothing to check")
-    pack = pack_of(settings, task)
+    pack, differing = pack_of(settings, task), dict[str, None]()
     with open_store(settings.database) as store, store.read() as session:
         row = find_task(session, task)
-        now = training_rows(session, row, spec_of(row), pack.seed, up_to=max(map(int, rounds)))
-    hashes = {"seed" if one.round is None else f"round {one.round}": one.sha256 for one in now.sources}
-    return [one.source for one in version.learned if hashes.get(one.source) != one.sha256]
+        for version in (one for one in versions if _rounds(one)):
+            now = training_rows(session, row, spec_of(row), pack.seed, up_to=max(_rounds(version)))
+            hashes = {"seed" if one.round is None else f"round {one.round}": one.sha256 for one in now.sources}
+            differing |= {one.source: None for one in version.learned if hashes.get(one.source) != one.sha256}
+    return list(differing)
+
+
+def _compared(differing: Sequence[str], versions: Sequence["Ancestor"]) -> str:
+    if differing:
+        return f"there are other rows now: {', '.join(differing)}"
+    if not any(_rounds(version) for version in versions):
+        return f"{', '.join(one.version for one in versions)} did not learn from rounds; there is nothing to compare"
+    return "the rows are what they were, by their hashes"
+
+
+def _rounds(version: "Ancestor") -> list[int]:
+    return [int(one.source.removeprefix("round ")) for one in version.learned if one.source != "seed"]
 
 
 def _told(one: "Ancestor") -> list[RenderableType]:

@@ -1,6 +1,7 @@
 """`outfox model rotate` and its companions: which versions answer, and whether they are whole."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from rich.console import Group, RenderableType
 
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
+from plugin.errors import PluginError
 from plugin.operator import operator_name
 from plugin.settings import Settings
 
@@ -52,11 +54,13 @@ def rotate(
     """Let other versions answer; returns when no serving process answers with the old ones any more.
 
     Several versions answer together. Exit code 2: refused, 3: not every process confirmed it; the old ones go on.
+    A round that is open or validating keeps the versions that it was opened with: others are refused for it.
     """
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.rotation import rotate as rotate_to
 
     registry, began = _open(settings, where), time.monotonic()
+    _check_round(settings, task, number, versions)
     with ProgressBar() as progress:
         pins = rotate_to(
             registry,
@@ -86,6 +90,8 @@ def rollback(settings: Settings, task: str, number: int | None, why: str, timeou
     from ml_backend.registry.rotation import rollback as rotate_back
 
     registry, began = _open(settings, where), time.monotonic()
+    before = registry.book(task).before(number)
+    _check_round(settings, task, number, before.versions if before else ())
     with ProgressBar() as progress:
         pins = rotate_back(
             registry,
@@ -173,6 +179,30 @@ def _open(settings: Settings, where: str | None) -> "Registry":
     from ml_backend.registry.registry import open_registry
 
     return open_registry(where or settings.registry_place, settings.cache_path / "models")
+
+
+def _check_round(settings: Settings, task: str, number: int | None, versions: Sequence[str]) -> None:
+    """A PluginError where the round is live with other versions: verdicts of these would be refused in it as stale.
+
+    Where there is no database to ask, a registry alone is served, and there are no rounds to break.
+    """
+    from round_manager.database.store import open_store
+    from round_manager.errors import StoreError, TaskError
+    from round_manager.tasks.rounds import live_round, pinned_versions
+    from round_manager.tasks.tasks import find_task
+
+    if number is None or not versions:
+        return
+    try:
+        with open_store(settings.database) as store, store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+            pinned = pinned_versions(session, live) if live and live.number == number else tuple(versions)
+    except (StoreError, TaskError):
+        return
+    if pinned != tuple(versions):
+        named = " ".join(f"--version {version}" for version in versions)
+        cure = f"close it (`outfox round close {task}`), then `outfox round open {task} {named}` opens the next"
+        raise PluginError(f"round {number} of {task} is live and keeps {', '.join(pinned)}; {cure}")
 
 
 def _show_pinned(registry: "Registry", pinned: "Pins", seconds: float) -> None:

@@ -1,13 +1,16 @@
 """Lineage: the way of a model version back to the seed and the rounds that it learned from."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from round_manager.learning.versions import find_versions
+from ml_backend.manifest import Manifest
+from round_manager.errors import ModelVersionError
+from round_manager.learning.versions import data_of
 from round_manager.models import Evaluation, ModelVersion, Round, RoundModel, Task
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 
@@ -49,37 +52,75 @@ class Ancestor:
     rows: int
     sha256: str
     learned: tuple[Learned, ...]
-    figures: tuple[Figure, ...]
-    played_in: tuple[int, ...]
-    registered_at: datetime
+    parent: str | None
+    figures: tuple[Figure, ...] = ()
+    played_in: tuple[int, ...] = ()
+    registered_at: datetime | None = None
 
 
-def lineage(session: Session, task: Task, name: str) -> list[Ancestor]:
-    """The version and all versions that it was started from, itself first."""
-    (version,) = find_versions(session, task, [name])
+ReadManifest = Callable[[str], Manifest | None]
+
+
+def _read_none(name: str) -> Manifest | None:
+    """Where there is no registry to look into."""
+    return None
+
+
+def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_none) -> list[Ancestor]:
+    """The version and all versions that it was started from, itself first, as far back as anybody knows them.
+
+    What was never played against is not registered: `read` gives its manifest, None where there is none.
+    """
     rounds = {one.number: one for one in list_rounds(session, task)}
-    line: list[ModelVersion] = [version]
-    while line[-1].parent_id is not None:
-        line.append(session.get_one(ModelVersion, line[-1].parent_id))
-    return [_ancestor(session, one, rounds) for one in line]
+    line: list[Ancestor] = []
+    wanted: str | None = name
+    while wanted is not None and wanted not in {one.version for one in line}:
+        mine = (ModelVersion.task_id == task.id, ModelVersion.name == wanted)
+        version = session.scalar(select(ModelVersion).where(*mine))
+        manifest = None if version else read(wanted)
+        if version is not None:
+            line.append(_registered(session, version, rounds))
+        elif manifest is not None:
+            line.append(_ancestor(session, manifest.version, data_of(manifest), _settings(manifest), rounds))
+        else:
+            break
+        wanted = line[-1].parent
+    if not line:
+        raise ModelVersionError(f"{task.name} has no version {name}; `outfox model list {task.name}` shows them")
+    return line
 
 
-def _ancestor(session: Session, version: ModelVersion, rounds: dict[int, Round]) -> Ancestor:
-    data = version.data
-    train = data.get("train", {})
+def _registered(session: Session, version: ModelVersion, rounds: dict[int, Round]) -> Ancestor:
     played = select(Round.number).join(RoundModel, RoundModel.round_id == Round.id)
+    return replace(
+        _ancestor(session, version.name, version.data, version.settings, rounds),
+        figures=_figures(session, version),
+        played_in=tuple(
+            session.scalars(played.where(RoundModel.model_version_id == version.id).order_by(Round.number))
+        ),
+        registered_at=version.created_at,
+    )
+
+
+def _ancestor(
+    session: Session, name: str, data: dict[str, Any], settings: dict[str, Any], rounds: dict[int, Round]
+) -> Ancestor:
+    """What a version itself tells of where it came from."""
+    train = data.get("train", {})
     return Ancestor(
-        version.name,
+        name,
         str(data.get("base", "")),
         str(data.get("base_sha256", "")),
-        str(version.settings.get("mode", "")),
+        str(settings.get("mode", "")),
         int(train.get("rows", 0)),
         str(train.get("sha256", "")),
         tuple(_learned(session, source, rounds) for source in data.get("sources", [])),
-        _figures(session, version),
-        tuple(session.scalars(played.where(RoundModel.model_version_id == version.id).order_by(Round.number))),
-        version.created_at,
+        settings.get("parent"),
     )
+
+
+def _settings(manifest: Manifest) -> dict[str, Any]:
+    return {"mode": manifest.mode, "parent": manifest.parent}
 
 
 def _learned(session: Session, source: dict[str, Any], rounds: dict[int, Round]) -> Learned:

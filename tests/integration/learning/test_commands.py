@@ -2,17 +2,14 @@
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from ml_backend.artefact import read_manifest
-from ml_backend.training import train
 from plugin.training_process import TrainingProcess
 from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
@@ -21,54 +18,14 @@ from round_manager.learning.versions import find_versions
 from round_manager.models import TrainingState
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
-from templates import load_pack
 from tests.conftest import Outfox, replace_in
 from tests.fakes.registry import eventually, load_fixed
 from tests.fakes.workshop import FakeWorkshop
-from tests.integration.learning.school import OWNER, TASK, Row, School, first_round, small_pack
+from tests.integration.learning.school import OWNER, TASK, School, first_round, small_pack
+from tests.integration.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@dataclass(frozen=True)
-class Home:
-    """A home with a task whose first round is over, and the version that the round was played against."""
-
-    folder: Path
-    pack: Path
-    base: str
-    database: str = ""
-
-    def pinned(self, outfox: Outfox) -> list[str]:
-        pins = json.loads(outfox("model", "pins", TASK, "--json").out)["pins"]
-        return [str(version) for one in pins if one["round"] is None for version in one["versions"]]
-
-
-@pytest.fixture(scope="module")
-def trained_once(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:  # noqa: F811 - the fixture
-    """Trained once for all tests."""
-    root = tmp_path_factory.mktemp("home")
-    pack = small_pack(root / "packs")
-    replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")
-    # What so small a network loses says nothing.
-    replace_in(pack.folder / "task.yaml", "guard_points: 2.0", "guard_points: 100")
-    trained = train(load_pack(pack.folder), root / "home" / "models", mode="head")
-    return Home(root / "home", pack.folder, trained.manifest.version)
-
-
-@pytest.fixture
-def home(outfox: Outfox, trained_once: Home, tmp_path: Path, home_tables: str) -> Home:
-    folder = Path(shutil.copytree(trained_once.folder, tmp_path / "home", dirs_exist_ok=True))
-    pack = Path(shutil.copytree(trained_once.pack, tmp_path / "packs" / TASK))
-    made = Home(folder, pack, trained_once.base, home_tables)
-    assert outfox("task", "create", made.pack).code == 0
-    assert outfox("model", "rotate", TASK, made.base).code == 0
-    with open_store(made.database) as store:
-        School(store, load_pack(made.pack), folder / "models").round_over(
-            [*first_round(), Row("A bright day on the river.", "positive"), Row("A day on the river.", "neutral")]
-        )
-    return made
 
 
 def training_process(home: Path) -> TrainingProcess:
@@ -125,7 +82,7 @@ def test_after_one_that_was_killed_the_next_version_is_trained_traced_back_and_t
     assert (job["state"], job["version"], job["mode"]) == ("rotated", version, "head")
     traced = json.loads(outfox("model", "lineage", TASK, "--check", "--json").out)
     assert traced["differs"] == []
-    (line,) = traced["line"]
+    ((line,),) = traced["lines"]
     assert [(one["source"], one["against"]) for one in line["learned"]] == [("seed", []), ("round 1", [home.base])]
     assert all(one["memory_bytes"] > 10_000_000 and one["rows_per_second"] > 0 for one in line["figures"])
     assert "round 1" in outfox("model", "lineage", TASK, version).out
@@ -203,8 +160,10 @@ def test_a_training_that_is_not_heard_of_is_shown_so_and_cancelling_it_tells_tha
         beat(session, job.id, HowFar("epoch 2 of 5", 30, 120, "loss 0.4"), now=then)
     shown = " ".join(outfox("model", "jobs", TASK).out.split())
     assert "epoch 2 of 5 25% loss 0.4; not heard of for 10 minutes" in shown
-    assert outfox("model", "cancel", TASK).out.startswith("there was nothing to stop: its process ended without a word")
-    assert json.loads(outfox("model", "jobs", TASK, "--json").out)[0]["state"] == "failed"
+    told = outfox("model", "cancel", TASK).out
+    assert told.startswith("there was nothing to stop: ")
+    assert "cancelled it; its process ended without a word" in told
+    assert json.loads(outfox("model", "jobs", TASK, "--json").out)[0]["state"] == "cancelled"
 
 
 def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox, quick: School) -> None:
@@ -224,7 +183,7 @@ def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox
         (("retrain", TASK), "has no closed round to learn from"),
         (("cancel", TASK), "no model of sentiment is being trained"),
         (("lineage", TASK), "no version of sentiment answers yet"),
-        (("lineage", TASK, "m000000000000"), "is not registered"),
+        (("lineage", TASK, "m000000000000"), "sentiment has no version m000000000000"),
         (("jobs", "nosuch"), "there is no task `nosuch`"),
     ],
 )

@@ -1,0 +1,118 @@
+"""`outfox model rotate`, `rollback` and `lineage` as people type them, and what they know of rounds."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plugin.round_opening import RoundOpening
+from round_manager.database.store import open_store
+from round_manager.learning.jobs import training_turn
+from tests.conftest import Outfox, Ran
+from tests.fakes.registry import load_fixed, make_version
+from tests.integration.learning.school import TASK, School, first_round, small_pack
+
+
+@pytest.fixture
+def school(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
+    """A task in the home that the commands work on, against which `positive` answers."""
+    pack = small_pack(tmp_path / "packs")
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    assert outfox("task", "create", pack.folder).code == 0
+    with open_store(home_tables) as store:
+        made = School(store, pack, tmp_path / "home" / "models")
+        made.pin("positive")
+        yield made
+
+
+def open_round(school: School, *versions: str) -> None:
+    opening = RoundOpening(school.store, school.registry, str(school.models), load_fixed, school.clock, 5.0)
+    opening.open(TASK, versions, who="owner@here", why="a test")
+
+
+def pinned_for(school: School, number: int) -> tuple[str, ...]:
+    pins = school.registry.pins(TASK, number)
+    return pins.versions if pins else ()
+
+
+def is_refused(ran: Ran, told: str) -> bool:
+    lines = ran.err.splitlines()
+    return (ran.code, len(lines)) == (2, 1) and told in lines[0]
+
+
+def test_a_live_round_keeps_its_versions_whatever_is_typed(outfox: Outfox, school: School) -> None:
+    (positive,) = school.pinned()
+    negative = make_version(school.models, "negative")
+    school.registry.set_pins(TASK, [negative], round=1)
+    open_round(school, positive)
+    told = (
+        f"round 1 of sentiment is live and keeps {positive}; close it (`outfox round close sentiment`),"
+        f" then `outfox round open sentiment --version {negative}` opens the next"
+    )
+    assert is_refused(outfox("model", "rotate", TASK, negative, "--round", 1), told)
+    assert is_refused(outfox("model", "rollback", TASK, "--round", 1), told)
+    assert pinned_for(school, 1) == (positive,)
+    # What it has can be pinned again, what others have is nobody's business, and so is a round that is not live.
+    assert outfox("model", "rotate", TASK, positive, "--round", 1).code == 0
+    assert outfox("model", "rotate", TASK, negative).code == 0
+    assert outfox("model", "rotate", TASK, negative, "--round", 2).code == 0
+    assert pinned_for(school, 1) == (positive,)
+
+
+def test_a_round_that_is_over_can_be_served_by_others(outfox: Outfox, school: School) -> None:
+    school.round_over(first_round())
+    negative = make_version(school.models, "negative")
+    assert outfox("model", "rotate", TASK, negative, "--round", 1).code == 0
+
+
+def test_where_there_is_no_database_a_round_is_pinned_as_ever(
+    outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    version = make_version(tmp_path / "home" / "models", "positive")
+    assert outfox("model", "rotate", TASK, version, "--round", 1).code == 0
+
+
+def test_the_lineage_of_a_version_that_no_round_was_played_against_is_shown(outfox: Outfox, school: School) -> None:
+    (parent,) = school.pinned()
+    child = make_version(school.models, "negative", content={"parent": parent})
+    assert outfox("model", "rotate", TASK, child).code == 0
+    ran = outfox("model", "lineage", TASK, "--json")
+    assert ran.code == 0, ran.err
+    ((first, second),) = json.loads(ran.out)["lines"]
+    assert [one["version"] for one in (first, second)] == [child, parent]
+    assert (first["parent"], first["base"], first["registered_at"]) == (parent, "fixed", None)
+    assert child in outfox("model", "lineage", TASK, child).out
+
+
+def test_a_version_whose_parent_is_gone_is_shown_all_the_same(outfox: Outfox, school: School) -> None:
+    child = make_version(school.models, "negative", content={"parent": "m000000000000"})
+    ((only,),) = json.loads(outfox("model", "lineage", TASK, child, "--json").out)["lines"]
+    assert only["version"] == child
+
+
+def test_where_a_version_learned_from_the_seed_alone_nothing_differs(outfox: Outfox, school: School) -> None:
+    (version,) = school.pinned()
+    ran = outfox("model", "lineage", TASK, "--check")
+    told = f"{version} did not learn from rounds; there is nothing to compare"
+    assert (ran.code, told in ran.out) == (0, True), ran.err
+    assert json.loads(outfox("model", "lineage", TASK, "--check", "--json").out)["differs"] == []
+
+
+def test_of_versions_that_answer_together_each_is_shown(outfox: Outfox, school: School) -> None:
+    both = school.pin("positive", "negative")
+    lines = json.loads(outfox("model", "lineage", TASK, "--json").out)["lines"]
+    assert tuple(line[0]["version"] for line in lines) == both
+    shown = outfox("model", "lineage", TASK, "--check").out
+    assert all(version in shown for version in both)
+
+
+def test_a_manager_hears_by_the_exit_code_that_somebody_else_trains(outfox: Outfox, school: School) -> None:
+    school.round_over(first_round())
+    with training_turn(school.store, TASK):
+        by_hand = outfox("model", "retrain", TASK)
+        by_manager = outfox("model", "retrain", TASK, "--token", "its own")
+    assert (by_hand.code, by_manager.code) == (2, 4)
+    assert by_hand.err == by_manager.err
+    assert "is being trained already" in by_hand.err
