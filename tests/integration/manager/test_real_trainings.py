@@ -1,0 +1,138 @@
+"""A real manager and its real training, when one of them is stopped, killed or not wanted any more."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from plugin.training_process import PROGRAM
+from round_manager.database.store import Store, open_store
+from round_manager.learning.jobs import Awaited, awaited, list_jobs
+from round_manager.models import TrainingJob, TrainingState
+from round_manager.tasks.tasks import find_task
+from tests.conftest import Outfox
+from tests.fakes.registry import eventually
+from tests.integration.learning.school import TASK
+from tests.integration.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
+from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
+
+pytestmark = pytest.mark.sqlite("what is tried here is processes")
+# Of one training: it imports PyTorch, and weighs two models in processes of their own.
+SECONDS = 120.0
+
+
+@dataclass
+class Office:
+    """A home whose round waits to be learned from, and the managers that were started in it."""
+
+    home: Home
+    store: Store
+    managers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return self.home.folder / "manager.log"
+
+    def manage(self) -> subprocess.Popen[bytes]:
+        """A manager that trains, and has nothing else to do."""
+        steps = ["--skip", "freeze", "--skip", "open"]
+        command = [sys.executable, "-P", "-c", PROGRAM, "manage", "--every", "0.5", "--mode", "head", *steps]
+        environment = {**os.environ, "OUTFOX_HOME": str(self.home.folder)}
+        with self.log.open("ab") as log:
+            self.managers.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+        return self.managers[-1]
+
+    def jobs(self) -> list[TrainingJob]:
+        """The oldest first."""
+        with self.store.read() as session:
+            return list_jobs(session, find_task(session, TASK))[::-1]
+
+    def states(self) -> list[TrainingState]:
+        return [job.state for job in self.jobs()]
+
+    def awaited(self) -> Awaited | None:
+        with self.store.read() as session:
+            return awaited(session, find_task(session, TASK))
+
+    def until(self, *states: TrainingState) -> None:
+        """Waits until the trainings are these; the manager's log where they do not come to that."""
+        try:
+            eventually(lambda: self.states() == list(states), f"the trainings are {states}", SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; they are {self.states()}: {self.log.read_text()}") from error
+
+    def until_said(self, words: str) -> None:
+        eventually(lambda: words in self.log.read_text(), f"a manager says {words!r}", SECONDS)
+
+    def close(self) -> None:
+        for manager in self.managers:
+            manager.kill()
+            manager.wait()
+        for job in self.jobs():
+            if job.state is TrainingState.RUNNING:
+                with suppress(ProcessLookupError):
+                    os.kill(job.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def office(home: Home) -> Iterator[Office]:
+    with open_store(home.database) as store:
+        made = Office(home, store)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_training_ends_with_its_manager_and_waits_for_the_next_one(outfox: Outfox, office: Office) -> None:
+    manager = office.manage()
+    office.until(TrainingState.RUNNING)
+    manager.send_signal(signal.SIGTERM)
+    assert manager.wait(60) == 0
+    office.until(TrainingState.STOPPED)
+    assert is_gone(office.jobs()[0].pid)
+    assert (office.awaited(), office.home.pinned(outfox)) == (Awaited(1, 0, None), [office.home.base])
+    would = outfox("manage", "--dry-run", "--json").out
+    assert "train the next model on the rounds up to 1" in would
+
+
+def test_a_training_outlives_a_manager_that_is_killed_and_the_next_one_waits_for_its_end(
+    outfox: Outfox, office: Office
+) -> None:
+    manager = office.manage()
+    office.until(TrainingState.RUNNING)
+    manager.kill()
+    manager.wait()
+    office.manage()
+    office.until(TrainingState.ROTATED)
+    assert office.awaited() is None
+    assert office.home.pinned(outfox) != [office.home.base]
+    second = office.managers[-1]
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    assert office.states() == [TrainingState.ROTATED], "one training was enough"
+
+
+def test_a_training_that_is_cancelled_is_not_begun_again(outfox: Outfox, office: Office) -> None:
+    office.manage()
+    office.until(TrainingState.RUNNING)
+    ran = outfox("model", "cancel", TASK)
+    assert (ran.code, "stops within seconds" in ran.out) == (0, True), ran.err
+    office.until(TrainingState.CANCELLED)
+    office.until_said("the training was cancelled")
+    assert (office.awaited(), office.states()) == (None, [TrainingState.CANCELLED])
+    assert office.home.pinned(outfox) == [office.home.base]
