@@ -20,6 +20,7 @@ from round_manager.models import (
     LabelStudioTask,
     Source,
 )
+from round_manager.validation.deciding import decide_round
 from tests.conftest import PACKS
 from tests.fakes.predictor import FakePredictor
 from tests.integration.labelstudio.conftest import Hang
@@ -61,6 +62,8 @@ def test_every_pack_is_shown_by_label_studios_own_rules(hang_up: Hang, name: str
     example = gallery.write()
     for worker in ("V1", "V2"):
         gallery.judge_as(worker, gallery.agreeing(example))
+    # Whether answers agree is for the policy to say; until then they are held back.
+    decide_round(gallery.floor.store, gallery.floor.round, now=gallery.floor.now)
     assert gallery.show().sent == 3
     for kind in (CREATE, VALIDATE):
         interface: Any = LabelInterface(gallery.studio.projects[gallery.project(kind)]["label_config"])
