@@ -172,12 +172,14 @@ def _show(done: "Retrained") -> None:
         "rotated": done.rotated,
         "sources": sources,
         "figures": figures,
+        "not_compared": dict(done.acceptance.not_compared),
     }
     answers = "answers now" if done.rotated else "does not answer"
     learned = ", ".join(f"{one['rows']} rows of {_place(one['round'])}" for one in sources)
     rows = [[one["dataset"], one["rows"], _points(one["before"]), _points(one["after"])] for one in figures]
     compared = table(("held out", "rows", "before", "after"), rows)
-    show(data, Group(compared, f"{done.version} {answers}; it learned {learned}"))
+    told = [f"it was not compared with {version}: {why}" for version, why in done.acceptance.not_compared.items()]
+    show(data, Group(compared, *told, f"{done.version} {answers}; it learned {learned}"))
 
 
 def _told(job: "TrainingJob", version: str | None, now: datetime) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from ml_backend.errors import TrainingCancelled
 from ml_backend.registry.pins import Pins
 from plugin.cancellation import cancel_training, end_cancelled
 from round_manager.database.store import Store, open_store
-from round_manager.errors import StoreUnavailableError, TrainingError
+from round_manager.errors import TrainingError
 from round_manager.learning.jobs import SILENT, awaited, begin, bury, finish
 from round_manager.models import TrainingState
 from tests.fakes.clock import NOON, SettableClock
-from tests.fakes.registry import QuickRegistry, eventually, load_fixed
+from tests.fakes.registry import QuickRegistry, load_fixed
 from tests.fakes.workshop import FakeWorkshop
 from tests.integration.databases import Databases
 from tests.integration.learning.school import (
@@ -63,19 +63,9 @@ def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
             if step == 1:
                 drop_connections(store)
                 cancel(school)
-                eventually(lambda: heard(), "the wish was heard")
-
-        workshop = FakeWorkshop(school.models, before_step=lose)
-        retraining = school.retraining(workshop)
-
-        def heard() -> bool:
-            try:
-                return last_job(school).cancel_by == "ada@desk"
-            except StoreUnavailableError:
-                return False
 
         with pytest.raises(TrainingCancelled):
-            retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+            retrain(school, FakeWorkshop(school.models, before_step=lose))
         assert (last_job(school).state, last_job(school).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
         assert not is_awaited(school)
         unchanged(school, before)
@@ -121,15 +111,16 @@ def test_one_that_nobody_cancelled_is_left_to_whoever_trains_next(any_school: Sc
     assert buried.state is TrainingState.FAILED
 
 
-class LastMoment(QuickRegistry):
-    """A registry in whose last moments before and after a version is pinned something happens."""
+class WatchedRegistry(QuickRegistry):
+    """A registry in which something happens right after a version was pinned."""
 
-    before: Callable[[], None] = staticmethod(lambda: None)
-    after: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, root: Path, after: Callable[[], None]) -> None:
+        super().__init__(root)
+        self._after = after
 
     def set_pins(self, *arguments: Any, **options: Any) -> Pins:
         pins = super().set_pins(*arguments, **options)
-        self.after()
+        self._after()
         return pins
 
 
@@ -154,15 +145,14 @@ def test_a_cancel_while_the_candidate_is_loaded_keeps_it_out(taught: School) -> 
 
 
 def test_a_cancel_after_the_version_was_pinned_is_told_to_be_too_late(taught: School) -> None:
-    registry, told = LastMoment(taught.models), []
+    told = []
 
     def ask() -> None:
         with pytest.raises(TrainingError, match="it is too late") as refused:
             cancel(taught)
         told.append(str(refused.value))
 
-    registry.after = ask  # type: ignore[method-assign]
-    done = retrain(taught, registry=registry)
+    done = retrain(taught, registry=WatchedRegistry(taught.models, ask))
     assert (done.rotated, last_job(taught).state) == (True, TrainingState.ROTATED)
     assert last_job(taught).cancel_by is None
     (line,) = told

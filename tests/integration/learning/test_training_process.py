@@ -82,7 +82,7 @@ def test_one_that_we_stop_before_its_job_began_has_not_failed(stage: Stage) -> N
     assert (stage.jobs(), stage.awaited()) == ([], Awaited(1, 0, None))
 
 
-@pytest.mark.parametrize("program", [ENDLESS, STUBBORN])
+@pytest.mark.parametrize("program", [ENDLESS, STUBBORN], ids=["willing", "stubborn"])
 def test_one_that_we_stop_while_it_trains_is_stopped_even_where_it_must_be_killed(stage: Stage, program: str) -> None:
     process = stage.started(program)
     stage.has_begun()

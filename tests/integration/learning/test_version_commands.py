@@ -10,7 +10,8 @@ from plugin.round_opening import RoundOpening
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import training_turn
 from tests.conftest import Outfox, Ran
-from tests.fakes.registry import load_fixed, make_version
+from tests.fakes.registry import load_fixed, make_version, spoil
+from tests.fakes.workshop import FakeWorkshop
 from tests.integration.learning.school import TASK, School, first_round, small_pack
 
 
@@ -116,3 +117,15 @@ def test_a_manager_hears_by_the_exit_code_that_somebody_else_trains(outfox: Outf
     assert (by_hand.code, by_manager.code) == (2, 4)
     assert by_hand.err == by_manager.err
     assert "is being trained already" in by_hand.err
+
+
+def test_whom_a_new_version_was_not_compared_with_is_told(
+    outfox: Outfox, school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
+    monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda models, cache: FakeWorkshop(models))
+    (version,) = school.pinned()
+    school.round_over(first_round())
+    spoil(school.models / TASK / version)
+    ran = outfox("model", "retrain", TASK)
+    assert (ran.code, f"it was not compared with {version}: " in ran.out) == (0, True), ran.err

@@ -17,12 +17,12 @@ from round_manager.learning.jobs import (
     SILENT,
     Trainer,
     begin,
-    closed_rounds,
     finish,
     new_token,
     pass_over,
     tell_failure,
 )
+from round_manager.learning.rows import closed_rounds
 from round_manager.loop.manager_record import troubles
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.tasks.tasks import find_task
