@@ -28,12 +28,22 @@ COLUMNS = (
     " gold_label, decided_at"
 )
 STATUS = COLUMNS.split(", ").index("status")
+FIELDS, VERDICT = (COLUMNS.split(", ").index(name) for name in ("fields", "verdict"))
+CONTEXT_COLUMNS = "id, public_id, task_id, key, position, fields, extra, created_at"
+ATTEMPT_COLUMNS = (
+    "public_id, task_id, round_id, context_id, source, item, number, worker_id, example_id, fields, label,"
+    " verdict, model_version_id, confidence, fooled, latency_us, asked_at"
+)
+# So many examples are written for one context, and so many questions put to the model for each example.
+PER_CONTEXT, TRIES = 10, 2
+FIRST_CONTEXT = 100_000
+CONTEXT_LENGTH = 300
 
 
 def fill_round(file: Path, examples: int, votes: int) -> None:
     """The file holds the sentiment task with one open round: so many examples, each with so many votes.
 
-    The last 2,000 have no votes yet and wait for them.
+    Ten are written for each context, and two attempts lead to each. The last 2,000 have no votes yet and wait for them.
     """
     url = f"sqlite:///{file}"
     with open_store(url, upgrade=True) as store:
@@ -48,10 +58,14 @@ def fill_round(file: Path, examples: int, votes: int) -> None:
         "INSERT INTO worker (id, marketplace, external_id, first_seen_at) VALUES (?, ?, ?, ?)", people
     )
     chance = random.Random(7)
-    holes = ", ".join("?" * len(COLUMNS.split(",")))
+    words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
+    shown = [_prompt(chance, words) for _ in range(examples // PER_CONTEXT + 1)]
+    connection.executemany(_insert("context", CONTEXT_COLUMNS), _contexts(stage, since, shown))
     for first in range(1, examples + 1, CHUNK):
-        rows = list(_examples(stage, chance, since, range(first, min(first + CHUNK, examples + 1)), examples - WAITING))
-        connection.executemany(f"INSERT INTO example ({COLUMNS}) VALUES ({holes})", rows)
+        ids = range(first, min(first + CHUNK, examples + 1))
+        rows = list(_examples(stage, chance, since, words, shown, ids, examples - WAITING))
+        connection.executemany(_insert("example", COLUMNS), rows)
+        connection.executemany(_insert("attempt", ATTEMPT_COLUMNS), _attempts(since, rows))
         connection.executemany(
             "INSERT INTO vote (example_id, author_id, worker_id, source, item, label, voted_at, active_ms)"
             " VALUES (?, ?, ?, 'pages', 0, ?, ?, ?)",
@@ -75,13 +89,39 @@ def close_round(file: Path) -> None:
                 setattr(row, at, NOON + timedelta(days=40))
 
 
-def _examples(stage: Stage, chance: random.Random, since: int, ids: range, decided: int) -> Iterator[tuple[Any, ...]]:
+def _insert(table: str, columns: str) -> str:
+    return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(columns.split(',')))})"
+
+
+def _prompt(chance: random.Random, words: list[str]) -> str:
+    return " ".join(chance.choices(words, k=CONTEXT_LENGTH // 5))[:CONTEXT_LENGTH]
+
+
+def _contexts(stage: Stage, since: int, shown: list[str]) -> Iterator[tuple[Any, ...]]:
+    for place, prompt in enumerate(shown):
+        number, fields = FIRST_CONTEXT + place, json_text({"prompt": prompt})
+        key = f"c{number}"
+        yield number, public_id(NOON).hex, stage.task.id, key, number, fields, "{}", since
+
+
+def _attempts(since: int, rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        number, _, task, round, context, author = row[:6]
+        for place in range(TRIES):
+            own, at = public_id(NOON + timedelta(milliseconds=number)).hex, since + number * 1_000 - TRIES + place
+            example = number if place == TRIES - 1 else None
+            asked = (row[FIELDS], row[10], row[VERDICT], 1, 0.625, row[18], 3_700, at)
+            yield own, task, round, context, "pages", 0, place + 1, author, example, *asked
+
+
+def _examples(
+    stage: Stage, chance: random.Random, since: int, words: list[str], shown: list[str], ids: range, decided: int
+) -> Iterator[tuple[Any, ...]]:
     labels, (version,) = stage.spec.label_names, stage.versions
-    words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
-    with_context = dict(stage.context.fields)
     for number in ids:
         at = NOON + timedelta(milliseconds=number)
-        fields = {**with_context, "text": " ".join(chance.choices(words, k=chance.randint(8, 20)))}
+        context = number // PER_CONTEXT
+        fields = {"prompt": shown[context], "text": " ".join(chance.choices(words, k=chance.randint(8, 20)))}
         label, prediction = chance.choice(labels), chance.choice(labels)
         fooled = label != prediction
         shares = {name: 0.625 if name == prediction else 0.375 / (len(labels) - 1) for name in labels}
@@ -99,7 +139,7 @@ def _examples(stage: Stage, chance: random.Random, since: int, ids: range, decid
             public_id(at).hex,
             stage.task.id,
             stage.round.id,
-            stage.context.id,
+            FIRST_CONTEXT + context,
             FIRST_WORKER + min(int(chance.expovariate(1 / 300)), WORKERS - 1),
             "pages",
             0,
