@@ -156,7 +156,8 @@ def _sides(session: Session, round: Round, workers: Names) -> Sides:
         met = select(Example.author_id, Example.split).where(Example.round_id == one.id, Example.split.is_not(None))
         rows = session.execute(met.distinct()).all()
         for (_, part), worker in zip(rows, workers.of([author for author, _ in rows]), strict=True):
-            on[Split(part)].add(worker)
+            if part is not None:
+                on[part].add(worker)
     train = frozenset(on[Split.TRAIN])
     return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
 

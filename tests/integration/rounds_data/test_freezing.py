@@ -91,8 +91,8 @@ def test_contexts_are_read_some_at_a_time_by_their_ids(played: Played) -> None:
         task = session.get_one(Task, played.stage.task.id)
         for number in (7, 3, 9, 1, 5):
             fields = {**played.stage.context.fields, "prompt": f"Prompt {number}."}
-            own = {"public_id": UUID(int=number), "key": f"ä{number}", "position": 100 + number}
-            context = Context(task_id=task.id, fields=fields, extra={}, created_at=NOON, **own)
+            context = Context(public_id=UUID(int=number), task_id=task.id, key=f"ä{number}", fields=fields, extra={},
+                              position=100 + number, created_at=NOON)  # fmt: skip
             session.add(context)
             session.flush()
             late_attempt(session, played, 4_000 + number, context_id=context.id)

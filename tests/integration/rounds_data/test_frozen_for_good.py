@@ -68,8 +68,9 @@ def annotated(played: Played) -> None:
     """The round's first example was written in Label Studio."""
     with played.store.write() as session:
         place = session.get_one(LabelStudioTask, played.stage.ls_task)
-        told = {"origin": Origin.THEIRS, "external_id": 1, "result_sha256": "0" * 64, "changed_at": NOON}
-        session.add(LabelStudioAnnotation(link_id=place.link_id, label_studio_task_id=place.id, example_id=1, **told))
+        own = LabelStudioAnnotation(link_id=place.link_id, label_studio_task_id=place.id, external_id=1,
+                                    origin=Origin.THEIRS, result_sha256="0" * 64, changed_at=NOON, example_id=1)  # fmt: skip
+        session.add(own)
 
 
 def test_a_try_of_a_frozen_round_that_arrives_late_is_stored_as_nobodys(played: Played, tmp_path: Path) -> None:
