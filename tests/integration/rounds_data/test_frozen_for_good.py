@@ -68,8 +68,15 @@ def annotated(played: Played) -> None:
     """The round's first example was written in Label Studio."""
     with played.store.write() as session:
         place = session.get_one(LabelStudioTask, played.stage.ls_task)
-        own = LabelStudioAnnotation(link_id=place.link_id, label_studio_task_id=place.id, external_id=1,
-                                    origin=Origin.THEIRS, result_sha256="0" * 64, changed_at=NOON, example_id=1)  # fmt: skip
+        own = LabelStudioAnnotation(
+            link_id=place.link_id,
+            label_studio_task_id=place.id,
+            origin=Origin.THEIRS,
+            external_id=1,
+            result_sha256="0" * 64,
+            changed_at=NOON,
+            example_id=1,
+        )
         session.add(own)
 
 
