@@ -34,16 +34,15 @@ ATTEMPT_COLUMNS = (
     "public_id, task_id, round_id, context_id, source, item, number, worker_id, example_id, fields, label,"
     " verdict, model_version_id, confidence, fooled, latency_us, asked_at"
 )
-# So many examples are written for one context, and so many questions put to the model for each example.
-PER_CONTEXT, TRIES = 10, 2
+# As many and as long as an owner may upload; the round's size changes nothing in them.
+CONTEXTS, CONTEXT_LENGTH = 1_000, 100
 FIRST_CONTEXT = 100_000
-CONTEXT_LENGTH = 300
 
 
-def fill_round(file: Path, examples: int, votes: int) -> None:
-    """The file holds the sentiment task with one open round: so many examples, each with so many votes.
+def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
+    """The file holds the sentiment task with one open round: so many examples, each with so many votes and tries.
 
-    Ten are written for each context, and two attempts lead to each. The last 2,000 have no votes yet and wait for them.
+    They are written for 1,000 contexts. The last 2,000 have no votes yet and wait for them.
     """
     url = f"sqlite:///{file}"
     with open_store(url, upgrade=True) as store:
@@ -59,13 +58,13 @@ def fill_round(file: Path, examples: int, votes: int) -> None:
     )
     chance = random.Random(7)
     words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
-    shown = [_prompt(chance, words) for _ in range(examples // PER_CONTEXT + 1)]
+    shown = [_prompt(chance, words) for _ in range(CONTEXTS)]
     connection.executemany(_insert("context", CONTEXT_COLUMNS), _contexts(stage, since, shown))
     for first in range(1, examples + 1, CHUNK):
         ids = range(first, min(first + CHUNK, examples + 1))
         rows = list(_examples(stage, chance, since, words, shown, ids, examples - WAITING))
         connection.executemany(_insert("example", COLUMNS), rows)
-        connection.executemany(_insert("attempt", ATTEMPT_COLUMNS), _attempts(since, rows))
+        connection.executemany(_insert("attempt", ATTEMPT_COLUMNS), _attempts(since, rows, tries))
         connection.executemany(
             "INSERT INTO vote (example_id, author_id, worker_id, source, item, label, voted_at, active_ms)"
             " VALUES (?, ?, ?, 'pages', 0, ?, ?, ?)",
@@ -104,12 +103,12 @@ def _contexts(stage: Stage, since: int, shown: list[str]) -> Iterator[tuple[Any,
         yield number, public_id(NOON).hex, stage.task.id, key, number, fields, "{}", since
 
 
-def _attempts(since: int, rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def _attempts(since: int, rows: list[tuple[Any, ...]], tries: int) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         number, _, task, round, context, author = row[:6]
-        for place in range(TRIES):
-            own, at = public_id(NOON + timedelta(milliseconds=number)).hex, since + number * 1_000 - TRIES + place
-            example = number if place == TRIES - 1 else None
+        for place in range(tries):
+            own, at = public_id(NOON + timedelta(milliseconds=number)).hex, since + number * 1_000 - tries + place
+            example = number if place == tries - 1 else None
             asked = (row[FIELDS], row[10], row[VERDICT], 1, 0.625, row[18], 3_700, at)
             yield own, task, round, context, "pages", 0, place + 1, author, example, *asked
 
@@ -120,7 +119,7 @@ def _examples(
     labels, (version,) = stage.spec.label_names, stage.versions
     for number in ids:
         at = NOON + timedelta(milliseconds=number)
-        context = number // PER_CONTEXT
+        context = number % CONTEXTS
         fields = {"prompt": shown[context], "text": " ".join(chance.choices(words, k=chance.randint(8, 20)))}
         label, prediction = chance.choice(labels), chance.choice(labels)
         fooled = label != prediction

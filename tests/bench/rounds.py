@@ -1,11 +1,11 @@
 """`make bench-rounds`: large rounds frozen, loaded and looked at.
 
 What people look at is asked of an open round with 1,000,000 examples and of one with 10,000: what the owner sees, and
-a worker's pages over HTTP. Then the large round, with three votes on each example, two attempts for each and a context
-for ten, is closed, split and frozen by a process of its own whose memory is measured, and compared with a round a tenth
-as large, which may need little less; freezing is timed from the first row that is read to the archive in its place, and
-splitting (with the search for duplicates) by itself. The archive's examples are loaded by `outfox.load` and by bare
-pandas, taking turns. The last line is one JSON object.
+a worker's pages over HTTP. Then the large round, with three votes on each example, is closed, split and frozen by a
+process of its own whose memory is measured, and compared with a round a tenth as large, which may need little less;
+freezing is timed from the first row that is read to the archive in its place, and splitting (with the search for
+duplicates) by itself. `--tries` adds questions to the model that are frozen too. The archive's examples are loaded by
+`outfox.load` and by bare pandas, taking turns. The last line is one JSON object.
 """
 
 import argparse
@@ -46,10 +46,10 @@ MOST_LOAD, LEAST_FREEZE, MOST_STATUS, MOST_MEMORY = 1.3, 50_000, 2.0, 1.25
 LOOKS = (("status",), ("task", "list"), ("round", "list", TASK), ("round", "show", TASK))
 
 
-def made(home: Path, examples: int) -> Path:
-    """A home whose database has an open round of so many examples."""
+def made(home: Path, examples: int, tries: int) -> Path:
+    """A home whose database has an open round of so many examples, each with so many tries."""
     home.mkdir()
-    fill_round(home / "outfox.db", examples, VOTES)
+    fill_round(home / "outfox.db", examples, VOTES, tries)
     return home
 
 
@@ -116,6 +116,7 @@ def main() -> int:
     """Exit code 1 where a promise is not kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=EXAMPLES)
+    parser.add_argument("--tries", type=int, default=0, help="questions to the model for each example")
     parser.add_argument("--freeze", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     # Every page that is opened would say so.
@@ -128,7 +129,7 @@ def main() -> int:
         progress.start(len(sizes), f"rounds of {', '.join(f'{size:,}' for size in sizes.values())} examples")
         homes = {}
         for name, size in sizes.items():
-            homes[name] = made(Path(folder) / name, size)
+            homes[name] = made(Path(folder) / name, size, chosen.tries)
             progress.advance()
         progress.finish()
         looks = {
