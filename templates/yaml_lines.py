@@ -10,6 +10,7 @@ from templates.errors import PackError, Problem
 Where = tuple[str | int, ...]
 
 MOST_CHARACTERS = 200_000
+DEEPEST = 50
 
 
 class LinedYaml:
@@ -28,8 +29,6 @@ class LinedYaml:
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             raise self._error(line, f"is not valid YAML: {error.problem}; check the indentation and quotes") from error
-        except RecursionError as error:
-            raise self._error(None, "is nested too deeply; copy the file of another pack and change it") from error
         except yaml.YAMLError as error:
             raise self._error(None, "has a character that YAML does not allow; remove it") from error
         if root is None:
@@ -44,12 +43,16 @@ class LinedYaml:
         return None
 
     def _refuse_bombs(self, text: str) -> None:
-        """A few lines of aliases can stand for more values than any machine holds."""
+        """A few lines of aliases can stand for more values than any machine holds, and deep nesting takes minutes."""
         if len(text) > MOST_CHARACTERS:
             raise self._error(None, f"is longer than {MOST_CHARACTERS:,} characters; shorten it")
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else None
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise self._error(line, "is nested too deeply; copy the file of another pack and change it")
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else None
                 raise self._error(line, "has an alias (*name); write the value itself")
 
     def _build(self, node: yaml.Node, where: Where) -> Any:

@@ -55,7 +55,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[Wo
                 name,
                 model=teach(name),
                 contexts=8,
-                validation={"first_votes": 3, "gold_rate": 0.0},
+                validation={"policy": "adaptive", "first_votes": 3, "gold_rate": 0.0},
                 work={"validations_per_hit": 1},
             )
         yield stage
