@@ -50,6 +50,8 @@ __all__ = ["OutfoxError", "attempts", "contexts", "export", "iter_load", "load",
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+TABLES = ("examples", "votes", "attempts", "contexts", "models")
+SPLIT = r"[A-Za-z0-9_-]{1,64}"
 ATTRS = "outfox"
 # What the marketplace never confirmed, and what must not be used, was not collected.
 NOT_COLLECTED = ("unconfirmed", "withdrawn")
@@ -204,7 +206,9 @@ def metrics(
         for name, count in (("mer", len(fooled)), ("vmer", len(verified))):
             row[name], row[f"{name}_low"], row[f"{name}_high"] = _wilson(count, len(collected))
         row["example_tries_per_fool"] = _per(collected["tries"].sum(), len(fooled))
-        row["author_seconds_per_verified"] = _per(collected["active_ms"].sum() / 1_000, len(verified))
+        # Where the time of one is not known, that of all is not.
+        seconds = collected["active_ms"].sum(skipna=False) / 1_000
+        row["author_seconds_per_verified"] = float("nan") if pd.isna(seconds) else _per(seconds, len(verified))
         row["authors"] = collected["author"].nunique()
         row |= {part: int((found["split"] == part).sum()) for part in ("train", "held_out")}
         rows.append(row)
@@ -238,10 +242,16 @@ def export(
         chosen = data[data["split"].notna()]
         if chosen.empty:
             raise OutfoxError(f"no example of {about['task']} here has a split; verified ones of other rounds may")
+        for part in chosen["split"].unique():
+            # It becomes a file's name, and an archive may be anybody's.
+            if not re.fullmatch(SPLIT, str(part)):
+                raise OutfoxError(f"{part!r} is no split; use letters, digits, - and _")
         folder.mkdir(parents=True, exist_ok=True)
         return FORMS[form](chosen, about, folder)
     except KeyError as error:
         raise OutfoxError(f"this DataFrame has no column {error}; export one with all columns") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise OutfoxError(f"this DataFrame has values that do not fit the form {form}: {error}") from error
     except OSError as error:
         raise OutfoxError(f"cannot write {folder}: {error.strerror or error}; free the disk or its rights") from error
 
@@ -549,13 +559,26 @@ def _wanted(columns: Columns) -> list[str] | None:
 
 
 def _manifest(file: Path) -> dict[str, Any]:
+    """What is in an archive; that everything is there which is read later, whoever wrote it."""
     try:
         manifest: dict[str, Any] = json.loads(file.read_bytes())
         known = manifest["format"] == FORMAT
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise OutfoxError(f"{file} cannot be read; copy the archive again") from error
     if not known:
         raise OutfoxError(f"{file.parent} is of another format than this outfox reads; install the one that wrote it")
+    try:
+        number, texts = manifest["round"], [manifest["task"], manifest["kind"]]
+        about = _about(manifest)
+        texts += [name for key in ("labels", "inputs", "contexts", "reasons") for name in about[key]]
+        entries = [manifest["files"][f"{table}.parquet"] for table in TABLES]
+        texts += [entry["sha256"] for entry in entries]
+        numbers = [number, *(entry["size"] for entry in entries)]
+        fits = all(isinstance(one, str) for one in texts) and all(type(one) is int for one in numbers)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise OutfoxError(f"{file} lacks what every archive has ({error}); copy the archive again") from error
+    if not fits:
+        raise OutfoxError(f"{file} has values that no archive has; copy the archive again")
     return manifest
 
 

@@ -132,7 +132,7 @@ def _row(one: "TaskOverview") -> tuple[object, ...]:
     state = f"{one.status}, paused" if one.paused else one.status
     share = one.vmer.share
     vmer = "" if share is None else f"{share:.1%} ({one.vmer.low:.1%} to {one.vmer.high:.1%})"
-    money = (dollars(one.task_money.sent_cents), dollars(one.task_money.owed_cents))
+    money = (dollars(one.round_money.sent_cents), dollars(one.round_money.owed_cents))
     counts = (one.collected, one.fooled, one.validated)
     return (one.task, one.round, state, *counts, vmer, *money, ", ".join(one.versions))
 

@@ -196,6 +196,17 @@ def test_a_form_that_does_not_fit_the_task_is_refused(
         outfox.export(task, form, tmp_path, path=archives)
 
 
+@pytest.mark.parametrize("form", ["datasets", "dynasent"])
+@pytest.mark.parametrize("part", ["../escaped", "/escaped", "a\0b", "a b"])
+def test_a_forged_split_names_no_file(archives: Path, tmp_path: Path, form: str, part: str) -> None:
+    frame = outfox.load("sentiment", path=archives)
+    forged = frame.assign(split=frame["split"].where(frame["split"] != "train", part))
+    forged.attrs = frame.attrs
+    with pytest.raises(outfox.OutfoxError, match="is no split"):
+        outfox.export(forged, form, tmp_path / "to")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_frame_that_outfox_did_not_load_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(outfox.OutfoxError, match=r"take one that `outfox\.load` returned"):
         outfox.export(pd.DataFrame({"split": ["train"]}), "anli", tmp_path)

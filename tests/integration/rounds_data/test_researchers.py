@@ -182,6 +182,29 @@ def test_a_spoiled_file_is_told_in_one_line_too(archives: Path, tmp_path: Path, 
         next(outfox.iter_load("sentiment", path=copy))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"round": "abc"}, {"round": None}, {"round": 1e999}, {"round": True}, {"task": None}, {"spec": []},
+        {"spec": {"fields": [1]}}, {"files": []}, {"files": {}}, {"files": {"examples.parquet": "x"}},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_forged_manifest_is_told_in_one_line(archives: Path, tmp_path: Path, changed: dict[str, Any]) -> None:
+    copy = shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
+    manifest = json.loads((copy / "manifest.json").read_text("utf-8"))
+    (copy / "manifest.json").write_text(json.dumps(manifest | changed), "utf-8")
+    with pytest.raises(outfox.OutfoxError):
+        outfox.load("sentiment", path=tmp_path, verify=True)
+
+
+def test_a_manifest_that_is_nested_beyond_reason_is_told_in_one_line(archives: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
+    (copy / "manifest.json").write_text("[" * 200_000, "utf-8")
+    with pytest.raises(outfox.OutfoxError, match="copy the archive again"):
+        outfox.load("sentiment", path=tmp_path)
+
+
 def test_some_at_a_time_are_one_at_least(archives: Path) -> None:
     with pytest.raises(outfox.OutfoxError, match="`chunk` must be 1 or more"):
         next(outfox.iter_load("sentiment", path=archives, chunk=0))

@@ -68,3 +68,11 @@ def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: object) 
     replace_in(folder / "task.yaml", "tries: 10", "tries: 9")
     ran = ready("labelstudio", "connect", "sentiment")
     assert (ran.code, "outfox task create" in ran.err) == (2, True)
+
+
+def test_a_pack_with_other_ends_of_rounds_shows_the_same_in_label_studio(ready: Outfox, copy_of: object) -> None:
+    folder = copy_of("sentiment")  # type: ignore[operator]
+    ready("task", "create", folder)
+    replace_in(folder / "task.yaml", "target_fooling: 200", "target_fooling: 20")
+    ran = ready("labelstudio", "connect", "sentiment")
+    assert (ran.code, "does not answer" in ran.err) == (3, True), ran.err
