@@ -83,6 +83,8 @@ class TableFiles:
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds the batch's rows; at most one batch is under way."""
         self._wait()
+        # What the batch before took goes back to the system: threads would keep more of it with each batch.
+        pa.default_memory_pool().release_unused()
         self._rows += batch.num_rows
         self._under_way = [self._pool.submit(self._write_parquet, batch), self._pool.submit(self._write_lines, batch)]
 
