@@ -7,15 +7,17 @@ when the PackError comes at the end.
 import csv
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from templates.errors import PackError, Problem
-from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
+from templates.json_line import Unfit, read_json_line
+from templates.plurals import count
+from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems, id_problems
 from templates.spec import TaskSpec
+from templates.wrong_values import shown_json
 
 MOST_PROBLEMS = 100
 LONGEST_ID = 180
@@ -28,10 +30,6 @@ CHANGED = re.compile(r"@[0-9a-f]{12}$")
 NOT_UTF8 = "is not UTF-8; save the file as UTF-8"
 
 Row = tuple[int, dict[str, Any]]
-
-
-class _Unfit(ValueError):
-    """A row that can be read and not be kept as it is; the text has the cure."""
 
 
 def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
@@ -121,10 +119,8 @@ def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[R
         if not line.strip():
             continue
         try:
-            row = json.loads(
-                line, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_float, parse_int=_int
-            )
-        except _Unfit as error:
+            row = read_json_line(line)
+        except Unfit as error:
             report.complain(number, str(error))
             continue
         except (ValueError, RecursionError):
@@ -135,36 +131,6 @@ def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[R
             yield number, row
         else:
             report.complain(number, "is not a JSON object; put the row in braces")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _Unfit(f"has `{name[:40]}` twice; keep one of them")
-        found[name] = value
-    return found
-
-
-def _no_number(name: str) -> NoReturn:
-    raise _Unfit(f"has {name}, which is no number in JSON; put it in quotes, or leave it out")
-
-
-def _float(digits: str) -> float:
-    if math.isinf(number := float(digits)):
-        raise _Unfit(_too_large(digits))
-    return number
-
-
-def _int(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError as error:  # Python reads a few thousand digits at most.
-        raise _Unfit(_too_large(digits)) from error
-
-
-def _too_large(digits: str) -> str:
-    return f"has a number that is too large, {digits[:20]}{'…' if len(digits) > 20 else ''}; put it in quotes"
 
 
 def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Report) -> Iterator[Row]:
@@ -188,7 +154,7 @@ def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Repor
             yield number, _cells(dict(zip(columns, cells, strict=True)))
         elif any(cell.strip() for cell in cells):
             cure = "put texts that have the separator or quotes in them in double quotes"
-            report.complain(number, f"has {len(cells)} cells for {len(columns)} columns; {cure}")
+            report.complain(number, f"has {count(len(cells), 'cell')} for {count(len(columns), 'column')}; {cure}")
 
 
 def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) -> Iterator[tuple[int, list[str]]]:
@@ -257,9 +223,9 @@ def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
 def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[str]:
     first = seen.setdefault(row_id, number)
     if first != number:
-        return [f"id {row_id!r} is also on line {first}, or its text is; give each row its own"]
+        return [f"id {shown_json(row_id)} is also on line {first}, or its text is; give each row its own"]
     if not 0 < len(row_id) <= LONGEST_ID:
-        return [f"its id has {len(row_id)} characters; give it 1 to {LONGEST_ID}"]
+        return [f"its id has {count(len(row_id), 'character')}; give it 1 to {LONGEST_ID}"]
     if CHANGED.search(row_id):
-        return [f"id {row_id!r} ends as ids do that the program makes; give it another"]
-    return []
+        return [f"id {shown_json(row_id)} ends as ids do that the program makes; give it another"]
+    return id_problems(row_id)

@@ -89,7 +89,8 @@ class RoundPolicy(Part):
     )
     held_out_share: Share = Field(0.2, description="share of a round that is never trained on, 0 to 1")
     split_by_worker: bool = Field(
-        True, description="true: no worker's examples are in both train and held-out parts, in whatever rounds"
+        True,
+        description="true or false: whether all examples of a worker are in one part, train or held-out, in all rounds",
     )
     guard_points: float = Field(2.0, ge=0, le=100, description="points a new model may lose on any earlier round")
 

@@ -1,6 +1,7 @@
 """Reading a pack's JSONL files: every row checked, every error with its line."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,10 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from templates.errors import PackError, Problem
+from templates.json_line import Unfit, read_json_line
 from templates.spec import TaskSpec
+from templates.wrong_values import shown_json
 
 MAX_LINE_BYTES = 1_000_000
 TOO_MANY_PROBLEMS = 20
+# What ends a line, moves a cursor or turns text around.
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Split = Literal["train", "held_out"]
 
@@ -67,8 +72,15 @@ def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
     known = isinstance(targets, list) and all(name in spec.label_names for name in targets)
     if not known or (spec.labels and not targets):
         cure = f"list some of {', '.join(spec.label_names)}, or leave it out" if spec.labels else "leave it out"
-        problems.append(f"targets is {targets!r}; {cure}")
+        problems.append(f"targets is {shown_json(targets)}; {cure}")
     return problems
+
+
+def id_problems(row_id: str) -> list[str]:
+    """What keeps an id from being read and copied as one line of text, with its cure."""
+    found = _UNSHOWN.search(row_id)
+    cure = "write ids in one line of plain text"
+    return [f"its id has the character {json.dumps(found[0])} in it; {cure}"] if found else []
 
 
 def context_in(row: Mapping[str, Any], row_id: str, spec: TaskSpec) -> Context:
@@ -88,7 +100,7 @@ def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
             continue
         split = row.get("split", "train")
         if split not in ("train", "held_out"):
-            lines.complain(number, f"split is {split!r}; write train or held_out")
+            lines.complain(number, f"split is {shown_json(split)}; write train or held_out")
             continue
         seed = _with_answer(lines, number, row, fields, split, spec)
         if seed is not None:
@@ -107,7 +119,8 @@ def _with_answer(
     if spec.kind == "classification":
         label = row.get("label")
         if label not in spec.label_names:
-            lines.complain(number, f"label is {label!r}; write one of {', '.join(spec.label_names)}")
+            found = "has no label" if label is None else f"label is {shown_json(label)}"
+            lines.complain(number, f"{found}; write one of {', '.join(spec.label_names)}")
             return None
         return SeedRow(row_id, split, fields, str(label), None, None, extra)
     passage = fields[spec.model_input[1]]
@@ -117,7 +130,8 @@ def _with_answer(
         return None
     start = row.get("answer_start", passage.find(answer))
     if not isinstance(start, int) or start < 0 or passage[start : start + len(answer)] != answer:
-        lines.complain(number, f"the passage does not have {answer!r} at answer_start; copy the answer from it")
+        cure = "copy the answer from it, or leave answer_start out"
+        lines.complain(number, f"the passage does not have {shown_json(answer)} at answer_start; {cure}")
         return None
     return SeedRow(row_id, split, fields, None, answer, start, extra)
 
@@ -158,9 +172,11 @@ class _Lines:
         if not raw.strip():
             return None
         try:
-            row = json.loads(raw.decode("utf-8"))
+            row = read_json_line(raw.decode("utf-8"))
         except UnicodeDecodeError:
             self.complain(number, "is not UTF-8; save the file as UTF-8")
+        except Unfit as error:
+            self.complain(number, str(error))
         except (ValueError, RecursionError):
             self.complain(number, "is not JSON; write one object per line, in double quotes, without a comma after it")
         else:
@@ -178,10 +194,14 @@ class _Lines:
         return {name: row[name] for name in names}
 
     def row_id(self, number: int, row: dict[str, Any]) -> str:
-        row_id = str(row.get("id", f"{self._path.stem}-{number}"))
+        given = row.get("id")
+        told = given if isinstance(given, str) else json.dumps(given)
+        row_id = f"{self._path.stem}-{number}" if given is None else told
+        for problem in id_problems(row_id):
+            self.complain(number, problem)
         first = self._ids.setdefault(row_id, number)
         if first != number:
-            self.complain(number, f"id {row_id!r} is also on line {first}; give each row its own")
+            self.complain(number, f"id {shown_json(row_id)} is also on line {first}; give each row its own")
         return row_id
 
     def complain(self, number: int, text: str) -> None:

@@ -57,7 +57,7 @@ class FooledRule(Part):
     rule: Name = Field(description="`label_differs` for classification, `squad_f1` for QA, or a registered rule's name")
     below: Share = Field(0.4, description="for squad_f1: fooled when the F1 is below this share, from 0 to 1")
     ensemble: Literal["any", "all", "majority"] = Field(
-        "any", description="with several models: fooled when `any`, `all` or a `majority` of them is"
+        "any", description="`any`, `all` or `majority`: with several models, how many of them have to be fooled"
     )
 
 
@@ -79,7 +79,9 @@ class TrainingSettings(Part):
     learning_rate: float = Field(2e-4, gt=0, lt=1, description="the peak learning rate, for example 0.0002")
     batch_size: int = Field(32, ge=1, le=512, description="rows per step, 1 to 512")
     patience: int = Field(2, ge=1, le=100, description="epochs without progress on the held-out part before stopping")
-    class_weights: bool = Field(True, description="true: rare labels count more, so that all count the same")
+    class_weights: bool = Field(
+        True, description="true or false: whether rare labels count more, so that all count the same"
+    )
     seed: int = Field(13, ge=0, le=2**31 - 1, description="the random seed; the same seed gives the same model")
 
 
@@ -105,7 +107,8 @@ class Messages(Part):
             try:
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
-                raise ValueError(f"{name} has a bad placeholder: {error}; write {{{{ for a brace") from error
+                cure = "write {{ and }} for braces that people are to see"
+                raise ValueError(f"{name} has a brace without its other half; {cure}") from error
             # Plain names only: {prediction.__class__} would reach into the program.
             for slot, spec, how in slots:
                 if slot not in allowed or spec or how:

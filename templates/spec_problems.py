@@ -4,33 +4,48 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from templates.errors import Problem
 from templates.spec import TaskSpec
+from templates.wrong_values import fault_of
 from templates.yaml_lines import LinedYaml, Where
 
 
 def problems_of(error: ValidationError, document: LinedYaml) -> list[Problem]:
     """One Problem for each thing that is wrong, in the order of the file."""
     found = []
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
         where: Where = detail["loc"]
+        # Entries that do not fit are not counted; what is wrong with them is told already.
+        if detail["type"] == "too_short" and _has_wrong_entries(where, details):
+            continue
         line = document.line_of(where)
-        found.append(Problem("task.yaml", line, _sentence(detail["type"], where, str(detail["msg"]))))
+        found.append(Problem("task.yaml", line, _sentence(detail)))
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def _sentence(kind: str, where: Where, message: str) -> str:
+def _has_wrong_entries(where: Where, details: list[ErrorDetails]) -> bool:
+    return any(len(one["loc"]) > len(where) and one["loc"][: len(where)] == where for one in details)
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, where = detail["type"], detail["loc"]
     name = ".".join(str(step) for step in where) or "the file"
     if kind == "value_error":
-        return f"{name}: {message.removeprefix('Value error, ')}"
+        return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
     if kind == "extra_forbidden":
         known = ", ".join(sorted(_fields_at(where[:-1]))) or "nothing else"
         return f"{name}: is not a known setting; known here: {known}"
     cure = _description(where)
     if kind == "missing":
         return f"{name}: is missing; write {cure}"
-    return f"{name}: {message[0].lower()}{message[1:]}; write {cure}"
+    if kind == "model_type":
+        found = fault_of(kind, detail["input"], {}).removesuffix(", which does not fit")
+        below = "settings of its own below it" if where else "settings, one below the other"
+        return f"{name}: {found}; write {below}: {', '.join(_fields_at(where))}"
+    return f"{name}: {fault_of(kind, detail['input'], detail.get('ctx', {}))}; write {cure}"
 
 
 def _description(where: Where) -> str:

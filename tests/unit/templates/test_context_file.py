@@ -1,5 +1,6 @@
 """Files of contexts: JSONL or CSV, read as they are meant, and every mistake told with its line and cure."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_row_without_an_id_has_the_same_one_wherever_it_stands(folder: Path) -
     assert one.id != two.id
     assert [row.id for row in read(folder, "premise\nNew.\nTwo.\nOne.\n")][1:] == [two.id, one.id]
     assert problems(folder, "premise\nOne.\nTwo.\nOne.\n") == [
-        f":4: id '{one.id}' is also on line 2, or its text is; give each row its own"
+        f':4: id "{one.id}" is also on line 2, or its text is; give each row its own'
     ]
 
 
@@ -101,8 +102,8 @@ def test_every_mistake_of_a_csv_is_told_with_its_line(folder: Path) -> None:
     found = problems(folder, content.encode("latin-1"))
     assert [line.split(";")[0] for line in found] == [
         ":2: has no text in `premise`",
-        ":3: targets is ['maybe']",
-        ":6: id 'c' is also on line 4, or its text is",
+        ':3: targets is ["maybe"]',
+        ':6: id "c" is also on line 4, or its text is',
         ":7: is not UTF-8",
         ":8: has 5 cells for 3 columns",
         ":9: cannot be read as CSV (unexpected end of data)",
@@ -120,6 +121,20 @@ def test_every_mistake_of_a_jsonl_is_told_with_its_line(folder: Path) -> None:
     found = problems(folder, "\n".join(rows), "p.jsonl")
     assert [line.split(":")[1] for line in found] == [str(number) for number in range(1, len(rows) + 1)]
     assert all(";" in line for line in found)
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\t", "\x1b", "\x7f", "\x85", "\u2028", "\u202e"])
+def test_an_id_that_no_line_of_text_could_show_is_refused_with_its_line(folder: Path, sign: str) -> None:
+    rows = [{"id": "a", "premise": "One."}, {"id": f"b{sign}c", "premise": "Two.\nAnd more."}]
+    (found,) = problems(folder, "\n".join(map(json.dumps, rows)), "p.jsonl")
+    assert found == f":2: its id has the character {json.dumps(sign)} in it; write ids in one line of plain text"
+
+
+def test_an_id_over_two_lines_of_a_csv_is_refused_and_one_of_any_script_is_not(folder: Path) -> None:
+    (found,) = problems(folder, 'id,premise\na,One.\n"b\nc",Two.\n')
+    assert found.startswith(':3: its id has the character "\\n" in it')
+    content = "id,premise\nnaïve id-1,One.\nक्\u200dष,Two.\n"
+    assert [one.id for one in read(folder, content)] == ["naïve id-1", "क्\u200dष"]
 
 
 @pytest.mark.parametrize(

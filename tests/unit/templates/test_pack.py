@@ -1,4 +1,5 @@
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,14 +74,17 @@ def _own_field(row: SeedRow) -> str:
 def test_no_two_seed_rows_are_near_duplicates(name: str) -> None:
     rows = find_pack(name).seed
     shingles = [_shingles(row) for row in rows]
+    rows_with: defaultdict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        for other in range(place):
+        in_common = Counter(other for one in shingles[place] for other in rows_with[one])
+        for one in shingles[place]:
+            rows_with[one].append(place)
+        for other, shared in in_common.items():
             # Rows about one premise or passage share its words; they are compared by the rest of the test suite's eyes.
             if name in ("nli", "qa") and rows[other].fields[_shared(name)] == row.fields[_shared(name)]:
                 continue
-            ours, theirs = shingles[place], shingles[other]
-            shared = len(ours & theirs)
-            assert shared < 0.6 * (len(ours) + len(theirs) - shared), f"{row.id} is much like {rows[other].id}"
+            whole = len(shingles[place]) + len(shingles[other]) - shared
+            assert shared < 0.6 * whole, f"{row.id} is much like {rows[other].id}"
 
 
 def _shared(name: str) -> str:
@@ -153,7 +157,7 @@ def test_parts_that_do_not_fit_are_told(copy_of: CopyOf, old: str, new: str, exp
     [
         ("{not json", "seed.jsonl:3: is not JSON"),
         ("[1, 2]", "seed.jsonl:3: is not a JSON object"),
-        ('{"text": "Fine.", "label": "fine"}', "label is 'fine'; write one of positive, negative, neutral"),
+        ('{"text": "Fine.", "label": "fine"}', 'label is "fine"; write one of positive, negative, neutral'),
         ('{"text": " ", "label": "neutral"}', "seed.jsonl:3: has no text in `text`"),
         ('{"text": "Fine.", "label": "neutral", "split": "test"}', "write train or held_out"),
         ('{"text": "\udcff"}'.encode("utf-8", "surrogateescape").decode("latin-1"), "seed.jsonl:3:"),
