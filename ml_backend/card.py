@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ml_backend.manifest import DataRecord, DataSource, Manifest, Serving
+from templates.plurals import count
 
 _HOW = {
     "full": "all layers fine-tuned, the word embeddings left as they were",
@@ -76,7 +77,7 @@ def _facts(manifest: Manifest) -> Iterable[tuple[str, str]]:
         yield (
             "training",
             (
-                f"at most {training.epochs} epochs, batches of {training.batch_size}, learning rate "
+                f"at most {count(training.epochs, 'epoch')}, batches of {training.batch_size}, learning rate "
                 f"{training.learning_rate:g}, patience {training.patience}"
             ),
         )
@@ -92,7 +93,7 @@ def _served(serving: Serving) -> str:
         return f"PyTorch, because {serving.why}"
     told = (
         f"ONNX Runtime in {serving.precision}, which agrees with PyTorch on {serving.agreement:.1f} % of the "
-        f"{serving.rows} held-out rows ({serving.headline:.1f} points, PyTorch {serving.torch_headline:.1f})"
+        f"{count(serving.rows, 'held-out row')} ({serving.headline:.1f} points, PyTorch {serving.torch_headline:.1f})"
     )
     return f"{told}; not int8, because {serving.why}" if serving.why else told
 

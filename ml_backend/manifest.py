@@ -9,6 +9,7 @@ from ml_backend.errors import ModelError
 from ml_backend.hashing import json_sha256
 from ml_backend.model_files import read_json_object
 from templates.part import Name
+from templates.plurals import count
 from templates.spec import TrainingSettings
 
 FILE = "model.json"
@@ -109,7 +110,7 @@ class Manifest(_Part):
     def _sources_are_all(self) -> Self:
         counted = sum(source.rows for source in self.sources)
         if self.sources and counted != self.train.rows:
-            raise ValueError(f"its sources have {counted} rows together, not {self.train.rows}")
+            raise ValueError(f"its sources have {count(counted, 'row')} together, not {self.train.rows}")
         return self
 
     @property

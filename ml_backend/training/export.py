@@ -9,7 +9,6 @@ from pathlib import Path
 import onnx
 import torch
 from onnx.helper import set_model_props
-from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -18,6 +17,7 @@ from ml_backend.errors import ModelError, one_line
 from ml_backend.onnx_file import PAD_ID
 from ml_backend.runtime import OUTPUTS, Kind, TokenArray
 from ml_backend.torch_runtime import batch_of
+from ml_backend.training.rounding import round_weights
 from ml_backend.training.smoothing import smooth
 
 OPSET = 17
@@ -25,7 +25,7 @@ OPSET = 17
 _EXAMPLES = (("An example for the exporter.",), ("Another one.",))
 
 
-class _Answers(nn.Module):
+class _Answers(nn.Module):  # type: ignore[misc]  # torch is not followed
     """A network that takes its inputs by place and gives its scores alone, which is what an export needs."""
 
     def __init__(self, network: PreTrainedModel, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ def quantise(fp32: Path, int8: Path, rows: Sequence[Mapping[str, TokenArray]]) -
         smoothed = smooth(onnx.load_model(fp32), rows)
         with _without_root_log():
             # A scale for each channel costs nothing here, and keeps answers closer to the original's.
-            quantize_dynamic(smoothed, int8, weight_type=QuantType.QInt8, per_channel=True)
+            round_weights(smoothed, int8)
     except Exception as error:
         # It fails in as many ways as there are networks.
         raise ModelError(f"the network cannot be made int8 ({one_line(error)})") from error

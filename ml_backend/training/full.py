@@ -11,6 +11,7 @@ from ml_backend.errors import ModelError
 from ml_backend.evaluation import Metrics, headline
 from ml_backend.training.examples import Examples
 from ml_backend.training.progress import Watch
+from templates.plurals import count
 from templates.spec import TrainingSettings
 
 WARM_UP = 0.1
@@ -38,7 +39,7 @@ def fine_tune(
     steps = settings.epochs * math.ceil(len(examples.lengths) / settings.batch_size)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, steps))
     best: tuple[float, int, Metrics, list[torch.Tensor]] | None = None
-    watch.start(steps, f"training {len(examples.lengths)} rows")
+    watch.start(steps, f"training on {count(len(examples.lengths), 'row')}")
     for epoch in range(1, settings.epochs + 1):
         for batch in shuffled_batches(examples.lengths, settings.batch_size, shuffler):
             loss = _step(network, examples, batch, optimiser, learning)

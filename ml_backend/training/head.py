@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from sklearn.linear_model import LogisticRegression
 from transformers import PreTrainedModel
 
 from ml_backend.answers import LabelAnswer
@@ -16,13 +14,13 @@ from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import texts_of
 from ml_backend.training.feature_cache import FeatureCache, Features
 from ml_backend.training.features import FrozenNetwork
+from ml_backend.training.logistic import fit_logistic
 from ml_backend.training.progress import Watch
 from ml_backend.training.start import output_layer
 from templates.spec import TrainingSettings
 
 # From a head that dares little to one that believes every row; the held-out part chooses.
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-MOST_ITERATIONS = 2_000
 
 
 def fit_label_head(
@@ -42,34 +40,17 @@ def fit_label_head(
     store.trim(keys)
     seen, unseen = features[: len(data.train)], features[len(data.train) :]
     labels = np.array([names.index(str(row.label)) for row in data.train])
-    best: tuple[float, LogisticRegression] | None = None
+    best: tuple[float, tuple[Scores, Scores]] | None = None
     watch.start(len(STRENGTHS), "fitting the head")
     for strength in STRENGTHS:
-        head = fit_logistic(seen, labels, strength, class_weights=settings.class_weights)
-        points = _points(data, *weights_of(head), unseen)
+        head = fit_logistic(seen, labels, len(names), strength, class_weights=settings.class_weights)
+        points = _points(data, *head, unseen)
         if best is None or points > best[0]:
             best = (points, head)
         watch.step(1, f"held out {best[0]:.1f}")
     watch.finish()
     if best:
-        put_into(network, *weights_of(best[1]))
-
-
-def fit_logistic(
-    features: Features, labels: npt.NDArray[np.int64], strength: float, *, class_weights: bool
-) -> LogisticRegression:
-    """Logistic regression, in double precision, from the same start each time."""
-    weights = "balanced" if class_weights else None
-    head = LogisticRegression(C=strength, class_weight=weights, max_iter=MOST_ITERATIONS)
-    return head.fit(features.astype(np.float64), labels)
-
-
-def weights_of(head: LogisticRegression) -> tuple[Scores, Scores]:
-    """One row and one bias for each label; with two labels, the fitted row is split between them."""
-    weights, biases = np.asarray(head.coef_, dtype=np.float64), np.asarray(head.intercept_, dtype=np.float64)
-    if len(weights) == 1:
-        return np.concatenate([-weights, weights]) / 2, np.concatenate([-biases, biases]) / 2
-    return weights, biases
+        put_into(network, *best[1])
 
 
 def put_into(network: PreTrainedModel, weights: Scores, biases: Scores) -> None:

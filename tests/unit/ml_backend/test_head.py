@@ -18,6 +18,7 @@ from ml_backend.torch_runtime import batch_of, text_encoder
 from ml_backend.training import feature_cache, head, span_head, train
 from ml_backend.training.feature_cache import FeatureCache
 from ml_backend.training.features import FrozenNetwork
+from ml_backend.training.logistic import fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
 from ml_backend.training.progress import Watch
 from templates import Pack, SeedRow, find_pack
@@ -41,13 +42,13 @@ def some_of_the_seed(pack: Pack, each: int) -> list[SeedRow]:
 
 
 def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored model answers as the regression that scikit-learn fitted, on the features that it was fitted on."""
+    """The stored model answers as the regression that was fitted, on the features that it was fitted on."""
     fitted: list[Any] = []
     features: list[Any] = []
-    fit = head.fit_logistic
+    fit = fit_logistic
 
-    def spy(seen: Any, labels: Any, strength: float, *, class_weights: bool) -> Any:
-        fitted.append(fit(seen, labels, strength, class_weights=class_weights))
+    def spy(seen: Any, *rest: Any, **options: Any) -> Any:
+        fitted.append(fit(seen, *rest, **options))
         features.append(seen)
         return fitted[-1]
 
@@ -55,8 +56,8 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
     trained = train(pack, models, mode="head", rows=rows, settings=quick())
     model = AutoModelForSequenceClassification.from_pretrained(trained.directory).eval()
     written = model.classifier.weight.detach().numpy()
-    (chosen,) = [one for one in fitted if np.allclose(head.weights_of(one)[0], written, atol=1e-6)]
-    expected = np.sort(chosen.predict_proba(features[0]), axis=0)
+    ((weights, biases),) = [one for one in fitted if np.allclose(one[0], written, atol=1e-6)]
+    expected = np.sort(head._softmax(features[0] @ weights.T + biases), axis=0)
 
     inputs = [row.fields for row in rows if row.split == "train"]
     answers = load_predictor(trained.directory, "torch").predict(inputs)
@@ -80,10 +81,9 @@ def test_a_head_model_answers_as_the_regression_that_was_fitted(
     check_parity(make_pack(task), rows, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("task", ["sentiment", "nli"])
-def test_so_does_one_on_the_embedded_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
-    pack = find_pack(task)
-    check_parity(pack, some_of_the_seed(pack, 12), tmp_path, monkeypatch)
+def test_so_does_one_on_the_embedded_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack = find_pack("nli")
+    check_parity(pack, some_of_the_seed(pack, 6), tmp_path, monkeypatch)
 
 
 def test_a_span_head_is_an_ordinary_model(make_pack: MakePack, tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from ml_backend.training import servable, train
 from tests.unit.ml_backend.conftest import MakePack, nli_rows, qa_rows, quick, sentiment_rows
 from tests.unit.ml_backend.test_artefact import content, edit
 
+# In one process of a parallel run, so that its versions are made once.
+pytestmark = pytest.mark.xdist_group("onnx")
+
 ROWS = {"sentiment": sentiment_rows(12), "nli": nli_rows(12), "qa": qa_rows(12, before="Boats came in summer. " * 30)}
 Store = Callable[[bytes], Path]
 Change = Callable[[Any], object]

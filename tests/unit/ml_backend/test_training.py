@@ -31,7 +31,7 @@ def weights(trained: Trained) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("mode", ["full", "head"])
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
-def test_every_kind_of_task_is_trained_in_both_modes_to_the_same_kind_of_model(
+def test_every_kind_of_task_is_trained_in_both_modes_and_two_runs_give_identical_weights_and_one_version(
     make_pack: MakePack, tmp_path: Path, task: str, mode: str
 ) -> None:
     pack = make_pack(task)
@@ -48,19 +48,9 @@ def test_every_kind_of_task_is_trained_in_both_modes_to_the_same_kind_of_model(
     assert isinstance(answer, SpanAnswer if task == "qa" else LabelAnswer)
     assert visible(tmp_path) == [manifest.version]
 
-
-@pytest.mark.parametrize("mode", ["full", "head"])
-@pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
-def test_two_runs_give_identical_weights_and_one_version(
-    make_pack: MakePack, tmp_path: Path, task: str, mode: str
-) -> None:
-    pack = make_pack(task)
-    one, two = (
-        train(pack, tmp_path / name, mode=mode, rows=rows, settings=quick())
-        for name, rows in (("one", ROWS[task]), ("two", ROWS[task][::-1]))
-    )
-    assert one.manifest.version == two.manifest.version, "the order of rows in a file means nothing"
-    first, second = weights(one), weights(two)
+    again = train(pack, tmp_path / "again", mode=mode, rows=ROWS[task][::-1], settings=quick())
+    assert again.manifest.version == manifest.version, "the order of rows in a file means nothing"
+    first, second = weights(trained), weights(again)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -248,7 +238,8 @@ class Nonsense:
         return float(len(places))
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
-        return list(network.parameters())[-1].sum() * float("nan")
+        last: torch.Tensor = list(network.parameters())[-1]
+        return last.sum() * float("nan")
 
 
 def test_training_that_goes_astray_is_an_error_that_says_what_to_do(tiny_base: Path) -> None:

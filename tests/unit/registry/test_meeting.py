@@ -75,7 +75,8 @@ def test_a_task_that_comes_later_is_told_of_before_its_pins_are_read(
     QuickRegistry(models).set_pins(SECOND, [version])
     eventually(lambda: is_served(shelf, SECOND), "the second task is served")
     told = [one for one in watched.asked if SECOND in one]
-    assert told[:2] == [f"beat {SECOND} {TASK}", f"book {SECOND}"]
+    # On a busy machine it may beat again before it has read them.
+    assert list(dict.fromkeys(told)) == [f"beat {SECOND} {TASK}", f"book {SECOND}"]
     assert is_served(shelf, TASK)
 
 

@@ -226,6 +226,8 @@ def test_with_a_password_nobody_comes_in_without_it(world: World) -> None:
             error_of(response)
     assert predict(client, pack, None, headers=basic("studio", "grün:geheim")).status_code == 200
     assert client.get("/status", headers=basic("studio", "grün:geheim")).status_code == 200
+    lower = {"Authorization": basic("studio", "grün:geheim")["Authorization"].replace("Basic", "basic")}
+    assert client.get("/status", headers=lower).status_code == 200
     assert client.get("/health").status_code == 200
     # Label Studio sends no password with the webhook that it registers by itself.
     assert client.post("/tasks/qa/webhook", json={"action": "ANNOTATION_CREATED"}).status_code == 204
