@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from mturk.marketplace.api import RequesterApi
-from mturk.marketplace.errors import bad_parameter
+from mturk.marketplace.errors import MarketDatabaseError, bad_parameter
 from mturk.marketplace.market import Market
 from mturk.marketplace.site import worker_site
 from mturk.marketplace.site_tables import make_site_tables
@@ -55,6 +55,6 @@ def _health(market: Market) -> Any:
     try:
         with market.glance() as session:
             version = session.scalar(select(Release.version))
-    except SQLAlchemyError:
+    except (SQLAlchemyError, MarketDatabaseError):
         return {"status": "DOWN", "error": "the database does not answer"}, 503
     return {"status": "UP", "version": version}

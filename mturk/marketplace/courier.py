@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables import OutgoingEvent
 
@@ -113,7 +114,7 @@ class Courier:
         while not self._stop.wait(self._look_seconds):
             try:
                 self.deliver()
-            except SQLAlchemyError:
+            except (SQLAlchemyError, MarketDatabaseError):
                 log.exception("events cannot be delivered just now")
 
     def _take(self) -> list[OutgoingEvent]:

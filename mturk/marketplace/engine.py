@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError
 
 from mturk.marketplace.errors import MarketDatabaseError
@@ -37,6 +38,7 @@ def open_engine(url: str) -> Engine:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "handle_error", _damage, retval=True)
     else:
         event.listen(engine, "begin", _begin_postgresql)
     return engine
@@ -76,6 +78,16 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     # FULL, not NORMAL: a power cut must not undo a payment that a requester was told of.
     connection.execute("PRAGMA synchronous = FULL")
+
+
+def _damage(context: ExceptionContext) -> BaseException | None:
+    """Our error for a file that is none of SQLite's, with its name; None leaves every other one as it is."""
+    name = getattr(context.original_exception, "sqlite_errorname", "")
+    if not name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return None
+    file = context.engine.url.database if context.engine else "the file"
+    cure = "restore a backup of it, or give the marketplace another database"
+    return MarketDatabaseError(f"{file} is damaged or no SQLite database; {cure}")
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -16,6 +16,7 @@ from mturk.marketplace.errors import MarketError, bad_parameter
 from mturk.marketplace.ids import entity_id
 from mturk.marketplace.questions import Page
 from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester
+from templates.plurals import count
 
 MOST_ASSIGNMENTS = 1_000_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 30, 31_536_000
@@ -129,8 +130,8 @@ def extend(session: Session, hit: Hit, more: int, now: datetime) -> None:
     if hit.max_assignments < MANY_ASSIGNMENTS <= hit.max_assignments + more:
         raise MarketError(
             "InvalidMaximumAssignmentsIncrease",
-            f"HIT {hit.id} has {hit.max_assignments} assignments and cannot grow to {hit.max_assignments + more}: "
-            f"a HIT of fewer than {MANY_ASSIGNMENTS} stays below {MANY_ASSIGNMENTS}; post another",
+            f"HIT {hit.id} has {count(hit.max_assignments, 'assignment')} and cannot grow to "
+            f"{hit.max_assignments + more}: a HIT of fewer than {MANY_ASSIGNMENTS} stays below that; post another",
         )
     hit.max_assignments += more
     standing.refresh(session, hit, now)
@@ -176,7 +177,7 @@ def delete(session: Session, hit: Hit, now: datetime) -> None:
     if hit.undecided:
         raise MarketError(
             "InvalidHITState",
-            f"HIT {hit.id} has {hit.undecided} submitted assignments to be approved or rejected first",
+            f"HIT {hit.id} has {count(hit.undecided, 'submitted assignment')} to be approved or rejected first",
         )
     hit.status, hit.listed, hit.expired = HitStatus.DISPOSED, False, True
     standing.refresh(session, hit, now)

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from mturk.dollars import dollars
+from templates.plurals import count
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 
@@ -16,17 +17,12 @@ def grouped(number: int) -> str:
     return f"{number:,}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Such as 1 task, 2 tasks."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def duration(seconds: int) -> str:
     """The two largest units of it: 45 s, 10 min, 1 h 30 min, 3 days."""
     days, rest = divmod(seconds, DAY)
     hours, rest = divmod(rest, HOUR)
     minutes, rest = divmod(rest, MINUTE)
-    units = [(days, counted(days, "day")), (hours, f"{hours} h"), (minutes, f"{minutes} min"), (rest, f"{rest} s")]
+    units = [(days, count(days, "day")), (hours, f"{hours} h"), (minutes, f"{minutes} min"), (rest, f"{rest} s")]
     return " ".join([text for number, text in units if number][:2]) or "0 s"
 
 
@@ -60,5 +56,5 @@ def _time(at: datetime, kind: str, text: str) -> Markup:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (dollars, grouped, counted, duration, countdown, moment, day, weekday)
+    one.__name__: one for one in (dollars, grouped, count, duration, countdown, moment, day, weekday)
 }

@@ -78,6 +78,8 @@ class WorkPages:
             groups=_sorted([group for group in every if _matches(group, asked)], sort),
             open_groups=len(mine),
             open_tasks=sum(group.available for group in mine),
+            locked_groups=len(every) - len(mine),
+            queue_is_full=visit.held >= working.HELD_AT_MOST,
             asked=asked,
             sort=sort,
             sorts=SORTS,

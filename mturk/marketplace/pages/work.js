@@ -50,9 +50,12 @@
 
   // Whoever works with the keyboard goes on in the task, not at the top of the page.
   const frame = stage.querySelector("iframe");
-  frame.addEventListener("load", () => {
+  const goOn = () => {
     if (document.activeElement === document.body) frame.focus();
-  });
+  };
+  frame.addEventListener("load", goOn);
+  // The task may have been there before this script was; its document is then no longer the empty one.
+  if (frame.contentDocument?.URL !== "about:blank") goOn();
 
   document.getElementById("return").addEventListener("click", (event) => {
     event.preventDefault();

@@ -23,8 +23,6 @@ from mturk.marketplace.market import open_market
 from mturk.marketplace.people import KeyPair
 from tests.e2e.marketplace.question import served
 
-pytestmark = pytest.mark.xdist_group("marketplace")
-
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 60.0
 

@@ -4,12 +4,10 @@ import re
 from datetime import timedelta
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from mturk.marketplace.tables import AssignmentStatus
 from tests.e2e.marketplace.conftest import DESK, PHONE, Crowd, fits, silent, task_in, write_and_submit
-
-pytestmark = pytest.mark.xdist_group("marketplace")
 
 REVIEW = "I came for the view and stayed for the soup; my only complaint is that they close."
 
@@ -83,7 +81,7 @@ def test_the_whole_way_works_with_the_keyboard_alone(crowd: Crowd) -> None:
     # The task has the keyboard as soon as it is there.
     review = task_in(page).get_by_label("Your review")
     expect(review).to_be_visible()
-    page.wait_for_function("document.activeElement.tagName === 'IFRAME'")
+    expect(page.locator("iframe")).to_be_focused()
     page.keyboard.press("Tab")
     expect(review).to_be_focused()
     page.keyboard.type(REVIEW)
@@ -93,6 +91,18 @@ def test_the_whole_way_works_with_the_keyboard_alone(crowd: Crowd) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_text("That was the last one of its kind for you.")).to_be_visible()
     assert len(crowd.handed_in(hit)) == 1
+
+
+def test_the_task_has_the_keyboard_also_where_it_is_there_before_the_page_s_own_script(crowd: Crowd) -> None:
+    crowd.post()
+    page = crowd.signed_in(crowd.worker("Ada"))
+    held_up: list[Route] = []
+    page.route("**/work.js*", lambda route: held_up.append(route))
+    page.get_by_role("button", name="Accept").first.click()
+    expect(task_in(page).get_by_label("Your review")).to_be_visible()
+    expect(page.locator("iframe")).not_to_be_focused()
+    held_up[0].continue_()
+    expect(page.locator("iframe")).to_be_focused()
 
 
 def test_who_keeps_going_gets_the_next_task_without_a_click(crowd: Crowd) -> None:

@@ -247,5 +247,5 @@ class Promises(RuleBasedStateMachine):
 
 TestPromises = Promises.TestCase
 TestPromises.settings = settings(
-    max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=12, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

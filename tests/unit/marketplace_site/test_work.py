@@ -1,3 +1,4 @@
+import re
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -5,6 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from mturk.marketplace.tables import AssignmentStatus
+from mturk.marketplace.working import HELD_AT_MOST
 from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf, frame_address, submit_path
 
 FIFTY_APPROVED = {
@@ -66,6 +68,43 @@ def test_who_is_not_qualified_sees_why_and_gets_no_button(stage: Stage) -> None:
         assert "/accept" not in page
     answer = browser.post(f"/groups/{group}/accept", data={"csrf": csrf(browser.get("/account").text)})
     assert (answer.status_code, "at least 50" in answer.text) == (403, True)
+
+
+def lead(page: str) -> str:
+    """What is said above the list."""
+    return " ".join(re.sub("<[^>]+>", "", page.partition("<h1>Find work</h1>")[2].partition("</div>")[0]).split())
+
+
+def test_what_is_said_above_the_list_is_true_of_what_is_listed(stage: Stage) -> None:
+    browser = stage.signed_in(stage.worker())
+    assert lead(browser.get("/").text) == "Nothing for you at this moment"
+    stage.post("For the experienced", requirements=[FIFTY_APPROVED])
+    asks = "Nothing that you can take now. 1 group asks for something that you do not have; why is said there."
+    assert lead(browser.get("/").text) == asks
+    stage.post("For others", cents=50, requirements=[FIFTY_APPROVED])
+    assert "2 groups ask for something" in lead(browser.get("/").text)
+    group = stage.group_of(stage.post("For all"))
+    assert lead(browser.get("/").text) == "1 task for you now, in 1 group"
+    accepted(browser, group)
+    assert lead(browser.get("/").text).endswith("why is said there. You have 1 task to finish in your queue.")
+
+
+def test_who_has_all_there_is_in_the_queue_is_led_there(stage: Stage) -> None:
+    browser = stage.signed_in(stage.worker())
+    accepted(browser, stage.group_of(stage.post()))
+    page = browser.get("/").text
+    assert lead(page) == "Nothing more for you at this moment You have 1 task to finish in your queue."
+    assert '<a href="/queue">your queue</a>' in page
+    assert "No other work just now" in page
+
+
+def test_who_holds_as_much_as_one_may_is_told_before_they_try(stage: Stage) -> None:
+    browser = stage.signed_in(stage.worker())
+    hits = [stage.post() for _ in range(HELD_AT_MOST + 1)]
+    group = stage.group_of(hits[0])
+    for _ in range(HELD_AT_MOST):
+        accepted(browser, group)
+    assert lead(browser.get("/").text).startswith("Your queue is full: hand in or return one of its tasks")
 
 
 def test_a_preview_that_is_closed_shows_no_frame(stage: Stage) -> None:
