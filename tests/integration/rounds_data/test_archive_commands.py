@@ -91,6 +91,10 @@ def test_a_manifest_that_was_changed_or_cannot_be_read_is_not_proved(home: Path,
         assert (proof.code, "manifest.json was changed; restore the archive" in proof.out) == (1, True)
     told = json.loads(outfox("round", "verify", archive, "--json").out)
     assert len(told["problems"]) == 1
+    manifest.unlink()
+    for what in (archive, "sentiment"):
+        proof = outfox("round", "verify", what)
+        assert (proof.code, "has lost its manifest; restore the archive" in proof.out) == (1, True)
 
 
 def test_a_folder_that_is_called_like_the_task_is_not_taken_for_its_archive(

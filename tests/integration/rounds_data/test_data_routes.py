@@ -85,6 +85,7 @@ def test_readers_beyond_the_limit_come_back_later_and_no_place_is_lost(site: Sit
     assert first.headers["Cache-Control"] == "public, no-cache"
     second = client.get(FILE)
     assert (second.status_code, second.headers["Retry-After"]) == (503, "2")
+    assert json.loads(second.text)["retry"] is True
     assert "too many files" in second.text
     first.close()
     for path, status in ((FILE, 200), (f"{FILE}x", 404), ("/data/sentiment", 200), ("/data/nli", 401)) * 2:
@@ -125,6 +126,8 @@ def test_a_file_that_was_changed_in_place_is_not_served_as_what_was_frozen(site:
         with client.get(path, headers=headers) as spoiled:
             assert (spoiled.status_code, "ETag" in spoiled.headers) == (503, False)
             assert b"not what was frozen" in spoiled.data
+            # Nobody is asked to come back for what will be the same.
+            assert (json.loads(spoiled.data)["retry"], "Retry-After" in spoiled.headers) == (False, False)
     # What is restored is served again, without a new start.
     file.write_bytes(whole)
     with client.get(path) as restored:

@@ -1,7 +1,9 @@
 """`outfox.export`: frozen rounds in the forms of data sets that researchers have programs for."""
 
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,6 +62,12 @@ def test_anli_rows_have_premise_hypothesis_and_the_first_letter_of_the_label(arc
     assert {"uid", "context", "premise", "hypothesis", "label", "model_label", "reason"} <= rows[0].keys()
     assert (rows[0]["reason"], rows[0]["context"]) == ("Because.", rows[0]["premise"])
     assert {row["model_label"] for row in rows} <= {"e", "n", "c"}
+
+
+def test_a_label_that_anli_does_not_have_is_told_and_not_cut(archives: Path, tmp_path: Path) -> None:
+    frame = outfox.load("nli", path=archives).assign(gold_label="certainly")
+    with pytest.raises(outfox.OutfoxError, match="'certainly' in gold_label is no label of ANLI's form"):
+        outfox.export(frame, "anli", tmp_path / "out")
 
 
 def test_dynasent_rows_tell_who_voted_for_what(archives: Path, tmp_path: Path) -> None:
@@ -194,6 +202,130 @@ def test_a_form_that_does_not_fit_the_task_is_refused(
 ) -> None:
     with pytest.raises(outfox.OutfoxError, match=told):
         outfox.export(task, form, tmp_path, path=archives)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, those that are hidden too; a folder ends with a slash."""
+    return {
+        f"{path.relative_to(folder)}{'/' if path.is_dir() else ''}": b"" if path.is_dir() else path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+REFUSED = [
+    ("sentiment", "anli", lambda df: df),
+    ("sentiment", "squad", lambda df: df),
+    ("qa", "dynasent", lambda df: df),
+    ("nli", "csv", lambda df: df),
+    ("sentiment", "dynasent", lambda df: df.drop(columns="votes")),
+    ("sentiment", "datasets", lambda df: df[df["split"].isna()]),
+    # The last row is written after others.
+    (
+        "sentiment",
+        "dynasent",
+        lambda df: df.assign(text=pd.Series([*df["text"][:-1], "\ud800"], dtype=object), split="train"),
+    ),
+    ("sentiment", "dynasent", lambda df: df.assign(model=0, text=[*df["text"][:-1], float("inf")], split="train")),
+    ("qa", "squad", lambda df: df.assign(gold_answer_start=[*df["id"][:-1], float("inf")], split="train")),
+    ("sentiment", "datasets", lambda df: df.assign(mine=[*df["text"][:-1], 5], split="train")),
+    ("sentiment", "datasets", lambda df: df.assign(mine=[object()] * len(df))),
+]
+
+
+@pytest.mark.parametrize(("task", "form", "change"), REFUSED)
+def test_a_refused_export_leaves_everything_as_it_was(
+    archives: Path, tmp_path: Path, task: str, form: str, change: Callable[[pd.DataFrame], pd.DataFrame]
+) -> None:
+    df = outfox.load(task, path=archives)
+    changed = change(df)
+    changed.attrs = df.attrs
+    there = tmp_path / "there"
+    there.mkdir()
+    for name in ("train.jsonl", "train.parquet", "mine.txt"):
+        (there / name).write_bytes(b"from before")
+    before = contents(tmp_path)
+    for to in (there, tmp_path / "new", tmp_path / "new" / "below" / "data"):
+        with pytest.raises(outfox.OutfoxError) as error:
+            outfox.export(changed, form, to)
+        assert "\n" not in str(error.value)
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("form", ["dynasent", "datasets"])
+def test_an_export_that_does_not_fit_on_the_disk_leaves_everything_as_it_was(
+    archives: Path, tmp_path: Path, form: str, there: bool
+) -> None:
+    to = tmp_path / "data"
+    if there:
+        outfox.export("sentiment", form, to, rounds=1, path=archives)
+    before = contents(tmp_path)
+    # The largest file that this process may write is smaller than the training set.
+    program = (
+        "import resource, signal, sys, outfox; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "df = outfox.load('sentiment', path=sys.argv[1]); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000)); "
+        "outfox.export(df, sys.argv[2], sys.argv[3])"
+    )
+    command = [sys.executable, "-c", program, str(archives), form, str(to)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "outfox.OutfoxError: cannot write " in done.stderr
+    assert contents(tmp_path) == before
+
+
+def test_nothing_of_an_export_is_seen_before_all_of_it(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def write(table: Any, where: Any, *given: Any, **named: Any) -> None:
+        seen.append([path.name for path in tmp_path.glob("[!.]*")])
+        right(table, where, *given, **named)
+
+    right = parquet.write_table
+    monkeypatch.setattr(parquet, "write_table", write)
+    made = outfox.export("sentiment", "datasets", tmp_path / "data", path=archives)
+    assert seen == [[], []]
+    assert sorted(contents(tmp_path)) == sorted(["data/", *(f"data/{file.name}" for file in made)])
+
+
+def test_an_export_takes_the_place_of_one_that_was_there(archives: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("my own")
+    outfox.export("sentiment", "datasets", tmp_path, rounds=1, path=archives)
+    made = outfox.export("sentiment", "datasets", tmp_path, path=archives)
+    outfox.export("sentiment", "datasets", tmp_path / "new", path=archives)
+    assert {file.name: file.read_bytes() for file in made} == contents(tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["mine.txt", "new", *(f.name for f in made)])
+
+
+def test_a_folder_that_has_a_files_name_stays(archives: Path, tmp_path: Path) -> None:
+    # The names come in this order: what was replaced before it comes back.
+    (tmp_path / "held_out.jsonl").write_bytes(b"from before")
+    (tmp_path / "train.jsonl").mkdir()
+    (tmp_path / "train.jsonl" / "mine.txt").write_bytes(b"my own")
+    before = contents(tmp_path)
+    with pytest.raises(outfox.OutfoxError, match=r"cannot write .*: Is a directory"):
+        outfox.export("sentiment", "dynasent", tmp_path, path=archives)
+    assert contents(tmp_path) == before
+
+
+def test_files_that_were_there_come_back_where_the_last_one_cannot_be_put(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outfox.export("sentiment", "dynasent", tmp_path, rounds=1, path=archives)
+    (tmp_path / "held_out.jsonl").unlink()
+    before = contents(tmp_path)
+    right = Path.rename
+
+    def rename(path: Path, to: Path) -> Path:
+        if Path(to) == tmp_path / "train.jsonl" and path.read_bytes() != before["train.jsonl"]:
+            raise PermissionError(1, "Operation not permitted")
+        return right(path, to)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(outfox.OutfoxError, match=r"cannot write .*: Operation not permitted"):
+        outfox.export("sentiment", "dynasent", tmp_path, path=archives)
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("form", ["datasets", "dynasent"])

@@ -71,7 +71,8 @@ def test_the_round_says_where_its_archive_is_and_who_froze_it(played: Played, tm
     row = played.row()
     assert (row.frozen_at, row.archive_sha256, row.archive_uri) == (NOON + 91 * DAY, frozen.sha256, frozen.where)
     with played.store.read() as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.round_id == row.id)).all()
+        of_round = select(AuditEntry).where(AuditEntry.round_id == row.id)
+        entries = session.scalars(of_round.order_by(AuditEntry.id)).all()
     assert [entry.action for entry in entries[-2:]] == ["split", "frozen"]
     assert {entry.actor for entry in entries[-2:]} == {"ada"}
 

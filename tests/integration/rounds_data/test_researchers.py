@@ -5,16 +5,20 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import outfox
 from round_manager.archive.archives import open_archives
 from tests.integration.databases import Databases
+from tests.integration.rounds_data.forging import forge, set_column
 from tests.integration.rounds_data.played import play, text_of
 
 NO_OTHER_OF_OURS = (
@@ -35,6 +39,17 @@ def test_all_rounds_are_loaded_one_row_for_each_example(archives: Path) -> None:
     assert str(df["submitted_at"].dtype) == "datetime64[us, UTC]"
 
 
+def test_a_round_that_lost_its_manifest_is_told_and_not_left_out(archives: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(archives, tmp_path / "copy"))
+    (copy / "sentiment" / "round-3").mkdir()
+    # What some systems put into every folder that somebody looks at is no part of a round.
+    (copy / "sentiment" / "round-3" / ".DS_Store").touch()
+    assert len(outfox.load("sentiment", path=copy)) == 80
+    (copy / "sentiment" / "round-1" / "manifest.json").unlink()
+    with pytest.raises(outfox.OutfoxError, match=r"round-1/manifest\.json cannot be read; copy"):
+        outfox.load("sentiment", path=copy)
+
+
 def test_rounds_and_columns_can_be_chosen(archives: Path) -> None:
     df = outfox.load("sentiment", rounds=[2], path=archives, columns=["text", "split"])
     assert (list(df.columns), len(df)) == (["text", "split"], 40)
@@ -49,6 +64,13 @@ def test_one_archive_is_a_path_too_and_says_what_pandas_alone_reads(archives: Pa
         check_flags=False,
         check_dtype=False,
     )
+
+
+def test_a_tasks_folder_is_a_path_too(archives: Path) -> None:
+    whole = outfox.load("sentiment", path=archives)
+    pd.testing.assert_frame_equal(outfox.load("sentiment", path=archives / "sentiment"), whole)
+    with pytest.raises(outfox.OutfoxError, match="there is no archive of nli"):
+        outfox.load("nli", path=archives / "sentiment")
 
 
 def test_some_at_a_time_are_the_same_as_all_at_once(archives: Path) -> None:
@@ -147,6 +169,29 @@ def test_hashes_are_checked_on_request(archives: Path, tmp_path: Path) -> None:
         outfox.votes("sentiment", path=copy, verify=True)
 
 
+@pytest.mark.parametrize("table", ["examples", "votes", "attempts", "contexts", "models"])
+def test_every_way_to_a_table_checks_its_hash_on_request(archive: Path, tmp_path: Path, table: str) -> None:
+    manifest = json.loads((archive / "manifest.json").read_text("utf-8"))
+    manifest["files"][f"{table}.parquet"]["sha256"] = "0" * 64
+    (archive / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    ways: dict[str, list[Callable[..., Any]]] = {
+        "examples": [
+            outfox.load,
+            outfox.metrics,
+            lambda task, **at: next(outfox.iter_load(task, **at)),
+            lambda task, **at: outfox.export(task, "datasets", tmp_path / "data", **at),
+        ],
+        "votes": [outfox.votes],
+        "attempts": [outfox.attempts],
+        "contexts": [outfox.contexts],
+        "models": [outfox.models],
+    }
+    for way in ways[table]:
+        assert len(way("sentiment", path=archive)) > 0
+        with pytest.raises(outfox.OutfoxError, match=rf"{table}\.parquet was changed"):
+            way("sentiment", path=archive, verify=True)
+
+
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
@@ -169,6 +214,107 @@ def test_a_mistake_is_one_line_with_its_cure(archives: Path, wish: dict[str, Any
     with pytest.raises(outfox.OutfoxError, match=told) as error:
         outfox.load(**{"task": "sentiment", "path": archives, **wish})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_manifest_of_another_round_is_not_believed(archives: Path, tmp_path: Path, verify: bool) -> None:
+    copy = Path(shutil.copytree(archives, tmp_path / "copy"))
+    manifest = copy / "sentiment" / "round-1" / "manifest.json"
+    told = json.loads(manifest.read_text(encoding="utf-8"))
+    manifest.write_text(json.dumps({**told, "round": 7}), encoding="utf-8")
+    with pytest.raises(outfox.OutfoxError, match=r"round-1/manifest\.json is of round 7; copy the archive again"):
+        outfox.load("sentiment", path=copy, rounds=7, verify=verify)
+
+
+def test_a_text_that_is_none_any_more_is_told_in_one_line_too(archives: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
+    table = parquet.read_table(copy / "examples.parquet")
+    votes = table["votes"].combine_chunks()
+    odd = pa.array([b"\xb0"] * len(votes.values), pa.binary()).view(pa.string())
+    fields = list(votes.type.value_type)
+    parts = [odd if field.name == "worker" else votes.values.field(field.name) for field in fields]
+    spoiled = pa.ListArray.from_arrays(votes.offsets, pa.StructArray.from_arrays(parts, fields=fields))
+    place = table.schema.get_field_index("votes")
+    parquet.write_table(table.set_column(place, "votes", spoiled), copy / "examples.parquet")
+    with pytest.raises(outfox.OutfoxError, match=r"examples\.parquet was spoiled .*; copy the archive again"):
+        outfox.load("sentiment", path=copy)
+
+
+@pytest.mark.parametrize("bytes_of_none", [b"\xb0", b"caf\xe9", b"\xed\xa0\x80"])
+def test_a_flat_text_that_is_none_any_more_is_told_too(archive: Path, bytes_of_none: bytes) -> None:
+    table = parquet.read_table(archive / "examples.parquet")
+    texts = [*table["text"].cast(pa.binary()).to_pylist()[:-1], bytes_of_none]
+    place = table.schema.get_field_index("text")
+    spoiled = table.set_column(place, "text", pa.array(texts, pa.binary()).view(pa.string()))
+    parquet.write_table(spoiled, archive / "examples.parquet")
+    told = r"examples\.parquet was spoiled .*; copy the archive again"
+    with pytest.raises(outfox.OutfoxError, match=told):
+        outfox.load("sentiment", path=archive)
+    with pytest.raises(outfox.OutfoxError, match=told):
+        list(outfox.iter_load("sentiment", path=archive, chunk=7))
+    # What can be read is.
+    assert len(outfox.load("sentiment", path=archive, columns=["id", "gold_label"])) == 40
+    assert len(outfox.metrics("sentiment", path=archive)) == 1
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_a_text_that_is_none_is_told_however_it_is_stored(archive: Path, kind: pa.DataType) -> None:
+    table = parquet.read_table(archive / "examples.parquet")
+    texts = pa.array([b"fine", b"caf\xe9"] * 20, pa.binary()).view(pa.string())
+    coded = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
+    parquet.write_table(
+        table.set_column(table.schema.get_field_index("text"), "text", coded), archive / "examples.parquet"
+    )
+    with pytest.raises(outfox.OutfoxError, match="was spoiled"):
+        outfox.load("sentiment", path=archive)
+
+
+def test_texts_of_any_language_are_loaded_as_they_were_written(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [None, "", "Zürich", "好的电影", "🙂", *(f"plain {number}" for number in range(35))]
+    forge(archive, lambda table: set_column(table, "text", texts))
+    for rows in (7, 1 << 16):
+        # Large tables are looked at in pieces.
+        monkeypatch.setattr(outfox, "PIECE_ROWS", rows)
+        assert outfox.load("sentiment", path=archive)["text"].fillna("-").tolist() == ["-", *texts[1:]]
+        some = pd.concat(outfox.iter_load("sentiment", path=archive, columns="text", chunk=9))
+        assert some["text"].fillna("-").tolist() == ["-", *texts[1:]]
+
+
+def test_a_folders_name_is_no_column(archive: Path, tmp_path: Path) -> None:
+    odd = archive.rename(tmp_path / "status=copied")
+    assert set(outfox.load("sentiment", path=odd)["status"]) > {"verified"}
+
+
+def test_tables_with_other_values_than_any_archive_has_are_told_in_one_line(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "settings", ["no JSON"] * len(table)), "models")
+    with pytest.raises(outfox.OutfoxError, match=r"models\.parquet has values that no archive has"):
+        outfox.models("sentiment", path=archive)
+    texts = pa.array(["often"] * 40)
+    forge(archive, lambda table: table.set_column(table.schema.get_field_index("tries"), "tries", texts))
+    with pytest.raises(outfox.OutfoxError, match=r"examples\.parquet has values that no archive has") as error:
+        outfox.metrics("sentiment", path=archive, verify=True)
+    assert "\n" not in str(error.value)
+
+
+def test_an_index_that_a_file_wants_to_have_is_none(archive: Path) -> None:
+    for told in (b"no JSON", b'{"index_columns": ["id"], "columns": []}'):
+        forge(archive, lambda table, told=told: table.replace_schema_metadata({b"pandas": told}))  # type: ignore[misc]
+        df = outfox.load("sentiment", path=archive)
+        assert (df["id"].nunique(), list(df.index)) == (40, list(range(40)))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="NOT PROVED: root may read everything")
+def test_what_one_may_not_read_is_told_in_one_line(archive: Path) -> None:
+    (archive / "votes.parquet").chmod(0)
+    for verify in (True, False):
+        with pytest.raises(outfox.OutfoxError, match=r"votes\.parquet: Permission denied"):
+            outfox.votes("sentiment", path=archive, verify=verify)
+    archive.chmod(0)
+    try:
+        with pytest.raises(outfox.OutfoxError, match="Permission denied"):
+            outfox.votes("sentiment", path=archive)
+    finally:
+        archive.chmod(0o700)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(1_000) + b"PAR1"])

@@ -77,7 +77,7 @@ def test_mistakes_are_told_in_one_line(served: Served) -> None:
     cases: list[tuple[Callable[[], object], str]] = [
         (lambda: outfox.load("sentiment"), "give `path`"),
         (lambda: outfox.load("sentiment", path=".", url=served.web.url), "give `path`"),
-        (lambda: outfox.load("sentiment", url=served.web.url), "answers 401: send a token of the task's owner"),
+        (lambda: outfox.load("sentiment", url=served.web.url), "wants a `token`: ask the task's owner"),
         (lambda: outfox.load("sentiment", url=served.web.url, token="x"), "answers 401: this token does not open"),
         (lambda: outfox.load("qa", **at), "answers 401: this token does not open"),
         (lambda: outfox.load("nli", url=served.web.url), "there is no archive of nli"),
@@ -103,6 +103,12 @@ def test_mistakes_are_told_in_one_line(served: Served) -> None:
 
 def test_a_token_may_have_the_lines_end_of_its_file(served: Served) -> None:
     assert len(outfox.votes("sentiment", 1, url=served.web.url, token=f" {served.token}\r\n")) > 0
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER"])
+def test_the_name_of_the_tokens_scheme_is_written_in_any_case(served: Served, scheme: str) -> None:
+    assert served.ask("/data/sentiment", Authorization=f"{scheme} {served.token}")[0] == 200
+    assert served.ask("/data/sentiment", Authorization=f"{scheme} {served.token}x")[0] == 401
 
 
 def test_pandas_reads_every_form_by_itself(served: Served) -> None:
