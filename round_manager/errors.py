@@ -27,6 +27,7 @@ RoundManagerError
 └── StoreError                     the database cannot do what was asked
     ├── StoreUrlError              the URL is wrong, or the driver for it is missing
     ├── StoreUnavailableError      cannot be opened or reached now
+    ├── DamagedStoreError          its file, or what stands in it, is not what a database holds
     ├── StoreBusyError             another process holds what this one waits for
     ├── SchemaError                the tables are missing, older or newer than the program, or not ours
     ├── BadValueError              a value that no column may hold: a naive time, a fraction of a cent
@@ -151,6 +152,10 @@ class StoreUnavailableError(StoreError):
     """A database that cannot be opened or reached now."""
 
     retry = True
+
+
+class DamagedStoreError(StoreError):
+    """A file that is no database, or one that is spoiled; only a person can mend that."""
 
 
 class StoreBusyError(StoreError):

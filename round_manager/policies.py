@@ -40,12 +40,16 @@ Rule = Callable[[Sequence[str], str, Validation], Ruling]
 
 @dataclass(frozen=True)
 class Policy:
-    """A rule with its name in task.yaml, and the fewest first_votes and max_votes that it works with."""
+    """A rule with its name in task.yaml, and the fewest first_votes and max_votes that it works with.
+
+    A rule that never wants more than `most` votes, whatever the task's max_votes, says so: costs go by that.
+    """
 
     name: str
     rule: Rule
     first_votes: int = 1
     max_votes: int = 1
+    most: int | None = None
 
     def problem(self, settings: Validation) -> str | None:
         """What is wrong with a task's numbers; None when they fit."""
@@ -59,6 +63,10 @@ class Policy:
         ruling = self.rule((), "", settings)
         # A rule that needs no votes decides when somebody has looked.
         return ruling.votes if isinstance(ruling, Wants) else self.first_votes
+
+    def most_wanted(self, settings: Validation) -> int:
+        """How many votes an example gets at most."""
+        return settings.max_votes if self.most is None else self.most
 
 
 # Gives the votes names that a policy can count: what agrees gets the same one, and what agrees with the author, theirs.
@@ -89,6 +97,11 @@ def find_policy(name: str) -> Policy:
 def first_votes(settings: Validation) -> int:
     """How many votes every example gets first, by the policy that the task names; its rule may not ask the task."""
     return find_policy(settings.policy).first_wanted(settings)
+
+
+def most_votes(settings: Validation) -> int:
+    """How many votes an example gets at most, by the policy that the task names."""
+    return find_policy(settings.policy).most_wanted(settings)
 
 
 def known_policies() -> list[str]:
@@ -156,7 +169,7 @@ def dynasent(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
 
 for _policy in (
     Policy("adaptive", adaptive, first_votes=2, max_votes=3),
-    Policy("anli", anli, first_votes=ANLI_VERIFIERS, max_votes=ANLI_VERIFIERS + 1),
-    Policy("dynasent", dynasent, first_votes=DYNASENT_VOTES, max_votes=DYNASENT_VOTES),
+    Policy("anli", anli, first_votes=ANLI_VERIFIERS, max_votes=ANLI_VERIFIERS + 1, most=ANLI_VERIFIERS + 1),
+    Policy("dynasent", dynasent, first_votes=DYNASENT_VOTES, max_votes=DYNASENT_VOTES, most=DYNASENT_VOTES),
 ):
     register_policy(_policy)

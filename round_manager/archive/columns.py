@@ -132,7 +132,7 @@ class Columns:
         rest = ("data_sha256", "files", "data", "settings", "metrics", "code_version")
         return pa.schema([*first, *((name, TEXT) for name in rest)])
 
-    def fields_of(self, lines: str, names: list[tuple[str, str]]) -> dict[str, pa.Array]:
+    def fields_of(self, lines: bytes, names: list[tuple[str, str]]) -> dict[str, pa.Array]:
         """Stored JSON objects, one to a line, as a column for each of the names."""
         if not names:
             return {}
@@ -152,7 +152,7 @@ class Columns:
         names = {"answer": "text", "answer_start": "start"}
         return {f"{prefix}{column}": table[name].combine_chunks() for column, name in names.items()}
 
-    def verdict_of(self, lines: str) -> dict[str, pa.Array]:
+    def verdict_of(self, lines: bytes) -> dict[str, pa.Array]:
         """Every model's answer, what the first one said and how sure it was, and when they were asked."""
         table = parsed(lines, pa.schema([("said", pa.list_(self.said)), ("judged_at", TEXT)]))
         said = table["said"].combine_chunks()

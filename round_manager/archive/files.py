@@ -16,7 +16,9 @@ from round_manager.archive.json_lines import json_lines
 from round_manager.archive.manifest import FileEntry
 
 FORMS = ("parquet", "jsonl")
-MOST_UNSAVED = 1 << 26
+MOST_UNSAVED = 1 << 24
+# To ask for the same memory again takes time, and to keep it all takes memory.
+BATCHES_TO_KEEP = 4
 Stored = TypeVar("Stored")
 Made = TypeVar("Made")
 
@@ -42,8 +44,7 @@ class HashedFile:
             self._unsaved += len(view)
             # Little by little, beside other work: all at the end would be waited for.
             if self._unsaved >= MOST_UNSAVED:
-                os.fsync(self._file.fileno())
-                self._unsaved = 0
+                self._save()
         return len(view)
 
     def flush(self) -> None:
@@ -56,7 +57,7 @@ class HashedFile:
     def close(self) -> None:
         """All of it is on the disk."""
         if not self.closed:
-            os.fsync(self._file.fileno())
+            self._save()
             self.abandon()
 
     def abandon(self) -> None:
@@ -68,6 +69,13 @@ class HashedFile:
         """What the manifest says of it."""
         return FileEntry(self._hash.hexdigest(), self._size, rows)
 
+    def _save(self) -> None:
+        os.fsync(self._file.fileno())
+        self._unsaved = 0
+        # Nobody reads it soon: the system's copy would push other files out of memory. Not every system can be told.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
 
 class TableFiles:
     """One table's two files; while a batch is written, the next one can be made."""
@@ -78,13 +86,16 @@ class TableFiles:
         self._parquet, self._lines = (HashedFile(folder / f"{name}.{form}") for form in FORMS)
         self._writer = parquet.ParquetWriter(pa.PythonFile(self._parquet, mode="w"), schema, compression="snappy")
         self._rows = 0
+        self._batches = 0
         self._under_way: list[Future[None]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds the batch's rows; at most one batch is under way."""
         self._wait()
-        # What the batch before took goes back to the system: threads would keep more of it with each batch.
-        pa.default_memory_pool().release_unused()
+        self._batches += 1
+        if self._batches % BATCHES_TO_KEEP == 0:
+            # What these took goes back to the system: threads would keep more of it with each batch.
+            pa.default_memory_pool().release_unused()
         self._rows += batch.num_rows
         self._under_way = [self._pool.submit(self._write_parquet, batch), self._pool.submit(self._write_lines, batch)]
 

@@ -115,7 +115,7 @@ def _fill(
 ) -> ArchiveManifest:
     with store.read() as session, ArchiveFiles(draft) as files:
         stored = sum(collected(session, round).stored.values())
-        rows = RoundRows(session, task, round, last_attempt=last_attempt)
+        rows = RoundRows(session, task, round, last_attempt=last_attempt, beside=files.made)
         columns = rows.tables.columns
         progress.start(stored, f"freezing round {round.number} of {task.name}")
         examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 NULL = "null"
 # The backslash first: the others bring new ones.
@@ -15,12 +16,13 @@ FIRST_PRINTED = 0x20
 FIRST_DAY = date(1970, 1, 1)
 DAY, SECOND, MILLISECOND = 86_400, 1_000_000, 1_000
 Part: TypeAlias = pa.Array | str
+Signs: TypeAlias = NDArray[np.uint8]
 
 
-def json_lines(batch: pa.RecordBatch) -> bytes:
+def json_lines(batch: pa.RecordBatch) -> memoryview:
     """Each row as one JSON object with the columns' names as keys, in their order, and a line's end after each."""
     if batch.num_rows == 0:
-        return b""
+        return memoryview(b"")
     return _all_of(_objects(batch.schema.names, batch.columns, batch.num_rows, end="}\n"))
 
 
@@ -41,6 +43,8 @@ def _value(array: pa.Array) -> list[Part]:
     """What is written for each row, as parts to be joined; the quotes of a column without nulls cost nothing."""
     if array.null_count == len(array):
         return [NULL]
+    if _is_constant(array):
+        return [part if isinstance(part, str) else part[0].as_py() for part in _value(array[:1])]
     if pa.types.is_dictionary(array.type):
         return [pc.take(_whole(array.dictionary), array.indices).fill_null(NULL)]
     if not _is_text(array.type):
@@ -54,6 +58,15 @@ def _whole(array: pa.Array) -> pa.Array:
     if not _is_text(array.type):
         return _bare(array).fill_null(NULL)
     return _joined(len(array), '"', _bare(array), '"').fill_null(NULL)
+
+
+def _is_constant(array: pa.Array) -> bool:
+    """Whether every row has the same value, as the round's number; that of the last tells of most that it is not so."""
+    kind = array.type
+    plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if not plain or array.null_count or len(array) == 1 or array[0] != array[-1]:
+        return False
+    return bool(pc.all(pc.equal(array, array[0])).as_py())
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -84,10 +97,16 @@ def _unless_null(array: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _joined(rows: int, *parts: Part) -> pa.Array:
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) == len(parts):
-        return pa.repeat("".join(texts), rows)
-    return pc.binary_join_element_wise(*parts, "")
+    merged: list[Part] = []
+    for part in parts:
+        # Neighbours as one: each part is copied for every row by itself.
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    if isinstance(merged[0], str) and len(merged) == 1:
+        return pa.repeat(merged[0], rows)
+    return pc.binary_join_element_wise(*merged, "")
 
 
 def _escaped(array: pa.Array) -> pa.Array:
@@ -107,27 +126,46 @@ def _escaped(array: pa.Array) -> pa.Array:
 def _times(array: pa.Array) -> pa.Array:
     """As 2027-03-01T12:00:00.123456Z; Arrow's own way takes ten times as long."""
     micros = array.cast(pa.int64()).fill_null(0).to_numpy()
-    seconds, below = np.divmod(micros, SECOND)
-    days, of_day = np.divmod(seconds, DAY)
-    milliseconds, rest = np.divmod(below, MILLISECOND)
-    met, places = np.unique(days, return_inverse=True)
-    dates = pa.array([f"{FIRST_DAY + timedelta(days=int(day))}T" for day in met])
+    # Divided and taken away: quicker than a division with its rest.
+    seconds = micros // SECOND
+    below = micros - seconds * SECOND
+    days = seconds // DAY
+    milliseconds = below // MILLISECOND
+    met = pa.array(days).dictionary_encode()
+    dates = _table([f"{FIRST_DAY + timedelta(days=day)}T" for day in met.dictionary.to_pylist()])
     clock, thousand = _tables()
-    parts = [table.take(pa.array(at)) for table, at in (
-        (dates, places), (clock, of_day), (thousand, milliseconds), (thousand, rest))]  # fmt: skip
-    return _unless_null(array, _joined(len(array), *parts, "Z"))
+    parts = (
+        (dates, met.indices.to_numpy()),
+        (clock, seconds - days * DAY),
+        (thousand, milliseconds),
+        (thousand, below - milliseconds * MILLISECOND),
+        (_table(["Z"]), np.zeros(len(array), np.int8)),
+    )
+    return _unless_null(array, _texts(np.concatenate([table.take(at, axis=0) for table, at in parts], axis=1)))
 
 
 @cache
-def _tables() -> tuple[pa.Array, pa.Array]:
+def _tables() -> tuple[Signs, Signs]:
     clock = [
         f"{hour:02}:{minute:02}:{second:02}." for hour in range(24) for minute in range(60) for second in range(60)
     ]
-    return pa.array(clock), pa.array([f"{number:03}" for number in range(1_000)])
+    return _table(clock), _table([f"{number:03}" for number in range(1_000)])
 
 
-def _all_of(rows: pa.Array) -> bytes:
+def _table(texts: list[str]) -> Signs:
+    """Texts of one length, one to a row."""
+    return np.frombuffer("".join(texts).encode("ascii"), np.uint8).reshape(len(texts), -1)
+
+
+def _texts(signs: Signs) -> pa.Array:
+    """Each row as a text; Arrow holds them in the same way."""
+    rows, length = signs.shape
+    ends = np.arange(0, (rows + 1) * length, length, np.int32)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(signs))
+
+
+def _all_of(rows: pa.Array) -> memoryview:
     """All rows one after the other, which is how Arrow holds them."""
     _, offsets, data = rows.buffers()
     places = memoryview(offsets).cast("i")
-    return bytes(memoryview(data)[places[rows.offset] : places[rows.offset + len(rows)]])
+    return memoryview(data)[places[rows.offset] : places[rows.offset + len(rows)]]

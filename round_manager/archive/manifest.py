@@ -80,5 +80,7 @@ def read_manifest(folder: Path) -> ArchiveManifest:
     try:
         content = (folder / FILE).read_bytes()
     except OSError as error:
+        if any(folder.glob("*.parquet")):
+            raise ArchiveSpoiled(f"{folder} has lost its manifest; {CURE}") from error
         raise ArchiveError(f"there is no archive at {folder}; `outfox round freeze` makes one") from error
     return ArchiveManifest.read(content, str(folder / FILE))

@@ -23,6 +23,7 @@ from round_manager.archive.split_proof import SplitProof
 from round_manager.models import Attempt, AuditEntry, Example, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
+from templates.plurals import count
 
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
 
@@ -126,11 +127,11 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
             elsewhere += batch.num_rows - (pc.sum(pc.equal(batch["round"], manifest.round)).as_py() or 0)
         forms = [manifest.files[f"{table}.{form}"] for form in FORMS]
         if any(entry.rows != rows for entry in forms):
-            yield f"{table} has {rows} rows, the manifest says {forms[0].rows}; {CURE}"
+            yield f"{table} has {count(rows, 'row')}, the manifest says {forms[0].rows}; {CURE}"
         if lines.hexdigest() != forms[1].sha256:
             yield f"{table}.jsonl and {table}.parquet do not hold the same; {CURE}"
         if elsewhere:
-            yield f"{elsewhere} rows of {table} are of another round; {CURE}"
+            yield f"{count(elsewhere, 'row is', 'rows are')} of another round in {table}; {CURE}"
     statuses: Counter[str] = Counter()
     votes = 0
     for batch in batches(folder, "examples", ["status", "votes"]):
@@ -139,7 +140,7 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     if dict(statuses) != dict(manifest.examples):
         yield f"the examples' statuses are {dict(statuses)}, the manifest says {dict(manifest.examples)}; {CURE}"
     if votes != manifest.files["votes.parquet"].rows:
-        yield f"the examples have {votes} votes, there are {manifest.files['votes.parquet'].rows}; {CURE}"
+        yield f"the examples have {count(votes, 'vote')}, there are {manifest.files['votes.parquet'].rows}; {CURE}"
 
 
 def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
@@ -158,7 +159,7 @@ def _database_problems(session: Session, round: Round, manifest: ArchiveManifest
     in_round = select(func.count()).select_from(Vote).join(Example, Example.id == Vote.example_id)
     votes = session.scalar(in_round.where(Example.round_id == round.id)) or 0
     if votes != manifest.files["votes.parquet"].rows:
-        yield f"the database has {votes} votes, the archive {manifest.files['votes.parquet'].rows}; {CURE}"
+        yield f"the database has {count(votes, 'vote')}, the archive {manifest.files['votes.parquet'].rows}; {CURE}"
     pinned = select(ModelVersion.name, RoundModel.rank, ModelVersion.sha256)
     pinned = pinned.join(ModelVersion, ModelVersion.id == RoundModel.model_version_id)
     rows = session.execute(pinned.where(RoundModel.round_id == round.id).order_by(RoundModel.rank))
@@ -174,4 +175,5 @@ def _attempt_problems(session: Session, round: Round, manifest: ArchiveManifest)
     counted = select(func.count()).select_from(Attempt).where(Attempt.round_id == round.id)
     attempts = session.scalar(counted.where(Attempt.id <= after.get("last_attempt", 0))) or 0
     if attempts != manifest.files["attempts.parquet"].rows:
-        yield f"the database has {attempts} attempts, the archive {manifest.files['attempts.parquet'].rows}; {CURE}"
+        told = f"the database has {count(attempts, 'attempt')}, the archive"
+        yield f"{told} {manifest.files['attempts.parquet'].rows}; {CURE}"

@@ -17,6 +17,7 @@ from round_manager.archive.manifest import CURE
 from round_manager.errors import PolicyError
 from round_manager.models import ExampleStatus
 from templates import TaskSpec
+from templates.plurals import count as plural
 
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 NOT_YET = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED, ExampleStatus.UNCONFIRMED)
@@ -61,7 +62,7 @@ def vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
         theirs = votes.take(mine.num_rows)
         wrong += mine.num_rows if theirs.num_rows < mine.num_rows else _different(mine, theirs)
     if wrong:
-        yield f"{wrong} votes are not the same in examples and in votes; {CURE}"
+        yield f"{plural(wrong, 'vote is', 'votes are')} not the same in examples and in votes; {CURE}"
 
 
 def _different(one: pa.Table, other: pa.Table) -> int:
@@ -97,9 +98,9 @@ class Recount:
                 taken += 1
                 not_yet += status in NOT_YET and gold != Said()
         if wrong:
-            yield f"{wrong} examples are not what the policy makes of their votes; {CURE}"
+            yield f"{plural(wrong, 'example is', 'examples are')} not what the policy makes of the votes; {CURE}"
         if not_yet:
-            yield f"{not_yet} examples have a gold label and are not decided; {CURE}"
+            yield f"{plural(not_yet, 'example has', 'examples have')} a gold label without being decided; {CURE}"
         told = {
             "labels that were settled where people did not agree": settled,
             "examples with more votes than are tried in every order": unsure,

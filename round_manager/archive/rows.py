@@ -1,7 +1,7 @@
 """A round's rows as its archive has them: read in an order that no database decides, a batch at a time."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
@@ -9,22 +9,24 @@ from sqlalchemy import Integer, Select, cast, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from round_manager.archive.columns import TEXT, Columns
-from round_manager.archive.columnwise import Columnwise, Gathered
+from round_manager.archive.columnwise import Answered, Columnwise, Gathered
 from round_manager.archive.tables import ArchiveTables, StoredAttempts, StoredExamples
 from round_manager.archive.used_contexts import UsedContexts
 from round_manager.database.columns import EPOCH, MICROSECOND, json_text
 from round_manager.database.hints import beside_index
-from round_manager.models import Attempt, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
+from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
 from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
-BATCH = 10_000
+BATCH = 20_000
+Told = TypeVar("Told")
+Done = TypeVar("Done")
 FIRST = UUID(int=0)
 NUMBER, SMALL = pa.int64(), pa.int32()
 # What is read of each row besides its JSON; times are in microseconds.
 EXAMPLE = pa.schema(
     {
-        "id": TEXT, "number": NUMBER, "context": NUMBER, "author": NUMBER, "model": NUMBER, "source": TEXT,
+        "id": TEXT, "number": NUMBER, "context": NUMBER, "key": TEXT, "author": NUMBER, "model": NUMBER, "source": TEXT,
         "status": TEXT, "split": TEXT, "label": TEXT, "gold_label": TEXT, "tries": SMALL, "active_ms": NUMBER,
         "fooled": SMALL, "submitted_at": NUMBER, "decided_at": NUMBER,
     }
@@ -37,19 +39,35 @@ VOTE = pa.schema(
 )  # fmt: skip
 ATTEMPT = pa.schema(
     {
-        "id": TEXT, "example": TEXT, "worker": NUMBER, "context": NUMBER, "number": SMALL, "label": TEXT,
+        "id": TEXT, "example": TEXT, "worker": NUMBER, "context": NUMBER, "key": TEXT, "number": SMALL, "label": TEXT,
         "model": NUMBER, "fooled": SMALL, "latency_us": NUMBER, "source": TEXT, "asked_at": NUMBER,
     }
 )  # fmt: skip
 
 
+class Beside(Protocol):
+    """Does something to each, in order, perhaps while the next one is being read; as `map` does."""
+
+    def __call__(self, do: Callable[[Told], Done], told: Iterable[Told], /) -> Iterator[Done]: ...
+
+
 class RoundRows:
     """One round's rows, for as long as the session's transaction sees one moment."""
 
-    def __init__(self, session: Session, task: Task, round: Round, *, last_attempt: int, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        session: Session,
+        task: Task,
+        round: Round,
+        *,
+        last_attempt: int,
+        beside: Beside = map,
+        batch: int = BATCH,
+    ) -> None:
         self._session = session
         self._round = round
         self._last_attempt = last_attempt
+        self._beside = beside
         self._batch = batch
         self._columnwise = Columnwise(session)
         self._plain = self._columnwise.plain
@@ -61,63 +79,23 @@ class RoundRows:
 
     def examples(self) -> Iterator[StoredExamples]:
         """Batches of examples by their ids, each with the votes on them; `tables` makes tables of them."""
-        plain, shape = self._plain, self.tables.columns
-        columns = [
-            plain.hex(Example.public_id).label("id"), Example.id.label("number"), Example.context_id.label("context"),
-            Example.author_id.label("author"), Example.model_version_id.label("model"), *_plainly(plain, Example,
-            "source", "status", "split"), Example.label, Example.gold_label, Example.tries, Example.active_ms,
-            cast(Example.fooled, Integer).label("fooled"), *_micros(plain, Example, "submitted_at", "decided_at"),
-            *_objects(plain, Example, "fields", "explanation", "answer", "gold_answer", "verdict"),
-        ]  # fmt: skip
-        objects = ["fields", "verdict", *(["explanation"] if shape.reasons else [])]
-        objects += [f"{prefix}{name}" for prefix in ("", "gold_") for name in shape.answers]
-        last = FIRST
-        while True:
-            wanted = select(*columns).where(beside_index(Example.round_id, self._round.id), Example.public_id > last)
-            wanted = wanted.order_by(Example.public_id).limit(self._batch)
-            rows = self._columnwise.fetch(wanted, EXAMPLE, objects)
-            if not len(rows):
-                return
-            upto = UUID(hex=rows["id"][-1].as_py())
-            votes = self._votes(last, upto)
+        for rows, votes in self._beside(_both_gathered, self._told_examples()):
+            self._contexts.meet(rows["context"])
             yield StoredExamples(
                 rows,
                 self._workers.column(rows["author"]),
-                self._contexts.called(rows["context"]),
+                rows["key"],
                 self._versions.column(rows["model"]),
                 votes,
                 self._workers.column(votes["worker"]),
             )
-            last = upto
 
     def attempts(self) -> Iterator[StoredAttempts]:
         """Batches of attempts by time and id."""
-        plain = self._plain
-        columns = [
-            plain.hex(Attempt.public_id).label("id"), plain.hex(Example.public_id).label("example"),
-            Attempt.worker_id.label("worker"), Attempt.context_id.label("context"), Attempt.number, Attempt.label,
-            Attempt.model_version_id.label("model"), cast(Attempt.fooled, Integer).label("fooled"),
-            Attempt.latency_us, *_plainly(plain, Attempt, "source"), *_micros(plain, Attempt, "asked_at"),
-            *_objects(plain, Attempt, "fields", "answer", "verdict"),
-        ]  # fmt: skip
-        objects = ["fields", "verdict", *self.tables.columns.answers]
-        last, at = FIRST, EPOCH
-        while True:
-            wanted = select(*columns).outerjoin(Example, Example.id == Attempt.example_id)
-            wanted = wanted.where(
-                Attempt.task_id == self._round.task_id,
-                Attempt.asked_at >= at,
-                or_(Attempt.asked_at > at, Attempt.public_id > last),
-                beside_index(Attempt.round_id, self._round.id),
-                Attempt.id <= self._last_attempt,
-            )
-            wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
-            rows = self._columnwise.fetch(wanted, ATTEMPT, objects)
-            if not len(rows):
-                return
-            last, at = UUID(hex=rows["id"][-1].as_py()), EPOCH + rows["asked_at"][-1].as_py() * MICROSECOND
-            names = self._workers.column(rows["worker"]), self._contexts.called(rows["context"])
-            yield StoredAttempts(rows, *names, self._versions.column(rows["model"]))
+        for rows in self._beside(Answered.gathered, self._told_attempts()):
+            self._contexts.meet(rows["context"])
+            worker, version = self._workers.column(rows["worker"]), self._versions.column(rows["model"])
+            yield StoredAttempts(rows, worker, rows["key"], version)
 
     def contexts(self) -> Iterator[pa.RecordBatch]:
         """Batches of the contexts that examples and attempts were written for, by their ids; read those first."""
@@ -142,7 +120,57 @@ class RoundRows:
                 column.append(json_text(value) if isinstance(value, dict) else value)
         return self.tables.table(schema, len(rows), values)
 
-    def _votes(self, after: UUID, upto: UUID) -> Gathered:
+    def _told_examples(self) -> Iterator[tuple[Answered, Answered]]:
+        plain, shape = self._plain, self.tables.columns
+        columns = [
+            plain.hex(Example.public_id).label("id"), Example.id.label("number"), Example.context_id.label("context"),
+            _key_of(Example), Example.author_id.label("author"), Example.model_version_id.label("model"),
+            *_plainly(plain, Example, "source", "status", "split"), Example.label, Example.gold_label,
+            Example.tries, Example.active_ms, cast(Example.fooled, Integer).label("fooled"),
+            *_micros(plain, Example, "submitted_at", "decided_at"),
+            *_objects(plain, Example, "fields", "explanation", "answer", "gold_answer", "verdict"),
+        ]  # fmt: skip
+        objects = ["fields", "verdict", *(["explanation"] if shape.reasons else [])]
+        objects += [f"{prefix}{name}" for prefix in ("", "gold_") for name in shape.answers]
+        last = FIRST
+        while True:
+            wanted = select(*columns).where(beside_index(Example.round_id, self._round.id), Example.public_id > last)
+            wanted = wanted.order_by(Example.public_id).limit(self._batch)
+            told = self._columnwise.ask(wanted, EXAMPLE, objects)
+            if not told:
+                return
+            upto = UUID(hex=told.last("id"))
+            yield told, self._votes(last, upto)
+            last = upto
+
+    def _told_attempts(self) -> Iterator[Answered]:
+        plain = self._plain
+        columns = [
+            plain.hex(Attempt.public_id).label("id"), plain.hex(Example.public_id).label("example"),
+            Attempt.worker_id.label("worker"), Attempt.context_id.label("context"), _key_of(Attempt), Attempt.number,
+            Attempt.label, Attempt.model_version_id.label("model"), cast(Attempt.fooled, Integer).label("fooled"),
+            Attempt.latency_us, *_plainly(plain, Attempt, "source"), *_micros(plain, Attempt, "asked_at"),
+            *_objects(plain, Attempt, "fields", "answer", "verdict"),
+        ]  # fmt: skip
+        objects = ["fields", "verdict", *self.tables.columns.answers]
+        last, at = FIRST, EPOCH
+        while True:
+            wanted = select(*columns).outerjoin(Example, Example.id == Attempt.example_id)
+            wanted = wanted.where(
+                Attempt.task_id == self._round.task_id,
+                Attempt.asked_at >= at,
+                or_(Attempt.asked_at > at, Attempt.public_id > last),
+                beside_index(Attempt.round_id, self._round.id),
+                Attempt.id <= self._last_attempt,
+            )
+            wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
+            told = self._columnwise.ask(wanted, ATTEMPT, objects)
+            if not told:
+                return
+            last, at = UUID(hex=told.last("id")), EPOCH + told.last("asked_at") * MICROSECOND
+            yield told
+
+    def _votes(self, after: UUID, upto: UUID) -> Answered:
         plain = self._plain
         columns = [
             Vote.example_id.label("example"), Vote.worker_id.label("worker"), Vote.label, Vote.flag, Vote.comment,
@@ -152,10 +180,20 @@ class RoundRows:
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)
         wanted = wanted.where(beside_index(Example.round_id, self._round.id))
         wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
-        return self._columnwise.fetch(wanted, VOTE, self.tables.columns.answers)
+        return self._columnwise.ask(wanted, VOTE, self.tables.columns.answers)
 
     def _pairs(self, statement: Select[int, str]) -> Iterable[tuple[int, str]]:
         return [(row[0], row[1]) for row in self._plain.fetch(statement)]
+
+
+def _both_gathered(told: tuple[Answered, Answered]) -> tuple[Gathered, Gathered]:
+    examples, votes = told
+    return examples.gathered(), votes.gathered()
+
+
+def _key_of(table: type[Example] | type[Attempt]) -> Any:
+    """What its context is called; asked row by row, for a join may read all contexts for every batch."""
+    return select(Context.key).where(Context.id == table.context_id).scalar_subquery().label("key")
 
 
 def _plainly(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:

@@ -16,6 +16,7 @@ from round_manager.archive.splitting import split_seed
 from round_manager.errors import ArchiveError
 from round_manager.models import ExampleStatus, Split
 from templates import TaskSpec
+from templates.plurals import count
 
 Parts = dict[str, set[Split]]
 NAME = re.compile(r"round-([1-9][0-9]*)")
@@ -68,7 +69,7 @@ class SplitProof:
                 if row["split"] in PARTS:
                     parts[row["author"]].add(Split(row["split"]))
         if wrong:
-            yield f"{wrong} examples are not in the part that follows from their ids; {CURE}"
+            yield f"{count(wrong, 'example is', 'examples are')} not in the part that follows from the ids; {CURE}"
         if policy.split_by_worker:
             yield from _worker_problems(parts, beside)
 
@@ -105,11 +106,12 @@ def _sides(rounds: tuple[int, ...], beside: dict[int, _Beside]) -> Sides | None:
 def _worker_problems(parts: Parts, beside: dict[int, _Beside]) -> Iterator[str]:
     both = sum(len(own) > 1 for own in parts.values())
     if both:
-        yield f"{both} workers are in both parts, and the task forbids it; {CURE}"
+        yield f"{count(both, 'worker is', 'workers are')} in both parts, and the task forbids it; {CURE}"
     for number, other in sorted(beside.items()):
         moved = sum(own != other.parts.get(who, own) for who, own in parts.items()) if other.by_worker else 0
         if moved:
-            yield f"{moved} workers are in the other part in round {number} beside it, and the task forbids it"
+            workers = count(moved, "worker is", "workers are")
+            yield f"{workers} in the other part in round {number} beside it, and the task forbids it"
 
 
 def _parts(folder: Path) -> Parts:

@@ -177,8 +177,16 @@ def _carry_out(session: Session, round: Round, drawn: _Drawn, after: int) -> int
         if part != split:
             moved[part].append(number)
     for part, numbers in moved.items():
-        session.connection().execute(update(Example).where(Example.id.in_(numbers)).values(split=part))
+        session.connection().execute(update(Example).where(Example.id.in_(_padded(numbers))).values(split=part))
     return int(rows[-1][0]) if rows else -1
+
+
+def _padded(numbers: list[int]) -> list[int]:
+    """The same numbers, the last one repeated up to a power of two.
+
+    SQLite's driver keeps the last hundred kinds of statements, half a megabyte each; each length would be another kind.
+    """
+    return numbers + numbers[-1:] * ((1 << (len(numbers) - 1).bit_length()) - len(numbers))
 
 
 def _write_down(session: Session, round: Round, report: SplitReport, who: str, now: datetime) -> None:

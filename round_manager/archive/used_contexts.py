@@ -13,21 +13,17 @@ from round_manager.plain_rows import PlainRows, chunks
 
 
 class UsedContexts:
-    """Tells what contexts are called, and remembers which it was asked for: their numbers alone."""
+    """Remembers which contexts it met, by their numbers alone, and tells of them when all were met."""
 
     def __init__(self, plain: PlainRows) -> None:
         self._plain = plain
         self._met: NDArray[np.int64] = np.array([], np.int64)
 
-    def called(self, contexts: pa.Array) -> pa.Array:
-        """The key of each context, null for none."""
-        met = contexts.dictionary_encode()
-        numbers = met.dictionary.to_numpy()
-        self._met = np.union1d(self._met, numbers)
-        # Asked again for every batch: to keep the keys of all would take as much memory as the round has contexts.
-        return self._keys(numbers).take(met.indices)
+    def meet(self, contexts: pa.Array) -> None:
+        """Remember those that are not null."""
+        self._met = np.union1d(self._met, contexts.unique().drop_null().to_numpy())
 
-    def batches(self, size: int) -> Iterator[tuple[pa.Array, str]]:
+    def batches(self, size: int) -> Iterator[tuple[pa.Array, bytes]]:
         """All that were met, by their keys, some at a time: the keys, and the fields as JSON, one to a line.
 
         Where none was, there is one batch with nothing in it, so that a table has a form in any case.
@@ -39,7 +35,7 @@ class UsedContexts:
             for some in chunks(numbers.tolist()):
                 shown = select(Context.id, self._plain.json(Context.fields)).where(Context.id.in_(some))
                 fields.update({row[0]: row[1] for row in self._plain.fetch(shown)})
-            yield self._keys(numbers), "\n".join(fields[number] for number in numbers.tolist())
+            yield self._keys(numbers), "\n".join(fields[number] for number in numbers.tolist()).encode()
 
     def _keys(self, numbers: NDArray[np.int64]) -> pa.Array:
         found = [pa.array([], pa.string())]

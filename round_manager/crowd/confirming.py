@@ -159,6 +159,7 @@ def _cast_votes(session: Session, work: WorkSession, now: datetime) -> None:
                 voted_at=at,
                 session_id=work.id,
                 item=row.item,
+                active_ms=row.active_ms,
                 **(row.judgement or {}),
             )
         except VoteRefused as error:

@@ -33,6 +33,7 @@ from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEn
 from round_manager.money.cancelling import cancel_hits
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
 from round_manager.progress import Progress, Unwatched
+from templates.plurals import count
 
 # A call whose process died has arrived by then, or never will; its own patience ends much sooner.
 TIME_TO_ARRIVE = timedelta(minutes=5)
@@ -180,7 +181,7 @@ class Reconciler:
         elif (len(paid), paid[0].cents, paid[0].worker_id) == (1, one.cents, one.external_worker):
             self._found([one], outcome, now)
         else:
-            told = ", ".join(f"{bonus.cents} cents to {bonus.worker_id}" for bonus in paid)
+            told = ", ".join(f"{count(bonus.cents, 'cent')} to {bonus.worker_id}" for bonus in paid)
             self._hold(one, f"the marketplace shows {told}, not {one.cents} to {one.external_worker}", outcome, now)
         return False
 

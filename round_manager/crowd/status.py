@@ -20,7 +20,6 @@ from round_manager.models import (
 )
 
 CAN_BE_TAKEN = (HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
-MOST_REFUSED = 20
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class LooseEnd:
 
 @dataclass(frozen=True)
 class LooseEnds:
-    """In doubt: asking settles it. Held: a person must. Refused: a definite no, of which the newest are here.
+    """In doubt: asking settles it. Held: a person must. Refused: a definite no, the newest first.
 
     Astray: HITs that were posted and that the marketplace does not know, or tells of what our books cannot follow.
     """
@@ -163,8 +162,11 @@ def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -
         in_doubt=_hits(session, unheard) + _payments(session, unsettled),
         held=_hits(session, (*here, Hit.status == HitStatus.HELD))
         + _payments(session, (*here, LedgerEntry.held_at.is_not(None))),
-        refused=_hits(session, (*here, Hit.status == HitStatus.REFUSED), MOST_REFUSED)
-        + _payments(session, lost, MOST_REFUSED),
+        refused=sorted(
+            _hits(session, (*here, Hit.status == HitStatus.REFUSED)) + _payments(session, lost),
+            key=lambda one: one.since,
+            reverse=True,
+        ),
         astray=_hits(session, astray),
     )
 
@@ -197,7 +199,7 @@ def _reserved() -> Subquery:
     return entries.group_by(LedgerEntry.hit_id).subquery()
 
 
-def _hits(session: Session, which: Sequence[ColumnElement[bool]], most: int | None = None) -> list[LooseEnd]:
+def _hits(session: Session, which: Sequence[ColumnElement[bool]]) -> list[LooseEnd]:
     reserved = _reserved()
     wanted = (
         select(Hit, Task.name, func.coalesce(reserved.c.cents, 0))
@@ -205,7 +207,6 @@ def _hits(session: Session, which: Sequence[ColumnElement[bool]], most: int | No
         .outerjoin(reserved, reserved.c.hit_id == Hit.id)
         .where(*which)
         .order_by(Hit.id.desc())
-        .limit(most)
     )
     return [
         LooseEnd(
@@ -223,7 +224,7 @@ def _hits(session: Session, which: Sequence[ColumnElement[bool]], most: int | No
     ]
 
 
-def _payments(session: Session, which: Sequence[ColumnElement[bool]], most: int | None = None) -> list[LooseEnd]:
+def _payments(session: Session, which: Sequence[ColumnElement[bool]]) -> list[LooseEnd]:
     wanted = (
         select(LedgerEntry, Task.name, Assignment.external_id, Worker.external_id)
         .join(Hit, Hit.id == LedgerEntry.hit_id)
@@ -232,7 +233,6 @@ def _payments(session: Session, which: Sequence[ColumnElement[bool]], most: int 
         .join(Worker, Worker.id == LedgerEntry.worker_id)
         .where(*which)
         .order_by(LedgerEntry.id.desc())
-        .limit(most)
     )
     return [
         LooseEnd(

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,25 @@ def _parse(url: str) -> URL:
 
 def _sqlite(url: URL, *, create: bool) -> Engine:
     file = Path(str(url.database))
+    if not create and not file.is_file():
+        cure = "`outfox db upgrade` makes it, or correct OUTFOX_HOME or OUTFOX_DATABASE_URL"
+        raise StoreUnavailableError(f"there is no database at {file}; {cure}")
     if not file.parent.is_dir():
         raise StoreUrlError(f"there is no folder {file.parent} for the database; make it or correct the URL")
-    if not create and not file.is_file():
-        raise StoreUnavailableError(f"there is no database at {file}; run `outfox db upgrade` or correct the URL")
     engine = create_engine(url, json_serializer=json_text, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS})
+    if create:
+        event.listen(engine, "do_connect", lambda *_: _make_private(file))
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     event.listen(engine, "handle_error", translate, retval=True)
     return engine
+
+
+def _make_private(file: Path) -> None:
+    """Where there is no file yet, makes one that nobody else can read: it holds what pseudonyms are made with."""
+    # What SQLite cannot open or write either, it tells in its own words. Its log gets the same mode by itself.
+    with suppress(OSError):
+        file.touch(mode=0o600, exist_ok=False)
 
 
 def _set_up(connection: sqlite3.Connection, _record: Any) -> None:

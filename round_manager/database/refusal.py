@@ -6,6 +6,7 @@ import sqlite3
 from sqlalchemy.engine import ExceptionContext
 
 from round_manager.errors import (
+    DamagedStoreError,
     DuplicateError,
     RefusedError,
     SchemaError,
@@ -25,14 +26,26 @@ def translate(context: ExceptionContext) -> BaseException | None:
         # The pool looks whether a connection still lives; it makes another one by itself.
         return None
     if isinstance(original, sqlite3.Error):
-        return _from_sqlite(original)
+        return _from_sqlite(original, _called(context))
     # psycopg is optional, so its errors are known by what they carry.
     if type(original).__module__.startswith("psycopg"):
-        return _from_postgresql(original, connected=context.connection is not None)
+        return _from_postgresql(original, _called(context))
     return None
 
 
-def _from_sqlite(error: sqlite3.Error) -> StoreError | None:
+def _called(context: ExceptionContext) -> str:
+    """What people call the database: a file, or its name and its server, without what lets one in."""
+    if context.engine is None:
+        return "the database"
+    url = context.engine.url
+    if url.get_backend_name() == "sqlite":
+        return f"the database {url.database}"
+    # Not the whole URL: a password can stand in several places of it.
+    host = url.host or url.query.get("host")
+    return f"the PostgreSQL database {url.database}" + (f" at {host}" if host else "")
+
+
+def _from_sqlite(error: sqlite3.Error, called: str) -> StoreError | None:
     name = getattr(error, "sqlite_errorname", "")
     text = str(error)
     if name.startswith("SQLITE_CONSTRAINT"):
@@ -42,11 +55,13 @@ def _from_sqlite(error: sqlite3.Error) -> StoreError | None:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusyError("the database is locked by another process; try again, or end the process that holds it")
     if name.startswith("SQLITE_READONLY"):
-        return StoreError("the database, or this transaction, can only be read; check the file's permissions")
+        return StoreError(f"{called}, or this transaction, can only be read; check the file's permissions")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StoreUnavailableError("the database file cannot be opened; check its path and permissions")
-    if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-        return StoreError("the file is damaged or no SQLite database; correct the URL or restore a backup")
+        return StoreUnavailableError(f"{called} cannot be opened; check its path and permissions")
+    # Texts that are none have no name of their own.
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or text.startswith("Could not decode to UTF-8"):
+        told = f"{called} is damaged or no SQLite database"
+        return DamagedStoreError(f"{told}; restore a backup of it, or correct OUTFOX_HOME or OUTFOX_DATABASE_URL")
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return StoreUnavailableError("the disk is full or fails; make room, then try again")
     if text.startswith(("no such table", "no such column")):
@@ -54,7 +69,7 @@ def _from_sqlite(error: sqlite3.Error) -> StoreError | None:
     return None
 
 
-def _from_postgresql(error: BaseException, *, connected: bool) -> StoreError | None:
+def _from_postgresql(error: BaseException, called: str) -> StoreError | None:
     state = str(getattr(error, "sqlstate", None) or "")
     diagnosis = getattr(error, "diag", None)
     # Only the primary message: the details show the row, with what people typed.
@@ -66,11 +81,14 @@ def _from_postgresql(error: BaseException, *, connected: bool) -> StoreError | N
         return StoreBusyError("the database is busy with the same rows for another process; try again")
     if state in ("42P01", "42703"):
         return SchemaError(f"the database does not have this program's tables; {UPGRADE}")
+    if state in ("XX001", "XX002"):
+        return DamagedStoreError(f"{called} is damaged ({text}); restore a backup of it")
     if state == "25006":
         return StoreError("this transaction can only read; open one that writes")
     if state.startswith("53"):
         return StoreUnavailableError(f"PostgreSQL has no room or connections left ({text}); make room, then try again")
-    if (type(error).__name__ == "OperationalError" and not connected) or state.startswith(("08", "28", "3D", "57P")):
-        reason = (text if state else str(error)).strip().splitlines()[-1]
+    # A line that was cut in the middle of an answer has no state: nobody was left to tell one.
+    if (type(error).__name__ == "OperationalError" and not state) or state.startswith(("08", "28", "3D", "57P")):
+        reason = (text if state else str(error)).strip().splitlines()[0]
         return StoreUnavailableError(f"PostgreSQL cannot be reached ({reason}); check the URL and that it runs")
     return None

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session, make_transient
 
 from ml_backend.serving.tried import Tried
-from round_manager.errors import DuplicateError, RoundManagerError, StoreError
+from round_manager.errors import DamagedStoreError, DuplicateError, RoundManagerError, StoreError
 from round_manager.examples.tries import link_late_tries
 from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import (
@@ -84,7 +84,7 @@ def _added(session: Session, attempts: list[Attempt]) -> list[Attempt] | None:
         with session.begin_nested():
             session.add_all(attempts)
     except (StoreError, DataError, OverflowError) as error:
-        if isinstance(error, StoreError) and error.retry:
+        if isinstance(error, StoreError) and _is_ours(error):
             raise
         return None
     return attempts
@@ -101,7 +101,7 @@ def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[U
         except DuplicateError:
             continue  # It came in on another way at this moment.
         except StoreError as error:
-            if error.retry:
+            if _is_ours(error):
                 raise
             refused[attempt.public_id] = str(error)
         except (DataError, OverflowError):
@@ -109,6 +109,11 @@ def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[U
         else:
             stored.append(attempt)
     return stored
+
+
+def _is_ours(error: StoreError) -> bool:
+    """Whether the database is to blame and not the try: that is kept by who sent it, and comes again."""
+    return error.retry or isinstance(error, DamagedStoreError)
 
 
 def _fresh(session: Session, tries: Sequence[Tried]) -> list[Tried]:

@@ -24,7 +24,8 @@ from round_manager.models import (
 )
 from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import live_round
-from round_manager.work.handing_out import RANKS, Standing, draw, lot
+from round_manager.work.choosing import RANKS, Standing
+from round_manager.work.lots import Draw, lot
 from templates import TaskSpec
 from templates.payloads import next_target
 from templates.rows import Context as PackContext
@@ -84,7 +85,7 @@ def _in_order(session: Session, link: LabelStudioLink, live: Round | None, spec:
         .outerjoin(ContextTally, of_round)
         .where(Context.task_id == link.task_id, Context.retired_at.is_(None))
     )
-    first = [draw(seed)] if strategy == "uniform" else rank
+    first = [Draw(seed).of_column(Context.id)] if strategy == "uniform" else rank
     return session.scalars(living.order_by(*first, Context.position)).all()
 
 

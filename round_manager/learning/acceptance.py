@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from templates.plurals import count
+
 # Figures have four digits after the point; what differs by less is the same.
 TINY = 1e-6
 
@@ -25,7 +27,7 @@ class Comparison:
     def told(self) -> str:
         """The figures in words."""
         before = "nothing" if self.before is None else f"{self.before:.1f}"
-        return f"{self.dataset}: from {before} to {self.after:.1f} points on {self.rows} rows"
+        return f"{self.dataset}: from {before} to {self.after:.1f} points on {count(self.rows, 'row')}"
 
 
 @dataclass(frozen=True)

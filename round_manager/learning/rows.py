@@ -17,6 +17,7 @@ from round_manager.errors import NothingToLearn, RoundError
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from templates import SeedRow, TaskSpec
+from templates.plurals import count
 
 ROWS_AT_A_TIME = 1_000
 SEED = "seed"
@@ -125,8 +126,8 @@ def _check_split(session: Session, task: Task, round: Round) -> None:
 def _nothing_new(task: Task, last: Round, left_out: int) -> str:
     if left_out:
         return (
-            f"all {left_out} rows of round {last.number} of {task.name} are copies of others or do not fit the task any"
-            " more; nothing is to be learned, and the model stays as it is"
+            f"every row of round {last.number} of {task.name} is a copy of another or does not fit the task any more"
+            f" ({count(left_out, 'row')}); nothing is to be learned, and the model stays as it is"
         )
     return (
         f"round {last.number} of {task.name} has no verified example to train on; the model stays as it is,"

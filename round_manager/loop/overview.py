@@ -5,12 +5,14 @@ told as fast as one of ten thousand. Exact figures, recomputed from votes, are t
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.learning.jobs import awaited, running_job
+from round_manager.learning.jobs import awaited, is_heard_of, running_job
+from round_manager.learning.liveness import is_gone
+from round_manager.loop.called_off import called_off_text, was_called_off
 from round_manager.loop.queues import (
     held_for_a_person,
     pages_to_confirm,
@@ -21,17 +23,20 @@ from round_manager.loop.queues import (
 )
 from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import waiting
+from round_manager.loop.ways_in import no_way_in
 from round_manager.models import EntryState, ExampleStatus, Round, RoundStatus, Task, TrainingJob
 from round_manager.money.budget import Figures, figures
 from round_manager.rates import Rate
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
+from templates.plurals import count
 
+TAKEN_UP = "`outfox manage` takes it up again"
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 
 @dataclass(frozen=True)
 class TaskOverview:
-    """Where a task stands; `validated` examples are those that people have agreed or disagreed on."""
+    """Where a task stands; `decided` examples are those that people have agreed or disagreed on."""
 
     task: str
     round: int
@@ -40,7 +45,7 @@ class TaskOverview:
     target_fooling: int
     collected: int
     fooled: int
-    validated: int
+    decided: int
     verified_fooling: int
     versions: tuple[str, ...]
     task_money: Figures
@@ -54,8 +59,11 @@ class TaskOverview:
         return Rate(self.verified_fooling, self.collected)
 
 
-def task_overview(session: Session, task: Task, *, now: datetime) -> TaskOverview:
-    """The task as it is now, with its live round, else the last that was opened, else its draft."""
+def task_overview(session: Session, task: Task, *, now: datetime, has_marketplace: bool = True) -> TaskOverview:
+    """The task as it is now, with its live round, else the last that was opened, else its draft.
+
+    `has_marketplace` is whether whoever asks has the keys of one.
+    """
     rounds = list_rounds(session, task)
     begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
     round = (begun or rounds)[-1]
@@ -69,13 +77,13 @@ def task_overview(session: Session, task: Task, *, now: datetime) -> TaskOvervie
         target_fooling=round.target_fooling,
         collected=sum(counted.values()),
         fooled=sum(number for (_, fooled), number in counted.items() if fooled),
-        validated=sum(number for (status, _), number in counted.items() if status in DECIDED),
+        decided=sum(number for (status, _), number in counted.items() if status in DECIDED),
         verified_fooling=tallies.get((ExampleStatus.VERIFIED, True), 0),
         versions=pinned_versions(session, round),
         task_money=figures(session, task),
         round_money=figures(session, round),
         queues=_queues(session, task, round, tallies),
-        waits_for=_waits_for(session, task, round, now),
+        waits_for=_waits_for(session, task, round, now, has_marketplace=has_marketplace),
     )
 
 
@@ -94,21 +102,31 @@ def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int])
     }
 
 
-def _waits_for(session: Session, task: Task, round: Round, now: datetime) -> tuple[str, ...]:
+def _waits_for(session: Session, task: Task, round: Round, now: datetime, *, has_marketplace: bool) -> tuple[str, ...]:
     if round.status is not RoundStatus.CLOSED:
-        return tuple(reason.text for reason in waiting(session, round, now=now).reasons)
+        reasons = [reason.text for reason in waiting(session, round, now=now).reasons]
+        reasons += filter(None, [no_way_in(session, round, has_marketplace=has_marketplace)])
+        return tuple(reasons) or (f"nothing more can come to round {round.number}; `outfox manage` closes it",)
     if round.frozen_at is None:
         return (f"round {round.number} is closed and waits for its archive; `outfox manage` makes it",)
     job = running_job(session, task)
     if job is not None:
-        return (_training(job),)
+        return (_training(job, now),)
     wanted = awaited(session, task)
     if wanted is not None:
-        failed = f"; {wanted.failures} trainings failed, at last: {wanted.reason}" if wanted.failures else ""
+        failed = f"; {count(wanted.failures, 'training')} failed, at last: {wanted.reason}" if wanted.failures else ""
         return (f"a model waits to be trained on the rounds up to {wanted.round}; `outfox manage` does it{failed}",)
+    if was_called_off(session, round):
+        return (called_off_text(round, task.name),)
     return (f"round {round.number + 1} waits to be opened; `outfox manage` does it, or tells what it lacks",)
 
 
-def _training(job: TrainingJob) -> str:
+def _training(job: TrainingJob, now: datetime) -> str:
+    if is_gone(job, now=now):
+        cure = f"{job.cancel_by} cancelled it, and `outfox manage` tells so" if job.cancel_by else TAKEN_UP
+        return f"the training of the next model was interrupted, its process is gone; {cure}"
+    if not is_heard_of(job, now=now):
+        silent = count((now - job.beat_at) // timedelta(minutes=1), "minute")
+        return f"the training of the next model, on {job.host}, was not heard of for {silent}; {TAKEN_UP}"
     share = f" {job.steps / job.total:.0%}" if job.total else ""
     return f"the next model is being trained: {job.stage or 'it begins'}{share} {job.note}".rstrip()

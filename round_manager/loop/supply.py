@@ -19,7 +19,7 @@ from mturk.fees import MANY_ASSIGNMENTS, bonus_fee, reward_fee
 from round_manager.crowd.planning import Wish, plan_hits
 from round_manager.loop.supply_facts import find_facts
 from round_manager.models import Hit, HitKind, Round, RoundStatus
-from round_manager.policies import first_votes
+from round_manager.policies import first_votes, most_votes
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
 from round_manager.tasks.means import least_cents, vote_cents
@@ -166,7 +166,7 @@ def _people(spec: TaskSpec, facts: Facts, left: int) -> int:
     if spec.quiz is None or not spec.pay.quiz_cents:
         return 0
     writers = ceil(facts.target / EXAMPLES_EACH) if facts.is_open else 0
-    voters = spec.validation.max_votes + SPARE_PEOPLE if facts.is_open or facts.lacking else 0
+    voters = most_votes(spec.validation) + SPARE_PEOPLE if facts.is_open or facts.lacking else 0
     lacking = max(writers, voters) - facts.people - facts.places(HitKind.QUIZ)
     affordable = (left - least_cents(spec)) // _quiz_cents(spec) if facts.is_open else left // _quiz_cents(spec)
     # From ten places on, the marketplace's fee is twice as high.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import case, exists, func, literal, select
 from sqlalchemy.orm import Session
 
 from mturk.dollars import dollars
@@ -25,6 +25,7 @@ from round_manager.models import (
     HitStatus,
     LabelStudioLink,
     LedgerEntry,
+    ModelVersion,
     ProjectKind,
     Round,
     RoundStatus,
@@ -35,7 +36,9 @@ from round_manager.models import (
 from round_manager.money.hit_terms import WORDS
 from round_manager.specs import spec_of
 from round_manager.tasks.means import free_cents, vote_cents
+from templates.plurals import count
 
+UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)
 
 
@@ -65,7 +68,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """HITs of one kind in one state that something can still come of; the last of them is over at `expires_at`."""
+    """HITs of one kind in one state that something can still come of; the last of them is over at `expires_at`.
+
+    Those that were posted are all called assignable: whether somebody has one now makes no difference here.
+    """
 
     kind: HitKind
     status: HitStatus
@@ -73,6 +79,11 @@ class Unfinished:
     assignment_seconds: int
     hits: int
     expires_at: datetime | None
+
+    @property
+    def them(self) -> str:
+        """The word for so many."""
+        return "it" if self.hits == 1 else "them"
 
     def __str__(self) -> str:
         return f"{count(self.hits, 'HIT')} {WORDS[self.kind]}"
@@ -85,7 +96,9 @@ def waiting(session: Session, round: Round, *, now: datetime) -> Waiting:
     if round.paused_at is not None:
         reasons.append(Reason(f"it is paused since {when(round.paused_at)}; `outfox round resume {name}` goes on"))
     if round.status is RoundStatus.DRAFT:
-        reasons.append(Reason(f"it is a draft; `outfox round open {name}` opens it"))
+        has_model = session.scalar(select(exists().where(ModelVersion.task_id == round.task_id)))
+        first = "" if has_model else f"once there is a model (`outfox model train {name}`), "
+        reasons.append(Reason(f"it is a draft; {first}`outfox round open {name}` opens it"))
     elif round.status is RoundStatus.OPEN:
         lacking = round.target_fooling - verified_fooling(session, round)
         until = f", until {when(round.closes_at)}" if round.closes_at else ""
@@ -146,18 +159,14 @@ def when(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 HIT`, `2 HITs`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _unfinished(session: Session, round: Round) -> list[Unfinished]:
     """HITs that something can come of; finished ones, of which there are many, are not looked at."""
     was_sent = Hit.sent_at.is_not(None)
+    posted = literal(HitStatus.ASSIGNABLE, Hit.status.type)
     groups = (
         select(
             Hit.kind,
-            Hit.status,
+            case((Hit.status.in_(UNPOSTED), Hit.status), else_=posted).label("standing"),
             was_sent,
             Hit.assignment_seconds,
             func.count(),
@@ -165,8 +174,8 @@ def _unfinished(session: Session, round: Round) -> list[Unfinished]:
         )
         # The sum keeps databases from the index on rounds: the one on unfinished HITs is the short one.
         .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id, Hit.status != HitStatus.REFUSED)
-        .group_by(Hit.kind, Hit.status, was_sent, Hit.assignment_seconds)
-        .order_by(Hit.kind, Hit.status)
+        .group_by(Hit.kind, "standing", was_sent, Hit.assignment_seconds)
+        .order_by(Hit.kind, "standing")
     )
     return [Unfinished(*row) for row in session.execute(groups)]
 
@@ -174,12 +183,12 @@ def _unfinished(session: Session, round: Round) -> list[Unfinished]:
 def _hits(hits: list[Unfinished], name: str, now: datetime, wanted: set[HitKind]) -> Iterator[Reason]:
     for hit in hits:
         if hit.status is HitStatus.PLANNED and not hit.was_sent:
-            cure = f"`outfox crowd post {name}` sends them, `outfox crowd expire {name} --all` gives them up"
+            cure = f"`outfox crowd post {name}` sends {hit.them}, `outfox crowd expire {name} --all` drops {hit.them}"
             yield Reason(f"{hit} planned and not sent; {cure}")
         elif hit.status is HitStatus.PLANNED:
             yield Reason(f"{hit} may or may not be posted; `outfox crowd reconcile` finds out")
         elif hit.status is HitStatus.HELD:
-            yield Reason(f"{hit} held for a person to decide; `outfox crowd status {name}` shows them")
+            yield Reason(f"{hit} held for a person to decide; `outfox crowd status {name}` shows {hit.them}")
         else:
             yield Reason(_posted(hit, name, now, is_wanted=hit.kind in wanted))
 
@@ -188,12 +197,13 @@ def _posted(hit: Unfinished, name: str, now: datetime, *, is_wanted: bool) -> st
     expires_at = hit.expires_at or now
     deadline = expires_at + timedelta(seconds=hit.assignment_seconds)
     if expires_at > now and not is_wanted:
-        cure = f"`outfox crowd expire {name} --kind {hit.kind.value} --all` takes them down"
+        cure = f"`outfox crowd expire {name} --kind {hit.kind.value} --all` takes {hit.them} down"
         return f"{hit} can still be taken until {when(expires_at)}; {cure}"
     if deadline > now:
         return f"{hit} not finished; work can come until {when(deadline)}"
     # Work may have come in at the last second: only who reads the marketplace knows that nothing more is there.
-    return f"{hit} not finished though their time is over; `outfox crowd status {name}` reads what came"
+    its = "its" if hit.hits == 1 else "their"
+    return f"{hit} not finished though {its} time is over; `outfox crowd status {name}` reads what came"
 
 
 def _work(session: Session, round: Round, name: str) -> Iterator[Reason]:
@@ -262,12 +272,13 @@ def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
     )
     for row in session.execute(groups):
         payments = f"{count(row.payments, 'payment')}, {dollars(int(row.cents))},"
+        them = "it" if row.payments == 1 else "them"
         if row.state is EntryState.OWED:
-            yield Reason(f"{payments} owed; `outfox crowd pay` sends them")
+            yield Reason(f"{payments} owed; `outfox crowd pay` sends {them}")
         elif row.is_held:
-            yield Reason(f"{payments} held for a person to decide; `outfox crowd status {name}` shows them")
+            yield Reason(f"{payments} held for a person to decide; `outfox crowd status {name}` shows {them}")
         else:
-            yield Reason(f"{payments} sent and not confirmed; `outfox crowd reconcile` asks about them")
+            yield Reason(f"{payments} sent and not confirmed; `outfox crowd reconcile` asks about {them}")
 
 
 def _fair_pay(session: Session, round: Round) -> Iterator[Reason]:

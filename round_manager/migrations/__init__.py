@@ -1,6 +1,7 @@
 """The tables' history: where a database stands in it, and how it is brought up to date.
 
-Alembic runs from the installed package, with no ini file; env.py takes the connection from here.
+Alembic runs from the installed package, with no ini file; env.py takes the connection from here. Whoever only looks
+needs neither Alembic nor the migrations themselves, which take longer to import than most commands take to run.
 """
 
 from collections.abc import Iterator
@@ -9,19 +10,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
 from round_manager.errors import SchemaError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 # Any number will do, as long as nobody else locks by it.
 UPGRADE_LOCK = 0x6F7574666F78
 HEAD = "head"
 FOLDER = Path(__file__).resolve().parent
+VERSION_TABLE = "alembic_version"
 
 
 class SchemaState(StrEnum):
@@ -56,8 +58,10 @@ class Schema:
             raise SchemaError(ADVICE[self.state].format(found=self.found))
 
 
-def configuration(connection: Connection | None = None, folder: Path = FOLDER) -> Config:
+def configuration(connection: Connection | None = None, folder: Path = FOLDER) -> "Config":
     """Alembic's configuration, for one open connection if it is to do something."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     config.attributes["connection"] = connection
@@ -72,6 +76,8 @@ def check(engine: Engine) -> Schema:
 
 def upgrade(engine: Engine) -> Schema:
     """Bring the tables up to date, all or nothing; a second process waits and then finds nothing to do."""
+    from alembic import command
+
     schema = check(engine)
     if schema.state in (SchemaState.EMPTY, SchemaState.BEHIND):
         with _exclusive(engine) as connection:
@@ -84,12 +90,17 @@ def upgrade(engine: Engine) -> Schema:
 
 def downgrade(engine: Engine, revision: str) -> None:
     """Go back to an earlier revision, or to `base`; what the later ones held is lost."""
+    from alembic import command
+
     with _exclusive(engine) as connection:
         command.downgrade(configuration(connection), revision)
 
 
 def draft(engine: Engine, message: str, folder: Path = FOLDER) -> Path:
     """A new migration file with what the models have and the database lacks, for a developer to finish by hand."""
+    from alembic import command
+    from alembic.script import Script, ScriptDirectory
+
     # Imported here: running the history needs no models.
     from round_manager.models import Table
 
@@ -105,21 +116,21 @@ def draft(engine: Engine, message: str, folder: Path = FOLDER) -> Path:
 
 @cache
 def _history() -> tuple[str, frozenset[str]]:
-    """The last revision that this program knows, and all of them."""
-    script = ScriptDirectory.from_config(configuration())
-    return str(script.get_current_head()), frozenset(revision.revision for revision in script.walk_revisions())
+    """The last revision that this program knows, and all of them: files begin with their numbers."""
+    known = frozenset(file.name.partition("_")[0] for file in (FOLDER / "versions").glob("[0-9]*_*.py"))
+    return max(known), known
 
 
 def _look(connection: Connection) -> Schema:
     wanted, known = _history()
-    found = MigrationContext.configure(connection).get_current_revision()
+    tables = set(inspect(connection).get_table_names())
+    found = connection.scalar(text("SELECT version_num FROM alembic_version")) if VERSION_TABLE in tables else None
     if found == wanted:
         state = SchemaState.CURRENT
     elif found is not None:
         state = SchemaState.BEHIND if found in known else SchemaState.NEWER
     else:
-        others = set(inspect(connection).get_table_names()) - {"alembic_version"}
-        state = SchemaState.FOREIGN if others else SchemaState.EMPTY
+        state = SchemaState.FOREIGN if tables - {VERSION_TABLE} else SchemaState.EMPTY
     return Schema(state, found, wanted)
 
 

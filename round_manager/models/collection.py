@@ -134,21 +134,35 @@ class RoundTally(Table):
 
 
 class ContextTally(Table):
-    """How many examples of a round are on a context, withdrawn ones apart; kept as RoundTally is, never write to it.
+    """How a context stands in a round: the examples on it, withdrawn ones apart; kept as RoundTally is, never write it.
 
-    Whoever hands out the next context asks this of all of them, each time.
+    In a round that is open or validating every living context has its row, and with it a place: whoever hands out the
+    next context finds those of the lowest rank by an index, however many there are.
     """
 
     __tablename__ = "context_tally"
     __table_args__ = (
         ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),
         ForeignKeyConstraint(["context_id"], ["context.id"], ondelete="RESTRICT"),
+        *(
+            index(f"ix_context_tally_{strategy}", "round_id", *columns, where="lot IS NOT NULL")
+            for strategy, columns in (
+                ("uniform", ("lot", "context_id")),
+                ("least_used", ("used", "lot", "context_id")),
+                ("least_fooled", ("fooled", "used", "lot", "context_id")),
+                ("in_order", ("used", "position", "context_id")),
+            )
+        ),
     )
 
     round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     context_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     used: Mapped[int]
     fooled: Mapped[int]
+    # Its place in an order that looks random, no two alike, and its place in the owner's. Empty where the context is
+    # not given out, and in rounds that were over before they were kept.
+    lot: Mapped[int | None] = mapped_column(default=None)
+    position: Mapped[int | None] = mapped_column(default=None)
 
 
 class LabelTally(Table):

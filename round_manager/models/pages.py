@@ -27,7 +27,7 @@ class WorkItem(Numbered, Table):
         UniqueConstraint("session_id", "item"),
         index("ix_work_item_example", "worker_id", "example_id", where="example_id IS NOT NULL"),
         index("ix_work_item_gold", "worker_id", "gold_id", where="gold_id IS NOT NULL"),
-        *at_least(0, "item"),
+        *at_least(0, "item", "active_ms"),
         exactly_one("subject", "context_id", "example_id", "gold_id"),
         together("author", "example_id IS NOT NULL", "author_id"),
         check("not_the_author", "worker_id <> author_id"),
@@ -52,6 +52,8 @@ class WorkItem(Numbered, Table):
     draft: Mapped[dict[str, Any]] = mapped_column(default_factory=dict)
     judgement: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     judged_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Of the session's active time, what went into this one, texts that were skipped included.
+    active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
 class GoldItem(Numbered, Table):

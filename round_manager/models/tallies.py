@@ -1,4 +1,4 @@
-"""What follows from an example that is added or withdrawn: the tallies that handing out reads."""
+"""The tallies that handing out reads, kept as examples are added and withdrawn, rounds open, contexts come and go."""
 
 from round_manager.database.guard import Effect, Trigger
 
@@ -29,7 +29,50 @@ LABELS_SOME = USED_LABEL.replace(
 BACK_OR_FORTH = "CASE WHEN NEW.status = 'withdrawn' THEN -1 ELSE 1 END"
 CHANGES_SIDES = "(NEW.status = 'withdrawn') <> (OLD.status = 'withdrawn')"
 
+# While a round takes work, every living context has its place in it. Lots are multiples of an id, by the golden ratio
+# of a prime: no two ids below the prime have the same, and those of any run of ids are spread evenly.
+PLACE = (
+    "INSERT INTO context_tally (round_id, context_id, used, fooled, lot, position) ROWS"
+    " ON CONFLICT (round_id, context_id) DO UPDATE SET lot = excluded.lot, position = excluded.position"
+)
+LOT = "context.id % 2147483647 * 1327217884 % 2147483647"
+IN_NEW_ROUND = PLACE.replace(
+    "ROWS",
+    "SELECT NEW.id, context.id, 0, 0, LOT, context.position FROM context"
+    " WHERE context.task_id = NEW.task_id AND context.retired_at IS NULL",
+).replace("LOT", LOT)
+SOME_PLACES = PLACE.replace(
+    "ROWS",
+    "SELECT round.id, context.id, 0, 0, CASE WHEN context.retired_at IS NULL THEN LOT END, context.position FROM ROWS"
+    " WHERE round.task_id = context.task_id AND round.status IN ('open', 'validating') ORDER BY context.id",
+).replace("LOT", LOT)
+ONE_PLACE = SOME_PLACES.replace("FROM ROWS", "FROM round").replace("context.", "NEW.")
+# Who opens a round takes the task's turn: here it is waited for, so that each sees what the other did.
+TURN = "PERFORM 1 FROM task WHERE id IN (SELECT task_id FROM added) ORDER BY id FOR NO KEY UPDATE"
+MOVED = (
+    "(context.position <> removed.position OR (context.retired_at IS NULL) <> (removed.retired_at IS NULL))"
+    " AND (context.retired_at IS NULL OR removed.retired_at IS NULL)"
+)
+ADDED_ONES = "(SELECT * FROM added WHERE retired_at IS NULL) AS context, round"
+MOVED_ONES = "(SELECT context.* FROM added AS context JOIN removed USING (id) WHERE MOVED) AS context, round"
+MOVE_THEM = "IF EXISTS (SELECT 1 FROM added AS context JOIN removed USING (id) WHERE MOVED) THEN TURN; PLACES; END IF"
+
 TALLIES: list[Trigger] = [
+    Effect(
+        "effect_round_opened", "round", "UPDATE OF status", IN_NEW_ROUND,
+        "NEW.status = 'open' AND OLD.status = 'draft'",
+    ),
+    Effect(
+        "effect_context_added", "context", "INSERT", ONE_PLACE, "NEW.retired_at IS NULL",
+        at_once=f"{TURN}; {SOME_PLACES.replace('ROWS', ADDED_ONES)}",
+    ),
+    Effect(
+        "effect_context_moved", "context", "UPDATE OF position, retired_at", ONE_PLACE,
+        MOVED.replace("context.", "NEW.").replace("removed.", "OLD."),
+        at_once=MOVE_THEM.replace("TURN", TURN).replace("PLACES", SOME_PLACES.replace("ROWS", MOVED_ONES)).replace(
+            "MOVED", MOVED
+        ),
+    ),
     Effect(
         "effect_example_used_context", "example", "INSERT",
         USED_CONTEXT.replace("ROWS", CONTEXT_BY.replace("MORE", "1")),

@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import datetime
+from difflib import get_close_matches
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
@@ -14,7 +15,7 @@ from round_manager.specs import spec_of
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.gold_items import update_gold
 from round_manager.tasks.rounds import draft_round
-from templates import Pack
+from templates import Pack, pack_folders
 
 __all__ = ["TaskError", "create_task", "find_task", "list_tasks", "spec_of"]
 
@@ -49,16 +50,27 @@ def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_CO
 
 
 def find_task(session: Session, name: str) -> Task:
-    """The task of that name, or a TaskError that tells how to make it."""
+    """The task of that name, or a TaskError that tells how to find or make it."""
     task = session.scalar(select(Task).where(Task.name == name))
     if task is None:
-        raise TaskError(f"there is no task `{name}` in the database; `outfox task create {name}` makes it")
+        raise TaskError(f"there is no task `{name}`; {_cure(session, name)}")
     return task
 
 
 def list_tasks(session: Session) -> list[Task]:
     """Every task, by name."""
     return list(session.scalars(select(Task).order_by(Task.name)))
+
+
+def _cure(session: Session, name: str) -> str:
+    if name in {folder.name for folder in pack_folders()}:
+        return f"`outfox task create {name}` makes it"
+    known = session.scalars(select(Task.name)).all()
+    if not known:
+        return "`outfox task create PACK` makes one, and `outfox templates list` shows the packs"
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean `{near[0]}`? " if near else ""
+    return f"{meant}`outfox task list` shows those that there are"
 
 
 def _new(pack: Pack, now: datetime) -> Task:

@@ -1,8 +1,9 @@
 """Costs: people's time and the owner's money, of a round and of each of its examples.
 
 The time of an assignment is the active time on its page where that is known, else from accepting to handing in; work in
-house tells its own. Money is what is owed or paid, fees included. An assignment's time and pay are shared evenly by the
-examples, or the votes, that it brought, to the cent; a bonus is its example's own.
+house tells its own. Money is what is owed or paid, fees included. An assignment's pay is shared evenly by the examples,
+or the votes, that it brought, to the cent; its time by their own times, or evenly where one of them has none. A bonus
+is its example's own.
 """
 
 from collections import Counter
@@ -43,9 +44,15 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.ms + other.ms, self.cents + other.cents)
 
-    def part(self, place: int, parts: int) -> "Cost":
-        """One of so many even parts; all of them together are the whole."""
-        return Cost(_part(self.ms, place, parts), _part(self.cents, place, parts))
+    def part(self, place: int, own_ms: Sequence[int | None]) -> "Cost":
+        """The part of one of several items, each with the time that it took; all parts together are the whole.
+
+        What was spent on nothing that counts (a text that was skipped, a known answer) is in them, too.
+        """
+        evenly = [1] * len(own_ms)
+        known = [ms for ms in own_ms if ms is not None]
+        by_time = known if len(known) == len(own_ms) and any(known) else evenly
+        return Cost(_part(self.ms, place, by_time), _part(self.cents, place, evenly))
 
 
 def crowd_cost(session: Session, round: Round) -> Cost:
@@ -84,13 +91,15 @@ def costs_of(session: Session, examples: Sequence[Judged]) -> dict[int, Cost]:
 @dataclass(frozen=True)
 class _Shares:
     whole: dict[int, Cost]
-    items: dict[int, list[int]]
+    items: dict[int, dict[int, int | None]]
     bonuses: dict[int, Cost]
 
     def of(self, page: int, item: int) -> Cost:
         """What one item of a session cost; nothing where the marketplace never confirmed it."""
-        there = self.items.get(page, [])
-        return self.whole[page].part(there.index(item), len(there)) if page in self.whole and item in there else Cost()
+        there = self.items.get(page, {})
+        if page not in self.whole or item not in there:
+            return Cost()
+        return self.whole[page].part(list(there).index(item), list(there.values()))
 
 
 def _shares(session: Session, examples: Sequence[Judged]) -> _Shares:
@@ -116,8 +125,8 @@ def _add_pages(session: Session, pages: Sequence[int], shares: _Shares) -> None:
     shares.bonuses.update(bonuses)
     for page, _, assignment, accepted_at, submitted_at, active_ms in found:
         shares.whole[page] = Cost(_ms(accepted_at, submitted_at, active_ms), pay[assignment])
-    for page, item in _items(session, pages):
-        shares.items.setdefault(page, []).append(item)
+    for page, item, own_ms in _items(session, pages):
+        shares.items.setdefault(page, {})[item] = own_ms
 
 
 def _pay(session: Session, hit_ids: set[int]) -> tuple[Counter[int], dict[int, Cost]]:
@@ -136,13 +145,14 @@ def _pay(session: Session, hit_ids: set[int]) -> tuple[Counter[int], dict[int, C
     return pay, bonuses
 
 
-def _items(session: Session, pages: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The items of sessions that became examples or votes, in their order."""
+def _items(session: Session, pages: Sequence[int]) -> Iterator[tuple[int, int, int | None]]:
+    """The items of sessions that became examples or votes, in their order, with their own times."""
     for table in (Example, Vote):
-        wanted = select(table.session_id, table.item).where(table.session_id.in_(pages), table.session_id.is_not(None))
-        for page, item in session.execute(wanted.order_by(table.session_id, table.item)):
+        columns = select(table.session_id, table.item, table.active_ms)
+        wanted = columns.where(table.session_id.in_(pages), table.session_id.is_not(None))
+        for page, item, own_ms in session.execute(wanted.order_by(table.session_id, table.item)):
             if page is not None:
-                yield page, item
+                yield page, item, own_ms
 
 
 def _ms(accepted_at: datetime, submitted_at: datetime | None, active_ms: int | None) -> int:
@@ -151,5 +161,6 @@ def _ms(accepted_at: datetime, submitted_at: datetime | None, active_ms: int | N
     return max(0, round(((submitted_at or accepted_at) - accepted_at).total_seconds() * 1_000))
 
 
-def _part(whole: int, place: int, parts: int) -> int:
-    return whole * (place + 1) // parts - whole * place // parts
+def _part(whole: int, place: int, weights: Sequence[int]) -> int:
+    before, total = sum(weights[:place]), sum(weights)
+    return whole * (before + weights[place]) // total - whole * before // total

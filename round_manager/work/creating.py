@@ -28,6 +28,7 @@ from round_manager.models import (
 from round_manager.policies import first_votes
 from round_manager.tasks.contexts import pack_context
 from round_manager.work.handing_out import asked_labels, end_lease, lease_contexts, take_turn
+from round_manager.work.item_times import spend
 from round_manager.work.items import items_of
 from round_manager.work.sessions import STANDING, Desk, at_work, desk_of, hold
 from round_manager.work.trying import (
@@ -44,6 +45,7 @@ from round_manager.work.trying import (
 )
 from templates import TaskSpec
 from templates.payloads import next_target
+from templates.plurals import count
 
 
 @dataclass(frozen=True)
@@ -81,29 +83,38 @@ def creation_items(session: Session, work: WorkSession) -> list[CreationItem]:
     return [_shown(session, spec, row) for row in items_of(session, work)]
 
 
-def skip(session: Session, work: WorkSession, item: int, *, now: datetime) -> CreationItem:
-    """The item with another context, once enough tries were made on this one, or another page has written on it."""
+def skip(
+    session: Session, work: WorkSession, item: int, *, now: datetime, active_ms: int | None = None
+) -> CreationItem:
+    """The item with another context, once enough tries were made on this one, or another page has written on it.
+
+    `active_ms` is what the page has counted so far; the time on the text that is given up is no example's.
+    """
     take_turn(session, desk_of(session, work).hit.task_id)
     desk = at_work(session, work, now=now)
     row = unwritten_item(session, work, item)
     made, needed = len(tries_of(session, row)), desk.spec.work.tries_before_skip
     if made < needed and not is_written_elsewhere(session, desk.spec, row):
-        raise WorkRefused(f"try at least {needed} times before you skip this one; that is {needed - made} more")
+        often = count(needed, "time")
+        raise WorkRefused(f"try at least {often} before you skip this one; that is {needed - made} more")
     given_up = row.context_id
     found = _contexts(session, desk, 1, now)
     if not found:
         raise NothingToDo("there is nothing else that you have not had; go on with this one, or return the HIT")
     ((row.context_id, row.label),) = found
     row.draft = {}
+    spend(session, desk.work, row, active_ms, now=now)
     end_lease(session, desk.work, given_up, LeaseEnd.SKIPPED, now=now)
     session.flush()
     return _shown(session, desk.spec, row)
 
 
-def hand_in(session: Session, work: WorkSession, item: int, written: Written, *, now: datetime) -> Example:
+def hand_in(
+    session: Session, work: WorkSession, item: int, written: Written, *, now: datetime, active_ms: int | None = None
+) -> Example:
     """The example, with the verdict that its worker saw on exactly this text; once more gives the same one.
 
-    It is unconfirmed until the marketplace says who wrote it.
+    It is unconfirmed until the marketplace says who wrote it. `active_ms` is what the page has counted so far.
     """
     held = hold(session, work)
     spec, row = desk_of(session, held).spec, writing_item(session, held, item)
@@ -120,7 +131,7 @@ def hand_in(session: Session, work: WorkSession, item: int, written: Written, *,
     _check_names(spec, written)
     tries = tries_of(session, row)
     example = _example(session, desk, row, asked, extra, reasons, now)
-    example.tries = len(tries)
+    example.tries, example.active_ms = len(tries), spend(session, held, row, active_ms, now=now)
     session.add(example)
     session.flush()
     link_tries(tries, example)
@@ -183,7 +194,8 @@ def _verdict_on(session: Session, spec: TaskSpec, row: WorkItem, asked: Asked) -
         raise WorkRefused("the model has not been asked about exactly this text; ask it, then hand it in")
     made, needed = len(tries_of(session, row)), spec.work.tries_before_skip
     if not attempt.fooled and made < needed:
-        text = f"the model was right; try at least {needed} times before you hand in a text that does not fool it"
+        often = count(needed, "time")
+        text = f"the model was right; try at least {often} before you hand in a text that does not fool it"
         raise WorkRefused(f"{text}; that is {needed - made} more")
     return attempt
 

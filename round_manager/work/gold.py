@@ -26,7 +26,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.specs import spec_of
-from round_manager.work.handing_out import lot, seed_of
+from round_manager.work.lots import lot, seed_of
 from round_manager.work.sessions import STANDING, Desk
 from templates import TaskSpec
 

@@ -4,19 +4,14 @@ One process at a time hands out a task's work, so what is counted here is still 
 whose time is over counts for nothing, whether or not anybody has ended it.
 """
 
-import hashlib
-import hmac
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
     Context,
-    ContextTally,
     Example,
     ExampleStatus,
     LabelTally,
@@ -28,35 +23,10 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
+from round_manager.work.choosing import Had, choose, is_live
+from round_manager.work.lots import seed_of
 from round_manager.work.sessions import STANDING
 from templates import TaskSpec
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now.
-
-    Numbers of one context, or the columns that hold those of all.
-    """
-
-    id: Any
-    position: Any
-    used: Any
-    fooled: Any
-    leased: Any
-
-
-# The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
-# and as one that will fool, so that people who come at once are spread as those who come one after the other are.
-RANKS: dict[str, Callable[[Standing], tuple[Any, ...]]] = {
-    "uniform": lambda one: (one.leased,),
-    "least_used": lambda one: (one.used + one.leased,),
-    "least_fooled": lambda one: (one.fooled + one.leased, one.used),
-    "in_order": lambda one: (one.used + one.leased, one.position),
-}
-# The draw multiplies ids below 2^32, and then numbers below this prime, by others below it: it stays within the
-# databases' 64 bits.
-PRIME = 2**31 - 1
 
 
 def take_turn(session: Session, task_id: int) -> None:
@@ -64,43 +34,14 @@ def take_turn(session: Session, task_id: int) -> None:
     session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
 
 
-def seed_of(session: Session, work: WorkSession, task_id: int) -> bytes:
-    """What a session's lots are drawn with: the same each time, and nothing that its worker can work out."""
-    # Pages carry their session's id, so the id alone would tell workers which of their items are gold.
-    salt = session.get_one(Task, task_id).worker_salt
-    return hmac.digest(salt.encode(), f"lots of {work.public_id}".encode(), hashlib.sha256)
-
-
-def lot(seed: bytes, *what: object) -> bytes:
-    """Something's place in an order that looks random and is the same each time for one seed."""
-    return hmac.digest(seed, repr(what).encode(), hashlib.sha256)
-
-
 def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
-    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them.
-
-    The tallies tell how each context stands: however many examples there are, nobody counts them here.
-    """
-    leases = (
-        select(Lease.context_id.label("context_id"), func.count().label("leased"))
-        .where(is_live(now), Lease.context_id.is_not(None))
-        .group_by(Lease.context_id)
-        .subquery()
-    )
-    of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == round.id)
-    counts = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled, leases.c.leased))
-    rank = RANKS[spec.rounds.context_strategy](Standing(Context.id, Context.position, *counts))
-    best = (
-        select(Context.id)
-        .outerjoin(ContextTally, of_round)
-        .outerjoin(leases, leases.c.context_id == Context.id)
-        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
-        .where(*(Context.id.not_in(had) for had in _had(work, round, repeat=spec.work.repeat_context)))
-        .order_by(*rank, draw(seed_of(session, work, round.task_id)))
-    )
-    found = list(session.scalars(best.limit(most))) or _take_over(session, work, round, spec, most, now)
+    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them."""
+    had = Had(session, _had(work, round, repeat=spec.work.repeat_context))
+    seed, strategy = seed_of(session, work, round.task_id), spec.rounds.context_strategy
+    found = choose(session, round, strategy, seed, most, had=had, now=now)
+    found = found or _take_over(session, work, round, spec, most, now)
     for context_id in found:
         session.add(
             Lease(
@@ -172,20 +113,6 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         )
     session.flush()
     return found
-
-
-def is_live(now: datetime) -> ColumnElement[bool]:
-    """A lease that holds."""
-    return Lease.ended_at.is_(None) & (Lease.expires_at > now)
-
-
-def draw(seed: bytes) -> ColumnElement[int]:
-    """A context's place in an order that looks random and is the same each time for one seed."""
-    drawn = lot(seed, "context")
-    times, plus = (int.from_bytes(part) % PRIME for part in (drawn[:8], drawn[8:16]))
-    place = (Context.id * max(1, times) + plus) % PRIME
-    # Places alone are at even distances, so that the first and the last id would be the lowest too often.
-    return place * place % PRIME * place % PRIME
 
 
 def _judged_by(work: WorkSession) -> Any:

@@ -21,7 +21,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work.handing_out import is_live
+from round_manager.work.choosing import is_live
 from round_manager.work.sessions import Desk, at_work, desk_of, hold, in_time
 
 LONGEST_DRAFT = 60_000

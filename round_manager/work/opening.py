@@ -129,7 +129,10 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
     work.status, work.active_ms = SessionStatus.OPEN, 0
     work.started_at, work.expires_at = now, now + timedelta(seconds=hit.assignment_seconds)
     written = select(Example.item).where(Example.session_id == work.id, Example.session_id.is_not(None))
-    session.execute(delete(WorkItem).where(WorkItem.session_id == work.id, WorkItem.item.not_in(written)))
+    mine = WorkItem.session_id == work.id
+    session.execute(delete(WorkItem).where(mine, WorkItem.item.not_in(written)))
+    # The count begins again; what was written keeps its own time.
+    session.execute(update(WorkItem).where(mine).values(active_ms=None))
     session.flush()
     _fill(session, work, now)
     return work

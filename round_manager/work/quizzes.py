@@ -103,7 +103,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
             return one
     choices = [len(question.choices) for question in quiz.questions]
     if len(given) != len(choices) or not all(map(_is_choice, given, choices)):
-        raise WorkRefused(f"answer all {len(choices)} questions, each with one of its choices")
+        raise WorkRefused("answer every question, each with one of its choices")
     check_quiz(session, desk)
     right = sum(answer == question.answer for answer, question in zip(given, quiz.questions, strict=True))
     result = QuizResult(

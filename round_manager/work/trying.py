@@ -104,9 +104,11 @@ def check_try(session: Session, work: WorkSession, item: int, written: Written, 
     problem = _problem(desk.spec, asked)
     if problem:
         raise WorkRefused(problem)
-    if len(tries_of(session, row)) >= desk.spec.work.tries:
+    most = desk.spec.work.tries
+    if len(tries_of(session, row)) >= most:
+        used = "the only try for this example is used" if most == 1 else f"all {most} tries for this example are used"
         cure = "hand in one of your texts, or skip this one"
-        raise WorkRefused(f"all {desk.spec.work.tries} tries for this example are used; {cure}")
+        raise WorkRefused(f"{used}; {cure}")
     round = desk.open_round
     return Question(desk.spec.name, round.number, asked.fields, asked.target, pinned_versions(session, round))
 

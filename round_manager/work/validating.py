@@ -12,8 +12,10 @@ from round_manager.errors import BadValueError, NothingToDo, WorkRefused
 from round_manager.examples.submission_rules import answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.work.gold import choose_gold, gold_count
-from round_manager.work.handing_out import lease_examples, lot, seed_of
+from round_manager.work.handing_out import lease_examples
+from round_manager.work.item_times import spend
 from round_manager.work.items import find_item, items_of
+from round_manager.work.lots import lot, seed_of
 from round_manager.work.sessions import Desk, at_work, desk_of
 from round_manager.work.trying import PLACES, UNREADABLE, read_target
 from templates import TaskSpec
@@ -88,8 +90,13 @@ def validation_items(session: Session, work: WorkSession) -> list[ValidationItem
     return shown
 
 
-def judge_item(session: Session, work: WorkSession, item: int, judgement: Judgement, *, now: datetime) -> None:
-    """The judgement is kept; until the session is handed in, another one takes its place."""
+def judge_item(
+    session: Session, work: WorkSession, item: int, judgement: Judgement, *, now: datetime, active_ms: int | None = None
+) -> None:
+    """The judgement is kept; until the session is handed in, another one takes its place and adds its time.
+
+    `active_ms` is what the page has counted so far.
+    """
     desk = at_work(session, work, now=now)
     row = find_item(session, work, item)
     if row.context_id is not None:
@@ -98,6 +105,7 @@ def judge_item(session: Session, work: WorkSession, item: int, judgement: Judgem
     if problem:
         raise WorkRefused(problem)
     row.judgement, row.judged_at = judgement.record(), now
+    spend(session, desk.work, row, active_ms, now=now)
     session.flush()
 
 

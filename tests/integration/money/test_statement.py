@@ -137,7 +137,7 @@ def test_the_books_add_up_whatever_happens(any_databases: Databases) -> None:
     run_state_machine_as_test(
         Fresh,
         settings=settings(
-            max_examples=15,
+            max_examples=10,
             stateful_step_count=25,
             deadline=None,
             derandomize=True,

@@ -25,14 +25,19 @@ def home(tmp_path: Path, home_tables: str, outfox: Outfox, monkeypatch: pytest.M
 def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfox: Outfox) -> None:
     assert outfox("round", "open", "sentiment", "--why", "we begin").code == 0
     assert "is paused; `outfox round resume sentiment` goes on" in outfox("round", "pause", "sentiment").out
+    assert "is paused already; `outfox round resume sentiment`" in outfox("round", "pause", "sentiment").out
+    assert "it is paused, and `outfox round resume sentiment` goes on" in outfox("round", "open", "sentiment").out
     shown = outfox("round", "show", "sentiment").out
     assert "open, paused" in shown
     assert "- it is paused since" in shown
+    assert "closes" in outfox("round", "show", "sentiment").out
     assert "goes on, open" in outfox("round", "resume", "sentiment", "--why", "rested").out
+    assert "round 1 of sentiment was not paused; it is open" in outfox("round", "resume", "sentiment").out
     assert "- it is open for 200 more validated fooling examples of 200" in outfox("round", "show", "sentiment").out
     closed = json.loads(outfox("round", "close", "sentiment", "--why", "enough", "--json").out)
     assert (closed["status"], closed["waits_for"], closed["already"]) == ("closed", [], False)
     assert "is closed already" in outfox("round", "close", "sentiment").out
+    assert "closes" not in outfox("round", "show", "sentiment").out
     data = json.loads(outfox("round", "show", "sentiment", "--json").out)
     told = [(one["did"], one["why"]) for one in data["history"]]
     assert (data["status"], data["due"], data["waits_for"]) == ("closed", None, [])
@@ -112,3 +117,11 @@ def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, 
     problems = json.loads(outfox("context", "upload", "sentiment", file, "--json").err)["problems"]
     assert len(problems) == 2
     assert json.loads(outfox("context", "list", "sentiment", "--json").out)["contexts"] == 72
+
+
+def test_who_looks_at_a_new_task_is_told_to_train_first(outfox: Outfox) -> None:
+    assert outfox("task", "create", "sentiment").code == 0
+    (waits,) = json.loads(outfox("status", "--json").out)["tasks"][0]["waits_for"]
+    assert waits == (
+        "it is a draft; once there is a model (`outfox model train sentiment`), `outfox round open sentiment` opens it"
+    )

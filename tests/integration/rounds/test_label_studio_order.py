@@ -1,7 +1,6 @@
 """The order in which Label Studio gets contexts to write on is that of the task's strategy."""
 
 import pytest
-from sqlalchemy import insert
 
 from round_manager.labelstudio.tasks import plan_creation, unsent_tasks
 from round_manager.models import Context, ContextTally, LabelStudioLink, ProjectKind, Task
@@ -21,12 +20,10 @@ ORDERS = {
 def sent(season: Season) -> list[int]:
     """The places of the contexts in the order in which they are sent."""
     contexts = season.floor.rows(Context, Context.retired_at.is_(None))
-    tallies = [
-        {"round_id": season.round.id, "context_id": one.id, "used": used, "fooled": fooled}
-        for one, used, fooled in zip(contexts, USED, FOOLED, strict=True)
-    ]
     with season.store.write() as session:
-        session.execute(insert(ContextTally), tallies)
+        for one, used, fooled in zip(contexts, USED, FOOLED, strict=True):
+            tally = session.get_one(ContextTally, (season.round.id, one.id))
+            tally.used, tally.fooled = used, fooled
         link = LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1)
         session.add(link)
         session.flush()

@@ -189,7 +189,7 @@ def test_a_hit_on_its_way_is_waited_for_in_whatever_state_it_is(season: Season) 
     assert not season.waiting()
 
     (planned,) = season.plan(1, HitKind.VALIDATE)
-    assert "1 HIT to validate planned and not sent; `outfox crowd post sentiment` sends them" in str(season.waiting())
+    assert "1 HIT to validate planned and not sent; `outfox crowd post sentiment` sends it" in str(season.waiting())
     for values, told in (
         ({"sent_at": season.floor.now}, "1 HIT to validate may or may not be posted; `outfox crowd reconcile`"),
         ({"status": HitStatus.HELD}, "1 HIT to validate held for a person to decide"),
@@ -202,6 +202,16 @@ def test_a_hit_on_its_way_is_waited_for_in_whatever_state_it_is(season: Season) 
     assert not season.waiting()
 
 
+def test_hits_that_somebody_has_and_hits_that_nobody_has_are_told_in_one_line(season: Season) -> None:
+    (taken, *_) = season.post(3)
+    with season.store.write() as session:
+        session.execute(update(Hit).where(Hit.id == taken.id).values(status=HitStatus.UNASSIGNABLE))
+    season.validate()
+    (reason,) = season.waiting().reasons
+    assert reason.text.startswith("3 HITs to create can still be taken until")
+    assert reason.text.endswith("--kind create --all` takes them down")
+
+
 def test_hits_to_validate_are_for_what_is_pending_and_told_to_go_when_nothing_is(season: Season) -> None:
     example = season.floor.pending()
     season.post(1, HitKind.VALIDATE)
@@ -210,7 +220,7 @@ def test_hits_to_validate_are_for_what_is_pending_and_told_to_go_when_nothing_is
     with season.store.write() as session:
         row = session.get_one(Example, example.id)
         row.status, row.decided_at = ExampleStatus.WITHDRAWN, season.floor.now
-    assert "`outfox crowd expire sentiment --kind validate --all` takes them down" in str(season.waiting())
+    assert "`outfox crowd expire sentiment --kind validate --all` takes it down" in str(season.waiting())
 
 
 def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_the_owner_says(season: Season) -> None:

@@ -3,10 +3,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from ml_backend.verdict import ModelSaid
 from round_manager.database.store import Store
+from round_manager.errors import DamagedStoreError
 from round_manager.examples.attempts import Intake, store_attempts
 from round_manager.examples.submissions import submit
 from round_manager.learning.versions import register_version
@@ -114,6 +115,20 @@ def test_a_try_that_can_never_be_stored_keeps_no_other_from_it(stage: Stage) -> 
     assert {names[one] for one in intake.refused} == set(wrong)
     assert {one.public_id for one in stored(stage)} == {one.verdict.id for one in right}
     assert not any("half" in why and "\ud83d" in why for why in intake.refused.values())
+
+
+def test_a_try_that_a_damaged_database_cannot_take_is_not_refused_for_good(stage: Stage) -> None:
+    def spoiled(*_: Any) -> None:
+        raise DamagedStoreError("outfox.db is damaged")
+
+    def take_it() -> None:
+        with stage.store.write() as session:
+            event.listen(session, "before_flush", spoiled)
+            store_attempts(session, [stage.tried()], now=NOON + 5 * MINUTE)
+
+    # Who is told that it is refused throws it away.
+    with pytest.raises(DamagedStoreError):
+        take_it()
 
 
 def test_a_version_that_nobody_registered_is_told_apart(stage: Stage) -> None:

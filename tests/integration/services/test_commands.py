@@ -36,13 +36,16 @@ def test_a_round_is_opened_and_shown(outfox: Outfox, home: Path) -> None:
     assert json.loads(outfox("task", "create", "sentiment", "--json").out)["next"] == "outfox round open sentiment"
     opened = outfox("round", "open", "sentiment", "--why", "the first one", "--json")
     assert opened.code == 0, opened.err
-    assert json.loads(opened.out) == {"task": "sentiment", "round": 1, "versions": [version], "already": False}
+    told = {"task": "sentiment", "round": 1, "versions": [version], "already": False, "label_studio": None}
+    assert json.loads(opened.out) == told
     assert "is open already" in outfox("round", "open", "sentiment").out
 
     shown = json.loads(outfox("task", "show", "sentiment", "--json").out)
     (one,) = shown["rounds"]
     assert (one["status"], one["versions"], one["examples"], one["attempts"]) == ("open", [version], 0, 0)
-    assert f"open against {version}; 0 attempts" in outfox("task", "show", "sentiment").out
+    shown_to_people = outfox("task", "show", "sentiment").out
+    assert f"open against {version}; 0 attempts" in shown_to_people
+    assert ["budget", "$2,400.00"] in [line.split() for line in shown_to_people.splitlines()]
     (listed,) = json.loads(outfox("round", "list", "sentiment", "--json").out)
     assert (listed["round"], listed["status"]) == (1, "open")
     assert version in outfox("round", "list", "sentiment").out
@@ -54,6 +57,17 @@ def test_a_task_that_is_not_there_gets_one_line_with_the_cure(outfox: Outfox, co
     ran = outfox(*command, "sentiment")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "`outfox task create sentiment`" in ran.err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_name_that_is_no_packs_is_not_told_to_be_created(outfox: Outfox) -> None:
+    packs = "`outfox task create PACK` makes one, and `outfox templates list` shows the packs"
+    assert outfox("task", "show", "nope").err == f"outfox: there is no task `nope`; {packs}\n"
+    assert outfox("task", "create", "sentiment").code == 0
+    there = "`outfox task list` shows those that there are"
+    assert outfox("task", "show", "nope").err == f"outfox: there is no task `nope`; {there}\n"
+    near = "there is no task `Sentimnet`; did you mean `sentiment`? "
+    assert outfox("status", "Sentimnet").err == f"outfox: {near}{there}\n"
 
 
 @pytest.mark.usefixtures("home")

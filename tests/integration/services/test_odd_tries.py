@@ -31,7 +31,7 @@ KEYS = [
 SAID = ["version", "prediction", "confidence", "probabilities", "fooled"]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3),
     said=st.dictionaries(st.sampled_from(SAID), VALUES, max_size=2),

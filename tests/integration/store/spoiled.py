@@ -150,6 +150,7 @@ SPOILED: list[Spoiled] = [
     Spoiled("uq_work_session_assignment_id", {"public_id": NEW, "claimed_assignment": "'x'"}),
     # Workers' pages
     Spoiled("ck_work_item_item", {"item": "-1"}),
+    Spoiled("ck_work_item_active_ms", {"item": "9", "active_ms": "-1"}),
     Spoiled("ck_work_item_subject", {"item": "9", "example_id": "NULL", "author_id": "NULL"}, "example_id > 0"),
     Spoiled("ck_work_item_subject", {"item": "9", "context_id": "1"}, "example_id > 0"),
     Spoiled("ck_work_item_author", {"item": "9", "author_id": "NULL"}, "example_id > 0"),

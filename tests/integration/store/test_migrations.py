@@ -1,12 +1,15 @@
 """The tables' history leads to what the models say, on both databases."""
 
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from round_manager import migrations
@@ -50,6 +53,15 @@ def test_the_history_can_be_walked_up_down_and_up_again(database_url: str) -> No
         store.upgrade()
         with store.engine.connect() as connection:
             assert catalogue(connection) == first
+
+
+def test_where_a_database_stands_is_told_without_alembic_and_as_alembic_has_it(store: Store) -> None:
+    script = ScriptDirectory.from_config(migrations.configuration())
+    assert store.check().wanted == script.get_current_head()
+    names = {Path(one.path).name for one in script.walk_revisions()}
+    assert {one.revision for one in script.walk_revisions()} == {name.partition("_")[0] for name in names}
+    looks = "import sys, round_manager.database.store; print([one for one in sys.modules if 'alembic' in one])"
+    assert subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True).stdout == b"[]\n"
 
 
 def test_every_constraint_has_a_name_that_both_databases_keep(store: Store) -> None:

@@ -1,17 +1,21 @@
 """How a store is opened, and what it says when it cannot be."""
 
+import os
+import socket
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.orm import Session
 
 from round_manager.database import engine as engine_module
 from round_manager.database.store import Store, open_store
 from round_manager.errors import (
+    DamagedStoreError,
     RefusedError,
     SchemaError,
     StoreBusyError,
@@ -36,6 +40,16 @@ def test_sqlite_runs_with_a_write_ahead_log_and_foreign_keys(sqlite_url: str) ->
         for use in (store.write, store.read, store.write):
             with use() as session:
                 assert {name: session.scalar(text(f"PRAGMA {name}")) for name in wanted} == wanted
+
+
+def test_nobody_else_can_read_a_database_that_is_made(tmp_path: Path) -> None:
+    # What pseudonyms are made with is in it.
+    with open_store(f"sqlite:///{tmp_path / 'outfox.db'}", upgrade=True) as store, store.write() as session:
+        session.add(new_task("sentiment"))
+        session.flush()
+        modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+    assert modes.keys() >= {"outfox.db", "outfox.db-wal"}
+    assert set(modes.values()) == {0o600}
 
 
 def test_foreign_keys_are_on_again_after_an_upgrade(tmp_path: Path) -> None:
@@ -106,14 +120,17 @@ def test_a_missing_driver_is_answered_with_the_command_that_installs_it(monkeypa
 
 
 def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match=r"no database at .*outfox\.db; run `outfox db upgrade`"):
+    with pytest.raises(StoreUnavailableError, match=r"no database at .*outfox\.db; `outfox db upgrade` makes it"):
         open_store(f"sqlite:///{tmp_path}/outfox.db")
+    # Who has not begun has no home either, and is told the same.
+    with pytest.raises(StoreUnavailableError, match=r"no database at .*/home/outfox\.db; `outfox db upgrade` makes it"):
+        open_store(f"sqlite:///{tmp_path}/home/outfox.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear all, this is a letter and no database. " * 100)
-    with pytest.raises(StoreError, match="damaged or no SQLite database"):
+    with pytest.raises(DamagedStoreError, match=r"letter\.db is damaged or no SQLite database"):
         open_store(f"sqlite:///{tmp_path}/letter.db")
 
 
@@ -137,6 +154,21 @@ def test_a_postgresql_that_is_not_there_is_said_to_be_unreachable(tmp_path: Path
     with pytest.raises(StoreUnavailableError, match=r"cannot be reached .*; check the URL") as caught:
         open_store(f"postgresql:///outfox?host={tmp_path}")
     assert caught.value.retry
+
+
+def test_a_postgresql_that_finds_itself_damaged_is_named_without_its_password(postgresql_databases: Databases) -> None:
+    url = make_url(postgresql_databases.migrated()).update_query_dict({"password": "do-not-show"})
+    statement = text("DO $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$")
+    with (
+        open_store(url.render_as_string(hide_password=False)) as store,
+        pytest.raises(
+            DamagedStoreError, match=f"{url.database}.* is damaged .invalid page in block 7.; restore"
+        ) as told,
+        store.read() as session,
+    ):
+        session.execute(statement)
+    assert "do-not-show" not in str(told.value)
+    assert not told.value.retry
 
 
 def test_a_postgresql_without_that_database_is_said_to_lack_it(postgresql_databases: Databases) -> None:
@@ -176,11 +208,24 @@ def test_a_connection_that_was_cut_is_replaced_without_a_word(served_store: Stor
         assert session.scalars(select(Task.name)).all() == ["kept"]
 
 
-def test_a_transaction_that_was_cut_can_be_tried_again(served_store: Store) -> None:
+def _cut_by_the_server(store: Store, _session: Session) -> None:
+    _cut_other_connections(store)
+
+
+def _cut_the_line(_store: Store, session: Session) -> None:
+    line: Any = session.connection().connection.driver_connection
+    with socket.socket(fileno=os.dup(line.fileno())) as ours:
+        ours.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("cut", [_cut_by_the_server, _cut_the_line])
+def test_a_transaction_that_was_cut_can_be_tried_again(
+    served_store: Store, cut: Callable[[Store, Session], None]
+) -> None:
     def lose(session: Session) -> None:
         session.add(new_task("lost"))
         session.flush()
-        _cut_other_connections(served_store)
+        cut(served_store, session)
         session.execute(text("SELECT 1"))
 
     with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught, served_store.write() as session:

@@ -114,7 +114,7 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     ran = outfox("round", "metrics", "sentiment")
     assert ran.code == 0, ran.err
     assert "50.0%" in ran.out
-    assert "1 that fooled wait for a decision" in ran.out
+    assert "1 that fooled waits for a decision" in ran.out
     (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
     assert (told["vmer"]["count"], told["vmer"]["of"], told["tries"]) == (1, 2, 2)
     assert told["vmer"]["low"] == pytest.approx(0.0945, abs=0.0001)

@@ -136,6 +136,27 @@ def test_each_example_bears_its_share_of_time_and_money_to_the_cent(seat: SeatPa
     assert [one.cost.ms - 10_000 for one in own] == [33_333, 33_334, 33_334]
 
 
+def test_time_goes_to_what_took_it_and_what_went_into_nothing_that_counts_to_all(seat: SeatPanel) -> None:
+    panel = seat(work={"examples_per_hit": 3}, validation={"gold_rate": 0.0})
+    page = panel.floor.open("W1", hit=panel.hit())
+    panel.floor.clock.advance(timedelta(minutes=5))
+    for item, count in enumerate((60_000, 90_000, 100_000)):
+        text = panel.floor.fooling(page, item)
+        panel.floor.ask(page, text, item)
+        panel.floor.hand_in(page, text, item, active_ms=count)
+    panel.floor.finish(page)
+    assignment = panel.floor.confirm(page)
+    with panel.store.read() as session:
+        keys = {one.id: one.key for one in session.scalars(select(Context))}
+    places = [keys[one.context_id] for one in panel.floor.rows(Example)]
+    assert [by(panel, "context")[place].cost.ms for place in places] == [60_000, 30_000, 10_000]
+    with panel.store.write() as session:
+        # As if ten seconds more had gone into nothing that counts.
+        session.get_one(Assignment, assignment.id).active_ms = 110_000
+    assert [by(panel, "context")[place].cost.ms for place in places] == [66_000, 33_000, 11_000]
+    assert figures(panel).counts.cost.ms == 110_000
+
+
 def test_groups_name_workers_by_their_pseudonyms_only(panel: Panel) -> None:
     panel.written("W1")
     panel.written("W2")

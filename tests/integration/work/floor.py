@@ -148,10 +148,12 @@ class Floor:
         with self.write() as session:
             return record_try(session, work, item, written, verdict, latency_us=900, now=self.now)
 
-    def hand_in(self, work: WorkSession, text: str | Written, item: int = 0) -> Example:
+    def hand_in(
+        self, work: WorkSession, text: str | Written, item: int = 0, *, active_ms: int | None = None
+    ) -> Example:
         written = self.written(work, text, item) if isinstance(text, str) else text
         with self.write() as session:
-            return hand_in(session, work, item, written, now=self.now)
+            return hand_in(session, work, item, written, now=self.now, active_ms=active_ms)
 
     def fooling(self, work: WorkSession, item: int = 0, note: str = "") -> str:
         """A text that the model reads as something else than was asked for."""

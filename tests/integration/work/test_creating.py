@@ -8,8 +8,8 @@ import pytest
 from round_manager import audit
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import AuditEntry, Context, Example, ExampleStatus, Lease, LeaseEnd, SessionStatus
+from round_manager.work.choosing import RANKS
 from round_manager.work.creating import creation_items, hand_in, skip
-from round_manager.work.handing_out import RANKS
 from round_manager.work.items import items_of, keep_draft, report
 from round_manager.work.trying import Written
 from tests.integration.work.conftest import LayFloor

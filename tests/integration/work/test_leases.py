@@ -10,7 +10,8 @@ from sqlalchemy import func, select
 
 from round_manager.errors import NothingToDo
 from round_manager.models import Context, Example, HitKind, Lease, SessionStatus, Vote, Worker, WorkItem, WorkSession
-from round_manager.work.handing_out import RANKS, Standing
+from round_manager.work import choosing
+from round_manager.work.choosing import RANKS, Standing
 from round_manager.work.sessions import sweep
 from round_manager.work.validating import Judgement
 from tests.integration.work.conftest import LayFloor
@@ -142,8 +143,14 @@ class Walk:
             assert ended.all() == []
 
 
-@pytest.mark.parametrize("strategy", ["least_fooled", "in_order"])
-def test_leases_keep_their_rules_whatever_people_do(lay: LayFloor, strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "window"),
+    [("in_order", choosing.WINDOW), ("uniform", 2), ("least_fooled", 1)],
+)
+def test_leases_keep_their_rules_whatever_people_do(
+    lay: LayFloor, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
+) -> None:
+    monkeypatch.setattr(choosing, "WINDOW", window)
     floor = lay(contexts=4, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy})
 
     @settings(

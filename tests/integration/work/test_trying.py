@@ -10,7 +10,7 @@ from ml_backend.serving.tried import Tried
 from round_manager.errors import StaleVerdict, WorkRefused
 from round_manager.examples.attempts import store_attempts
 from round_manager.models import Attempt, HitKind, Source
-from round_manager.work.creating import creation_items
+from round_manager.work.creating import creation_items, skip
 from round_manager.work.trying import Written, check_try, earlier_try, record_try
 from round_manager.work.validating import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
@@ -36,6 +36,17 @@ def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_try(floor:
     with floor.store.read() as session:
         (item,) = creation_items(session, work)
     assert (item.tries_left, [one.number for one in item.tries]) == (floor.spec.work.tries - 2, [1, 2])
+
+
+def test_the_only_try_is_told_as_one(lay: LayFloor) -> None:
+    floor = lay(work={"tries": 1, "tries_before_skip": 1})
+    work = floor.open()
+    told = "try at least 1 time before you skip this one; that is 1 more"
+    with floor.store.write() as session, pytest.raises(WorkRefused, match=told):
+        skip(session, work, 0, now=floor.now)
+    floor.ask(work, "one")
+    with pytest.raises(WorkRefused, match="the only try for this example is used; hand in one of your texts"):
+        floor.ask(work, "two")
 
 
 def test_the_last_try_is_the_last(lay: LayFloor) -> None:

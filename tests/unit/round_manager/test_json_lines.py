@@ -43,8 +43,8 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def read(content: bytes) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in content.decode().split("\n")[:-1]]
+def read(content: memoryview) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in bytes(content).decode().split("\n")[:-1]]
     for row in rows:
         row["at"] = datetime.fromisoformat(row["at"]) if row["at"] else None
     return rows
@@ -54,6 +54,12 @@ def read(content: bytes) -> list[dict[str, Any]]:
 @given(st.lists(ROWS, max_size=6))
 def test_every_row_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
     assert read(json_lines(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))) == rows
+
+
+@settings(max_examples=50, deadline=None)
+@given(ROWS, st.integers(2, 4))
+def test_rows_that_are_all_the_same_come_back_as_well(row: dict[str, Any], times: int) -> None:
+    assert read(json_lines(pa.RecordBatch.from_pylist([row] * times, schema=SCHEMA))) == [row] * times
 
 
 def test_a_slice_is_written_as_the_slice() -> None:
@@ -66,4 +72,4 @@ def test_a_slice_is_written_as_the_slice() -> None:
 
 def test_lines_end_where_rows_end() -> None:
     row = {"text": "one\ntwo\r\u2028three", "number": 1, "fooled": True, "at": None, "votes": None}
-    assert json_lines(pa.RecordBatch.from_pylist([row, row], schema=SCHEMA)).count(b"\n") == 2
+    assert bytes(json_lines(pa.RecordBatch.from_pylist([row, row], schema=SCHEMA))).count(b"\n") == 2

