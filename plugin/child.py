@@ -75,13 +75,9 @@ class Child:
         if self.lives or self.pid_file is None or not self.pid_file.is_file():
             return
         pid = self.pid_file.read_text(encoding="ascii").strip()
-        if pid.isdecimal():
+        if pid.isdecimal() and self._is_ours(pid):
             for how in (signal.SIGTERM, signal.SIGKILL):
-                deadline = time.monotonic() + self.seconds_to_stop
-                while self._is_ours(pid) and time.monotonic() < deadline:
-                    with suppress(ProcessLookupError):
-                        os.killpg(int(pid), how)
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                _end(pid, how, self.seconds_to_stop)
         self.pid_file.unlink(missing_ok=True)
 
     def log(self) -> str:
@@ -97,6 +93,27 @@ class Child:
         look = ["ps", "-ww", "-o", "args=", "-p", pid]
         told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False)
         return told.stdout.strip() == " ".join(self.command)
+
+
+def _end(group: str, how: signal.Signals, seconds: float) -> None:
+    """Tells a process group to end, if any of it is left, and waits until none is, but not longer than so."""
+    deadline = time.monotonic() + seconds
+    if _has_members(group):
+        with suppress(ProcessLookupError):
+            os.killpg(int(group), how)
+    while _has_members(group) and time.monotonic() < deadline:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _has_members(group: str) -> bool:
+    """Whether anything of a process group is left that could hold a port: a command's name is gone before its sockets.
+
+    Nothing of a zombie is left but its number, unless other threads of it are still on their way out.
+    """
+    look = ["ps", "-ax", "-o", "pgid=,stat="]
+    told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False)
+    states = [state for one, state in map(str.split, told.stdout.splitlines()) if one == group]
+    return any(not state.startswith("Z") or "l" in state for state in states)
 
 
 def is_up(url: str) -> bool:

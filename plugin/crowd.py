@@ -38,7 +38,7 @@ class CrowdServices:
 
 def crowd_of(settings: Settings, patience: Patience | None = None) -> Crowd:
     """The marketplace that the settings name; nothing is asked of it yet."""
-    if not settings.crowd_key_id or not settings.crowd_key_secret:
+    if not settings.has_crowd_keys:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
         raise SettingsError(f"the marketplace needs access keys: set {keys} (`outfox marketplace account` makes some)")
     endpoint = Endpoint(

@@ -197,7 +197,7 @@ def _pages(settings: Settings) -> Iterator[Finding]:
 
 
 def _crowd(settings: Settings) -> Iterator[Finding]:
-    if not settings.crowd_key_id or not settings.crowd_key_secret:
+    if not settings.has_crowd_keys:
         cure = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only work for a crowd needs them"
         yield Finding("crowd", "warning", "there are no access keys for a marketplace", cure)
         return

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mturk.fees import bonus_fee, reward_fee
-from round_manager.policies import first_votes
+from round_manager.policies import first_votes, most_votes
 from templates import TaskSpec
 
 
@@ -29,7 +29,7 @@ def costs_of(spec: TaskSpec) -> Costs:
         checking = _share(validate * votes, spec.work.validations_per_hit)
         return _share(create, spec.work.examples_per_hit) + bonus + checking
 
-    most = example(spec.validation.max_votes)
+    most = example(most_votes(spec.validation))
     return Costs(
         create_hit=create,
         bonus=bonus,

@@ -3,6 +3,7 @@
 import socket
 import threading
 import webbrowser
+from random import SystemRandom
 
 import click
 from flask import Flask
@@ -11,6 +12,11 @@ from werkzeug.serving import make_server
 from plugin.errors import PluginError
 
 HOST = "127.0.0.1"
+# Below what systems give to outgoing connections (from 32768, from 49152): a server that comes back to a port of
+# theirs may find it taken by somebody's request, even by the one that asks whether it is back.
+LASTING_PORTS = range(20_000, 32_768)
+# Of its own: a seed set by somebody else must not make two processes choose the same ports.
+_DICE = SystemRandom()
 
 
 def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
@@ -32,8 +38,14 @@ def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody has just now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has just now, and that no outgoing connection is given by the system later on."""
+    first = _DICE.randrange(len(LASTING_PORTS))
+    for place in range(len(LASTING_PORTS)):
+        port = LASTING_PORTS[first + place - len(LASTING_PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise PluginError(f"every port from {LASTING_PORTS[0]} to {LASTING_PORTS[-1]} is taken; end a server or two")

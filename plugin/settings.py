@@ -125,6 +125,11 @@ class Settings:
         return user, password
 
     @property
+    def has_crowd_keys(self) -> bool:
+        """Whether there is an account on a marketplace to work with."""
+        return bool(self.crowd_key_id and self.crowd_key_secret)
+
+    @property
     def shows_our_pages(self) -> bool:
         """Whether HITs show the web app's own pages, which know what was done on them."""
         return self.hit_pages == f"{self.web_url.rstrip('/')}/hits"
@@ -166,12 +171,7 @@ class Settings:
 
 def load_settings(environ: Mapping[str, str], *, config: Path | None = None, home: str | None = None) -> Settings:
     """The settings in force, or a SettingsError that names the setting and the cure."""
-    given_config = config or (Path(environ[f"{PREFIX}CONFIG"]) if f"{PREFIX}CONFIG" in environ else None)
-    from_file = _read_file(given_config) if given_config else {}
-    if given_config is None:
-        base = home or environ.get(f"{PREFIX}HOME") or Settings().home
-        default_file = Path(base).expanduser() / CONFIG_FILE
-        from_file = _read_file(default_file) if default_file.is_file() else {}
+    from_file = _file_settings(environ, config, home)
     names = {one.name for one in fields(Settings)}
     from_environment = {
         key.removeprefix(PREFIX).lower(): value
@@ -198,11 +198,22 @@ def settings_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _read_file(path: Path) -> dict[str, str]:
+def _file_settings(environ: Mapping[str, str], config: Path | None, home: str | None) -> dict[str, str]:
+    """What the named file says, or the one in the home folder where there is one."""
+    if config:
+        return _read_file(config, "--config")
+    if f"{PREFIX}CONFIG" in environ:
+        return _read_file(Path(environ[f"{PREFIX}CONFIG"]), f"{PREFIX}CONFIG")
+    base = home or environ.get(f"{PREFIX}HOME") or Settings().home
+    default_file = Path(base).expanduser() / CONFIG_FILE
+    return _read_file(default_file, "its permissions") if default_file.is_file() else {}
+
+
+def _read_file(path: Path, named_by: str) -> dict[str, str]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}; check {PREFIX}CONFIG") from error
+        raise SettingsError(f"cannot read {path}: {error.strerror}; check {named_by}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     for name, value in values.items():

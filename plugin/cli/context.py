@@ -12,11 +12,12 @@ import click
 from rich.console import Group
 
 from plugin.cli.crowd_desk import DRY_RUN
-from plugin.cli.crowd_words import count
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.work.context_files import Uploaded
@@ -69,7 +70,7 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
 @context.command("list")
 @click.argument("task")
 @click.option("--retired", is_flag=True, help="Those that are not given out any more.")
-@click.option("--most", type=click.IntRange(1), default=MOST_SHOWN, show_default=True, help="How many to show.")
+@click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, show_default=True, help="How many to show.")
 @json_option
 @click.pass_obj
 def list_all(settings: Settings, task: str, retired: bool, most: int) -> None:
@@ -107,7 +108,7 @@ def _told(task: str, done: "Uploaded", *, dry_run: bool) -> str:
         f"{count(done.added, 'context')} added",
         *([f"{done.brought_back:,} brought back"] if done.brought_back else []),
         *([f"{done.retired:,} retired"] if done.retired else []),
-        f"{done.unchanged:,} were there already",
+        f"{count(done.unchanged, 'was', 'were')} there already",
     ]
     text = f"{task}: {', '.join(parts)}"
     return f"{text}; this was a rehearsal, nothing was changed" if dry_run else text

@@ -10,11 +10,11 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, NOT_RIGHT, Desk, leave, open_desk
-from plugin.cli.crowd_words import count
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from round_manager.money.statement import Line
 
 MOST_DAYS = 3_660
+# So many days before it, there are dates still.
+EARLIEST = date(2000, 1, 1)
 
 
 @click.command()
@@ -43,6 +45,8 @@ def statement(settings: Settings, task: str | None, day: datetime | None, days: 
     last = day.date() if day else today
     if last > today:
         raise click.UsageError(f"{last} is yet to come; today is {today} (UTC)")
+    if last < EARLIEST:
+        raise click.UsageError(f"{last} is before anything was paid; name a day from {EARLIEST} on")
     with open_store(settings.database) as store:
         lines, drifted = _statement(store, task, last, days, today)
     right = all(line.adds_up for line in lines) and not drifted

@@ -8,10 +8,11 @@ import click
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, ask, open_desk
-from plugin.cli.crowd_words import count, unknown_text
+from plugin.cli.crowd_words import unknown_text
 from plugin.cli.output import json_option, show
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.status import Standing

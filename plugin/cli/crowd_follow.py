@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import count
+from plugin.cli.crowd_words import every_text
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from mturk.notifications import EventQueue
@@ -42,7 +43,7 @@ def follow(settings: Settings, every: float) -> None:
     heard = "events and " if events else ""
     with open_desk(settings) as desk:
         desk.account_cents()  # Wrong keys are told now, and not to a log every minute.
-        click.echo(f"following {settings.crowd_url}: {heard}every {every:g} seconds (Ctrl-C ends it)")
+        click.echo(f"following {settings.crowd_url}: {heard}{every_text(every)} (Ctrl-C ends it)")
         Following(desk.services.collecting, events, every=every, pause=stop.wait).run(_tell)
     click.echo("ended")
 

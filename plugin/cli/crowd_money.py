@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DOLLARS, DRY_RUN, YES, Desk, announce, ask, leave, leave_paid, open_desk
-from plugin.cli.crowd_words import count, paid_text
+from plugin.cli.crowd_words import paid_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.debts import Owed

@@ -8,7 +8,7 @@ from math import ceil
 
 from mturk.errors import CrowdUnavailable
 from mturk.patience import Answer, Patience
-from plugin.cli.crowd_words import count
+from templates.plurals import count
 
 # Where nothing listens, waiting helps only while somebody starts it again.
 SECONDS_WHERE_NOTHING_LISTENS = 5.0

@@ -8,11 +8,12 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, announce, ask, leave, open_desk
-from plugin.cli.crowd_words import asking, count, when
+from plugin.cli.crowd_words import asking, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.reconciling import Reconciled
@@ -78,8 +79,10 @@ def post(
             left = f"an earlier run left {count(waiting['this'], 'HIT')} that may not be posted"
             announce(f"{left}: this run sees to those and plans no new ones; run it again for new ones")
             hits = 0
+        warnings = []
         if check_page and (hits or waiting["all"]):
-            _check_page(settings, _to_create(desk, task if hits and kind == "create" else None))
+            to_create = _to_create(desk, task if hits and kind == "create" else None)
+            warnings = _check_page(settings, to_create, dry_run=dry_run)
         cleared = None if dry_run else _reconcile(desk)
         order = _quote(desk, task, kind, hits, assignments, hours, account) if hits and kind else None
         if dry_run:
@@ -89,8 +92,10 @@ def post(
                 "planned": 0,
                 "continued": continued,
                 "waiting": waiting["all"],
+                "warnings": warnings,
             }
-            show(data, Group(*_told(order, waiting["all"], desk), "nothing was reserved or posted"))
+            told = [*_told(order, waiting["all"], desk), *(f"warning: {one}" for one in warnings)]
+            show(data, Group(*told, "nothing was reserved or posted"))
             return
         if order:
             announce(Group(*_told(order, waiting["all"], desk)))
@@ -105,8 +110,11 @@ def post(
     leave(problem=sent.problem, wrong=refused)
 
 
-def _check_page(settings: Settings, to_create: dict[str, int]) -> None:
-    """Workers are not sent to a page that is not there or has no model to ask, and no money is bound for it."""
+def _check_page(settings: Settings, to_create: dict[str, int], *, dry_run: bool) -> list[str]:
+    """Workers are not sent to a page that is not there or has no model to ask, and no money is bound for it.
+
+    Whoever only asks what it would cost is warned: those are often not started yet.
+    """
     from plugin.backend_health import look_at_backend
     from plugin.page_health import look_at_pages
 
@@ -115,7 +123,11 @@ def _check_page(settings: Settings, to_create: dict[str, int]) -> None:
             for task, number in to_create.items():
                 look_at_backend(settings, task, number)
     except PluginError as error:
-        raise type(error)(f"{error}; --no-check-page posts all the same") from error
+        told = f"{error}; --no-check-page posts all the same"
+        if dry_run:
+            return [told]
+        raise type(error)(told) from error
+    return []
 
 
 def _to_create(desk: Desk, task: str | None) -> dict[str, int]:

@@ -10,7 +10,6 @@ from plugin.cli.crowd_desk import DRY_RUN, Desk, leave_paid, open_desk
 from plugin.cli.crowd_words import (
     DECIDE,
     MOST_SHOWN,
-    count,
     more_than,
     page_text,
     paid_text,
@@ -21,6 +20,7 @@ from plugin.cli.crowd_words import (
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.reviewing import Undecided

@@ -9,10 +9,11 @@ from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import DECIDE, MOST_SHOWN, asking, count, more_than, page_text, unfinished_text, when
+from plugin.cli.crowd_words import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.crowd_overview import GroupRow, Overview

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mturk.dollars import dollars
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.collecting import Collected
@@ -23,9 +24,9 @@ def when(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 HIT`, `2 HITs`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def every_text(seconds: float) -> str:
+    """`every second`, `every 30 seconds`."""
+    return "every second" if seconds == 1 else f"every {seconds:g} seconds"
 
 
 def asking(kind: "HitKind") -> str:

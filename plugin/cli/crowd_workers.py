@@ -8,10 +8,11 @@ from rich.console import Group
 
 from mturk.dollars import dollars
 from plugin.cli.crowd_desk import DRY_RUN, YES, Desk, ask, open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than, when
+from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.workers import WorkerFigures

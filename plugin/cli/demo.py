@@ -13,8 +13,9 @@ from plugin.cli.progress import ProgressBar
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from plugin.demo.demo import Demo, Ready
+    from plugin.demo.demo import Demo
     from plugin.demo.servers import Watch
+    from plugin.demo.welcome import Ready
 
 SECONDS_BETWEEN_LOOKS = 0.5
 EXAMPLES = 20
@@ -22,27 +23,6 @@ EXAMPLES = 20
 SIMULATED_EXAMPLES = 100
 # The one trains in seconds; the other takes a minute, and learns what a round has to teach.
 MODE, SIMULATED_MODE = "head", "full"
-WELCOME = """
-Ready after {seconds:.0f} s.
-
-As the owner of the task:
-  open      {url}
-  log in    {email}
-  password  {password}
-  Open one of the {tasks} tasks, write a sentence and press Shift+Enter: the model answers at once, and tells whether
-  you fooled it. It is {version} ({accuracy:.1f} % on held-out sentences). How the round goes:
-  outfox --config {config} status
-
-As a worker (the link works once; the marketplace is {marketplace}):
-  open      {invitation}
-  Take the quiz; a moment after you pass it, you can take HITs to write and to check. Its money is not real.
-
-As a researcher, once a round is over:
-  import outfox
-  outfox.load("{task}", path="{archives}")
-
-Ctrl-C ends the demo; what you did is kept in {home}.
-"""
 
 
 @click.command()
@@ -116,8 +96,9 @@ def demo(
 
 
 def _welcome(ready: "Ready") -> None:
-    values = asdict(ready)
-    show(values, WELCOME.format(**values, task="sentiment"))
+    from plugin.demo.welcome import welcome
+
+    show(asdict(ready), welcome(ready))
     console().file.flush()
 
 

@@ -16,7 +16,7 @@ def doctor(settings: Settings) -> None:
     from plugin.doctor import examine
 
     findings = examine(settings)
-    rows = [(MARKS[one.state], one.what, one.detail, one.advice) for one in findings]
-    show([vars(one) for one in findings], table(("", "what", "found", "what to do"), rows))
+    rows = [(one.what, MARKS[one.state], one.detail, one.advice) for one in findings]
+    show([vars(one) for one in findings], table(("what", "", "found", "what to do"), rows))
     if any(one.state == "missing" for one in findings):
         raise click.exceptions.Exit(1)

@@ -10,11 +10,13 @@ import click
 from ml_backend.errors import BackendError
 from plugin.cli.auth import backend_auth
 from plugin.cli.output import json_option, show
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from round_manager.errors import RoundManagerError
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from ml_backend.judging import RegistryJudge
@@ -158,7 +160,7 @@ def status(settings: Settings, task: str | None) -> None:
 @click.option("--version", metavar="VERSION", help="A model version. Default: the newest in the models folder.")
 @click.option(
     "--project",
-    type=click.IntRange(1),
+    type=WHOLE_NUMBER,
     metavar="N",
     help="A project whose tasks have what the model reads. Default: the task's own, about what was submitted there.",
 )
@@ -183,8 +185,10 @@ def predictions(settings: Settings, task: str, version: str | None, project: int
             store, _studio(settings), task, predictor, SystemClock(),
             project=project, progress=_steps(bar, f"{predictor.version} is asked"),
         )  # fmt: skip
-    text = f"project {done.project}: {done.sent} predictions of {predictor.version} were sent"
-    rest = f"{done.there} were there, {done.lacking} tasks lack what the model reads"
+    sent = count(done.sent, "prediction was sent", "predictions were sent")
+    text = f"project {done.project}: {sent}, by {predictor.version}"
+    lacking = count(done.lacking, "task lacks", "tasks lack")
+    rest = f"{count(done.there, 'was', 'were')} there already, {lacking} what the model reads"
     show({"task": task, "version": predictor.version, **vars(done)}, f"{text}; {rest}")
 
 
@@ -248,14 +252,16 @@ def _steps(bar: ProgressBar, what: str) -> Callable[[int, int], None]:
 def _told(row: dict[str, Any]) -> str:
     if row["error"]:
         return f"{row['task']}: {row['error']}"
-    text = f"{row['task']}: {row['examples']} examples and {row['votes']} votes from {row['read']} new annotations"
+    made = f"{count(row['examples'], 'example')} and {count(row['votes'], 'vote')}"
+    text = f"{row['task']}: {made} from {count(row['read'], 'new annotation')}"
     if row["problems"]:
         text += f"; {row['problems']} became nothing, see `outfox labelstudio status {row['task']}`"
     crowd = row["crowd"]
     if any(crowd.values()):
-        text += f"; {crowd['sent'] + crowd['found']} more of the crowd's are shown there"
+        more = count(crowd["sent"] + crowd["found"], "piece")
+        text += f"; {more} more of the crowd's work shown there"
     if crowd["refused"]:
-        text += f", {crowd['refused']} were refused, see `outfox labelstudio status {row['task']}`"
+        text += f", {count(crowd['refused'], 'was', 'were')} refused, see `outfox labelstudio status {row['task']}`"
     if row["left"]:
         text += f"; {row['left']} wait until a round is open: `outfox round open {row['task']}`"
     return text

@@ -5,6 +5,7 @@ from rich.console import Group, RenderableType
 from plugin.cli.output import table
 from plugin.labelstudio.status import ProjectStatus, Status
 from round_manager.labelstudio.crowd import CrowdCounts
+from templates.plurals import count
 
 
 def status_text(found: Status) -> RenderableType:
@@ -26,10 +27,10 @@ def _rows(one: ProjectStatus) -> list[tuple[str, str]]:
         ("project", f"{one.project}, {one.title}"),
         ("ML backend", one.backend),
         ("webhook", one.webhook),
-        ("tasks", f"{one.counts.sent} there, {one.counts.unsent} to send"),
+        ("tasks", f"{one.counts.sent:,} there, {one.counts.unsent:,} to send"),
         ("read until", f"{one.read_until or 'nothing yet'}; {_unread(one.unread)}"),
         ("last sync", str(one.synced_at or "never")),
-        ("became", f"{one.counts.examples} examples, {one.counts.votes} votes, {one.counts.problems} problems"),
+        ("became", ", ".join(_became(one))),
     ]
     rows += _crowd_rows(one.crowd)
     if one.last_error:
@@ -40,16 +41,22 @@ def _rows(one: ProjectStatus) -> list[tuple[str, str]]:
     ]
 
 
+def _became(one: ProjectStatus) -> list[str]:
+    counts = one.counts
+    return [count(counts.examples, "example"), count(counts.votes, "vote"), count(counts.problems, "problem")]
+
+
 def _crowd_rows(crowd: CrowdCounts) -> list[tuple[str, str]]:
-    rows = [("crowd work", f"{crowd.shown} shown, {crowd.waiting} to send")]
+    rows = [("crowd work", f"{crowd.shown:,} shown, {crowd.waiting:,} to send")]
     if crowd.failure and crowd.next_try:
         rows.append(("", f"tried again at {crowd.next_try:%Y-%m-%d %H:%M}: {crowd.failure}"))
     if crowd.held:
-        rows.append(("", f"{crowd.held} votes are shown once nobody here can be asked about their examples any more"))
+        held = count(crowd.held, "vote is", "votes are")
+        rows.append(("", f"{held} shown once nobody here can be asked about the example any more"))
     if crowd.refused:
-        rows.append(("", f"{crowd.refused} are refused and tried again each hour: {crowd.refusal}"))
+        rows.append(("", f"{count(crowd.refused, 'is', 'are')} refused and tried again each hour: {crowd.refusal}"))
     return rows
 
 
-def _unread(count: int | None) -> str:
-    return "unread: unknown" if count is None else f"{count} tasks changed since"
+def _unread(tasks: int | None) -> str:
+    return "unread: unknown" if tasks is None else f"{count(tasks, 'task')} changed since"

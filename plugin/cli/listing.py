@@ -53,9 +53,9 @@ class Listing:
         return built
 
     def _paragraph(self, row: Sequence[str]) -> Iterator[RenderableType]:
-        """The first cell alone on its line, so that it can be copied; what is empty is not told."""
-        told = [f"{column} {cell}" for column, cell in zip(self.columns[1:], row[1:], strict=True) if cell]
-        yield Text(row[0], style="bold", overflow="fold")
+        """The first cell alone on its line, so that it can be copied, but for numbers; what is empty is not told."""
+        told = [f"{column} {cell}".lstrip() for column, cell in zip(self.columns[1:], row[1:], strict=True) if cell]
+        yield Text(f"{self.columns[0]} {row[0]}" if self.numeric[0] else row[0], style="bold", overflow="fold")
         yield Padding(Text(" · ".join(told), overflow="fold"), (0, 0, 0, INDENT))
 
 

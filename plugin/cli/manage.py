@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
+from plugin.cli.crowd_words import every_text
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what a pass would do now; nothing changes anywhere.")
 @click.option("--skip", multiple=True, metavar="STEP", help="A step to leave out; --dry-run lists the steps.")
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Open no round after this one.")
+@click.option("--rounds", type=WHOLE_NUMBER, metavar="N", help="Open no round after this one.")
 @click.option("--mode", type=click.Choice(["full", "head"]), help="How models are trained. Default: as the task says.")
 @click.option(
     "--timeout",
@@ -132,9 +134,9 @@ def _once(manager: "Manager", bench: "Bench", stop: threading.Event) -> None:
 def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
     from plugin.manager.pauses import Pauses
 
-    has_crowd = settings.crowd_key_id and settings.crowd_key_secret
-    click.echo(f"managing every {every:g} seconds (Ctrl-C ends it)")
-    click.echo(f"marketplace: {settings.crowd_url if has_crowd else 'none, crowd_key_id or crowd_key_secret is empty'}")
+    click.echo(f"managing {every_text(every)} (Ctrl-C ends it)")
+    market = settings.crowd_url if settings.has_crowd_keys else "none, crowd_key_id or crowd_key_secret is empty"
+    click.echo(f"marketplace: {market}")
     studio = settings.label_studio_url if settings.label_studio_token else "none, label_studio_token is empty"
     click.echo(f"Label Studio: {studio}")
     manager.run(Pauses(stop, every, _queue(settings)).wait)

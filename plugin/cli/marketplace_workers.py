@@ -11,6 +11,7 @@ from mturk.dollars import dollars
 from plugin.cli.crowd_desk import YES, ask
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from mturk.marketplace.market import Market
@@ -112,7 +113,8 @@ def _ask(market: "Market", *, yes: bool) -> None:
     with market.read() as session:
         due = payouts.due(session, market.now())
     if due.shares:
-        ask(f"take {dollars(due.cents)} from the balances of {len(due.shares)} workers, as paid by you?", yes=yes)
+        whose = count(len(due.shares), "worker's balance", "workers' balances")
+        ask(f"take {dollars(due.cents)} from {whose}, as paid by you?", yes=yes)
 
 
 def _names(given: Sequence[str], file: Path | None, count: int | None) -> list[str]:
@@ -129,7 +131,7 @@ def _names(given: Sequence[str], file: Path | None, count: int | None) -> list[s
     if not names:
         raise PluginError("name who is invited, or give a file with --names")
     if len(names) > MOST_INVITED:
-        raise PluginError(f"{len(names)} names are too many at once; invite at most {MOST_INVITED:,}")
+        raise PluginError(f"{len(names):,} names are too many at once; invite at most {MOST_INVITED:,}")
     return names
 
 
@@ -154,9 +156,9 @@ def _show_batch(made: "Batch", file: Path | None, *, dry_run: bool) -> None:
         return
     if file is None:
         click.echo(as_csv(made), nl=False)
-    what = "would be paid" if dry_run else f"are in payout {made.id}"
+    what = "would be paid" if dry_run else f"in payout {made.id}"
     where = f", written to {file}" if file else ""
-    click.echo(f"{dollars(made.cents)} for {len(made.shares)} workers {what}{where}", err=True)
+    click.echo(f"{dollars(made.cents)} for {count(len(made.shares), 'worker')} {what}{where}", err=True)
 
 
 def _write(file: Path, text: str, batch: str) -> None:

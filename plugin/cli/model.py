@@ -1,6 +1,5 @@
 """`outfox model`: train a task's model, ask it, measure it, let it answer."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,13 @@ import click
 from plugin.cli.model_lineage import lineage
 from plugin.cli.model_training import cancel, jobs, retrain
 from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import PACK
+from plugin.cli.parameters import LARGEST_NUMBER, PACK
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from templates import Pack, TaskSpec
+from templates.json_line import Unfit, read_json_line
 from templates.rows import read_seed
 
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
@@ -40,7 +40,7 @@ def model() -> None:
 @click.option("--rows", type=click.Path(path_type=Path), help="Train on this JSONL file instead of the pack's seed.")
 @click.option("--parent", metavar="VERSION", help="Start from this version instead of the base model.")
 @click.option("--epochs", type=click.IntRange(1, 100), help="Most passes over the data. Default: the pack's.")
-@click.option("--seed", type=click.IntRange(0), help="Random seed. Default: the pack's.")
+@click.option("--seed", type=click.IntRange(0, LARGEST_NUMBER), help="Random seed. Default: the pack's.")
 @json_option
 @click.pass_obj
 def train(
@@ -147,7 +147,8 @@ def list_models(settings: Settings, task: str | None) -> None:
         (one.task, one.version, one.mode, _serves(one), one.parent or "", one.created_at[:19], _figures(one.metrics))
         for one in found
     ]
-    text = table(columns, rows) if rows else "no model yet; `outfox model train sentiment` makes one"
+    nothing = f"{task} has no model yet" if task else "there is no model yet"
+    text = table(columns, rows) if rows else f"{nothing}; `outfox model train {task or 'PACK'}` makes one"
     show([dict(zip(columns, row, strict=True)) for row in rows], text)
 
 
@@ -166,7 +167,9 @@ def _asked(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
     asked = []
     for number, line in enumerate(file, 1):
         try:
-            row = json.loads(line.decode("utf-8"))
+            row = read_json_line(line.decode("utf-8"))
+        except Unfit as error:
+            raise PluginError(f"line {number} {error}") from error
         except (ValueError, RecursionError) as error:
             raise PluginError(f"line {number} is not JSON in UTF-8; write one object per line") from error
         asked.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
@@ -177,7 +180,8 @@ def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str
     for name in spec.model_input:
         if not isinstance(row.get(name), str):
             wanted = " ".join(f'{field}="…"' for field in spec.model_input)
-            raise PluginError(f"{where}the model reads {', '.join(spec.model_input)}; give them as {wanted}")
+            them = "it" if len(spec.model_input) == 1 else "them"
+            raise PluginError(f"{where}the model reads {', '.join(spec.model_input)}; give {them} as {wanted}")
     # Half an emoji is a text for Python, but cannot be printed or sent anywhere.
     return {name: str(row[name]).encode("utf-8", "replace").decode("utf-8") for name in spec.model_input}
 

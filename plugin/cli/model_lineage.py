@@ -11,6 +11,7 @@ from plugin.cli.model_training import pack_of
 from plugin.cli.output import json_option, show, table
 from plugin.errors import PluginError
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from ml_backend.manifest import Manifest
@@ -96,7 +97,7 @@ def _rounds(version: "Ancestor") -> list[int]:
 
 
 def _told(one: "Ancestor") -> list[RenderableType]:
-    head = f"{one.version} ({one.mode}, from {one.base}), {one.rows} rows, {one.sha256[:12]}"
+    head = f"{one.version} ({one.mode}, from {one.base}), {count(one.rows, 'row')}, {one.sha256[:12]}"
     played = f"; played against in round {', '.join(map(str, one.played_in))}" if one.played_in else ""
     texts: list[RenderableType] = [head + played]
     if one.learned:

@@ -19,6 +19,7 @@ from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
 from templates import Pack, find_pack, load_pack
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.retraining import Retrained
@@ -175,7 +176,7 @@ def _show(done: "Retrained") -> None:
         "not_compared": dict(done.acceptance.not_compared),
     }
     answers = "answers now" if done.rotated else "does not answer"
-    learned = ", ".join(f"{one['rows']} rows of {_place(one['round'])}" for one in sources)
+    learned = ", ".join(f"{count(one['rows'], 'row')} of {_place(one['round'])}" for one in sources)
     rows = [[one["dataset"], one["rows"], _points(one["before"]), _points(one["after"])] for one in figures]
     compared = table(("held out", "rows", "before", "after"), rows)
     told = [f"it was not compared with {version}: {why}" for version, why in done.acceptance.not_compared.items()]
@@ -206,6 +207,7 @@ def _told(job: "TrainingJob", version: str | None, now: datetime) -> dict[str, A
 
 def _how_far(job: "TrainingJob", now: datetime) -> str:
     from round_manager.learning.jobs import is_heard_of
+    from round_manager.learning.liveness import is_gone
 
     if job.reason:
         return job.reason
@@ -213,9 +215,11 @@ def _how_far(job: "TrainingJob", now: datetime) -> str:
     text = f"{job.stage or 'it begins'}{share} {job.note}".rstrip()
     if job.cancel_by:
         text += f"; {job.cancel_by} wants it to stop"
+    if is_gone(job, now=now):
+        return f"{text}; interrupted, its process is gone"
     if is_heard_of(job, now=now):
         return text
-    return f"{text}; not heard of for {(now - job.beat_at) // timedelta(minutes=1)} minutes"
+    return f"{text}; not heard of for {count((now - job.beat_at) // timedelta(minutes=1), 'minute')}"
 
 
 def _place(number: int | None) -> str:

@@ -8,6 +8,10 @@ from click.shell_completion import CompletionItem
 from plugin.settings import Settings
 from templates import Pack, find_pack, pack_folders
 
+# What both databases keep as a number; nobody has as many of anything.
+LARGEST_NUMBER = 2**31 - 1
+WHOLE_NUMBER = click.IntRange(1, LARGEST_NUMBER)
+
 
 class PackType(click.ParamType[Pack]):
     """A task pack by name or folder."""

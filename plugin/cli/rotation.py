@@ -10,6 +10,7 @@ import click
 from rich.console import Group, RenderableType
 
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
 from plugin.operator import operator_name
@@ -25,7 +26,7 @@ REGISTRY = click.option(
     "--registry", "where", metavar="URL", help="A folder or s3://bucket/prefix. Default: the setting `registry`."
 )
 ROUND = click.option(
-    "--round", "number", type=click.IntRange(1), metavar="N", help="Only for this round; default: the task's current."
+    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="Only for this round; default: the task's current."
 )
 WHY = click.option("--why", default="", metavar="TEXT", help="What for; it is kept with the change.")
 TIMEOUT = click.option(

@@ -1,19 +1,25 @@
 """`outfox round`: open a task's rounds, end them, and see them."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from plugin.cli.crowd_desk import DOLLARS
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.cli.round_archive import freeze, verify
 from plugin.cli.round_life import close, pause_it, resume_it, show_one
 from plugin.cli.round_metrics import metrics
 from plugin.cli.round_validation import aggregate, decide, flags
+from plugin.errors import PluginError
 from plugin.operator import operator_name
 from plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from round_manager.database.store import Store
 
 
 @click.group("round")
@@ -44,6 +50,8 @@ def open_next(
 ) -> None:
     """Open the task's next round against pinned model versions; safe to run again.
 
+    Where the task is connected to Label Studio, its writers get this round's verdicts from then on.
+
     Exit code 3: not every serving process confirmed the versions; the round stays a draft.
     """
     from ml_backend.predictor import load_predictor
@@ -57,16 +65,44 @@ def open_next(
         registry = open_registry(place, settings.cache_path / "models")
         opening = RoundOpening(store, registry, place, load_predictor, SystemClock(), timeout, progress)
         opened = opening.open(task, versions, who=operator_name(), why=why)
+        followed = _follow(settings, store, task)
+        paused = opened.already and _is_paused(store, task)
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
     was = "is open already" if opened.already else "is open"
-    show(data, f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}")
+    text = f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}"
+    text += f"; it is paused, and `outfox round resume {task}` goes on" if paused else ""
+    show({**data, "label_studio": followed or None}, f"{text}\n{followed}" if followed else text)
+
+
+def _is_paused(store: "Store", task: str) -> bool:
+    from round_manager.tasks.rounds import live_round
+    from round_manager.tasks.tasks import find_task
+
+    with store.read() as session:
+        live = live_round(session, find_task(session, task).id)
+    return live is not None and live.paused_at is not None
+
+
+def _follow(settings: Settings, store: "Store", task: str) -> str:
+    """What became of the task's connection in Label Studio; that it failed undoes no round."""
+    from plugin.manager.studio import ConnectedStudio
+    from round_manager.clock import SystemClock
+
+    if not settings.label_studio_token:
+        return ""
+    studio = ConnectedStudio(settings, store, SystemClock())
+    try:
+        return studio.follow(task) if task in studio.tasks() else ""
+    except PluginError as error:
+        cure = f"the manager tries again by itself, and so does `outfox round open {task}`"
+        return f"Label Studio does not ask for this round yet, {cure}: {error}"
 
 
 @rounds.command("budget")
 @click.argument("task")
 @click.argument("cents", type=DOLLARS, metavar="DOLLARS")
 @click.option(
-    "--round", "number", type=click.IntRange(1), help="Which round. Default: the one that is open, else the draft."
+    "--round", "number", type=WHOLE_NUMBER, help="Which round. Default: the one that is open, else the draft."
 )
 @WHY
 @json_option

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from plugin.cli.output import json_option, show
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.archive.freezing import Frozen
     from round_manager.archive.proof import Proof
 
-NUMBER = click.option("--round", "number", type=click.IntRange(1), help="Which round. Default: the last closed one.")
+NUMBER = click.option("--round", "number", type=WHOLE_NUMBER, help="Which round. Default: the last closed one.")
 NOT_PROVED = 1
 
 
@@ -53,9 +55,9 @@ def freeze(settings: Settings, task: str, number: int | None, place: str | None,
     data = {"task": task, "round": done.round, "archive": done.where, "sha256": done.sha256, "rows": done.rows}
     lines = [
         f"round {done.round} of {task} is {'frozen already, and the same' if done.already else 'frozen'}: {done.where}",
-        f"{done.rows['examples']:,} examples, {done.rows['votes']:,} votes, {done.rows['attempts']:,} attempts",
+        ", ".join(count(done.rows[f"{one}s"], one) for one in ("example", "vote", "attempt")),
         f"{splits.train:,} to train on and {splits.held_out:,} held out, of {splits.verified:,} verified",
-        f"{splits.exact_duplicates:,} exact duplicates, {splits.near_duplicates:,} near ones",
+        f"{count(splits.exact_duplicates, 'exact duplicate')}, {count(splits.near_duplicates, 'near one')}",
         *([splits.note] if splits.note else []),
         *_moved(chosen.archive_uri, done),
     ]

@@ -7,15 +7,17 @@ from rich.console import Group, RenderableType
 
 from plugin.cli.crowd_words import not_counted_text, when
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
 
 ROUND = click.option(
-    "--round", "number", type=click.IntRange(1), help="Which round. Default: the one that is live, else the newest."
+    "--round", "number", type=WHOLE_NUMBER, help="Which round. Default: the one that is live, else the newest."
 )
 
 
@@ -30,13 +32,15 @@ def close(settings: Settings, task: str, give_up: bool, why: str, number: int | 
     """End a round: nothing new is written in it, and it is closed as soon as nothing more can come.
 
     What workers have in hand is taken and paid until its deadline, and nobody less than the minimum for an hour,
-    whatever you say. With --now, examples that lack votes stay undecided and the round is closed at once, or nothing
+    whatever you say. After a round with nothing in it, `outfox manage` opens no further one: you do, when you want it.
+    With --now, examples that lack votes stay undecided and the round is closed at once, or nothing
     changes and you are told what it must wait for.
 
     Example: outfox round close sentiment --why "we have enough"
     """
     from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
+    from round_manager.loop.called_off import was_called_off
     from round_manager.loop.lifecycle import begin_validating, close_round, waiting
     from round_manager.models import RoundStatus
     from round_manager.tasks.rounds import choose_round
@@ -51,10 +55,13 @@ def close(settings: Settings, task: str, give_up: bool, why: str, number: int | 
         if give_up or not left:
             chosen = close_round(session, chosen, who=who, why=why, now=now, give_up=give_up)
             left = waiting(session, chosen, now=now)
+        empty = chosen.status is RoundStatus.CLOSED and was_called_off(session, chosen)
     reasons = [reason.text for reason in left.reasons]
     data = {"task": task, "round": chosen.number, "status": chosen.status.value, "waits_for": reasons}
     already = " already" if was is RoundStatus.CLOSED else ""
     text = f"round {chosen.number} of {task} is {chosen.status.value}{already}"
+    if empty:
+        text = f"{text}; nothing is in it, so the next one is opened by you: `outfox round open {task}`"
     shown = (
         Group(f"{text}; it is closed when nothing more can come, and this is why it waits:", *_lines(reasons))
         if reasons
@@ -75,7 +82,8 @@ def pause_it(settings: Settings, task: str, why: str) -> None:
     """
     from round_manager.loop.lifecycle import pause
 
-    _move(settings, task, why, pause, "is paused; `outfox round resume {task}` goes on")
+    goes_on = f"`outfox round resume {task}` goes on"
+    _move(settings, task, why, pause, f"is paused; {goes_on}", f"is paused already; {goes_on}")
 
 
 @click.command("resume")
@@ -87,7 +95,7 @@ def resume_it(settings: Settings, task: str, why: str) -> None:
     """Go on with a paused round."""
     from round_manager.loop.lifecycle import resume
 
-    _move(settings, task, why, resume, "goes on, {status}")
+    _move(settings, task, why, resume, "goes on, {status}", "was not paused; it is {status}")
 
 
 @click.command("show")
@@ -100,11 +108,12 @@ def show_one(settings: Settings, task: str, number: int | None) -> None:
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
-        data = _overview(store, task, number)
+        data = _overview(store, task, number, has_marketplace=settings.has_crowd_keys)
     show(data, Group(*_texts(data)))
 
 
-def _move(settings: Settings, task: str, why: str, step: Any, said: str) -> None:
+def _move(settings: Settings, task: str, why: str, step: Any, said: str, said_again: str) -> None:
+    """Take the step, and tell it; `said_again` is for one that had been taken already."""
     from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import choose_round
@@ -112,14 +121,17 @@ def _move(settings: Settings, task: str, why: str, step: Any, said: str) -> None
 
     with open_store(settings.database) as store, store.write() as session:
         chosen = choose_round(session, find_task(session, task))
+        was = chosen.paused_at
         moved = step(session, chosen, who=operator_name(), why=why, now=SystemClock().now())
     data = {"task": task, "round": moved.number, "status": moved.status.value, "paused": moved.paused_at is not None}
-    show(data, f"round {moved.number} of {task} {said.format(task=task, status=moved.status.value)}")
+    told = said_again if was == moved.paused_at else said
+    show(data, f"round {moved.number} of {task} {told.format(status=moved.status.value)}")
 
 
-def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
+def _overview(store: "Store", name: str, number: int | None, *, has_marketplace: bool) -> dict[str, Any]:
     from round_manager.clock import SystemClock
     from round_manager.loop.lifecycle import due, history, waiting
+    from round_manager.loop.ways_in import no_way_in
     from round_manager.money.budget import figures
     from round_manager.tasks.rounds import choose_round, collected, pinned_versions
     from round_manager.tasks.tasks import find_task
@@ -129,6 +141,7 @@ def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
         round = choose_round(session, find_task(session, name), number)
         had, money, step = collected(session, round), figures(session, round), due(session, round, now=now)
         versions, reasons = pinned_versions(session, round), waiting(session, round, now=now).reasons
+        cut_off = no_way_in(session, round, has_marketplace=has_marketplace)
         noted = history(session, round)
     return {
         "task": name,
@@ -149,7 +162,7 @@ def _overview(store: "Store", name: str, number: int | None) -> dict[str, Any]:
         "released_cents": money.released_cents,
         "budget": str(money),
         "due": {"to": step.to.value, "why": step.why} if step else None,
-        "waits_for": [reason.text for reason in reasons],
+        "waits_for": [*(reason.text for reason in reasons), *filter(None, [cut_off])],
         "history": [{"at": one.at, "who": one.actor, "did": one.action, "why": one.reason} for one in noted],
     }
 
@@ -160,9 +173,12 @@ def _texts(data: dict[str, Any]) -> list[RenderableType]:
     facts = [
         ("status", f"{data['status']}, paused" if data["paused"] else data["status"]),
         ("against", ", ".join(data["versions"])),
-        *((word, when(data[word])) for word in ("opened", "closes", "validating", "closed")),
+        ("opened", when(data["opened"])),
+        # What has ended already has no date to end at.
+        ("closes", when(data["closes"]) if data["status"] == "open" else ""),
+        *((word, when(data[word])) for word in ("validating", "closed")),
         ("examples", f"{examples}{not_counted_text(data['not_counted'])}"),
-        ("fooled", f"{data['fooled']:,}; the target is {data['target_fooling']:,} validated ones"),
+        ("fooled", f"{data['fooled']:,}; the target is {count(data['target_fooling'], 'validated one')}"),
         ("money", data["budget"]),
         ("due", f"{data['due']['to']}: {data['due']['why']}" if data["due"] else ""),
     ]

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than
+from plugin.cli.crowd_words import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
 from plugin.cli.round_validation import ROUND, begun_rounds
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,11 +90,12 @@ def _remarks(found: "Sequence[RoundMetrics]") -> list[str]:
             told = f"{waiting:,} that fooled {'was' if waiting == 1 else 'were'} never decided"
             remarks.append(f"round {one.number}: {told}; the round is closed, so vMER stays as it is")
         elif waiting:
-            remarks.append(f"round {one.number}: {waiting:,} that fooled wait for a decision, so vMER can only rise")
+            wait = "waits" if waiting == 1 else "wait"
+            remarks.append(f"round {one.number}: {waiting:,} that fooled {wait} for a decision, so vMER can only rise")
         if others.of:
             remarks.append(f"round {one.number}: of those that did not fool, people disagree with {others}")
         if one.differing:
-            told = f"round {one.number}: the stored decision of {count(one.differing, 'example')} is not what its votes"
+            told = f"round {one.number}: the stored decision of {count(one.differing, 'example')} is not what the votes"
             remarks.append(f"{told} give; look at the audit log and at votes that came late")
     return remarks
 

@@ -7,10 +7,12 @@ from uuid import UUID
 import click
 from rich.console import Group, RenderableType
 
-from plugin.cli.crowd_words import MOST_SHOWN, count, more_than
+from plugin.cli.crowd_words import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from round_manager.validation.late_flags import FlaggedGold, Said
 
 ROUND = click.option(
-    "--round", "number", type=click.IntRange(1), metavar="N", help="Which round. Default: the last that was opened."
+    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="Which round. Default: the last that was opened."
 )
 WHY = click.option("--why", default="", metavar="TEXT", help="Why; it is kept with the decision.")
 
@@ -126,9 +128,11 @@ def aggregate(settings: Settings, task: str, number: int | None, least: float, s
     data = {"task": task, "round": round.number, **asdict(found), "settled": asdict(done) if done else None}
     told = f"round {round.number}: {count(found.examples, 'example')} with votes; Dawid-Skene gives {found.same:,} the"
     text = f"{told} same gold label as the votes' policy and {found.differing:,} another"
-    could = f"{found.could_settle:,} that people did not agree on have a label of probability {least:g} or more"
+    has = "has" if found.could_settle == 1 else "have"
+    could = f"{found.could_settle:,} that people did not agree on {has} a label of probability {least:g} or more"
     if done:
-        could = f"{done.verified:,} are verified by it now, and {done.disputed:,} disputed with a gold label"
+        verified = count(done.verified, "is", "are")
+        could = f"{verified} verified by it now, and {done.disputed:,} disputed with a gold label"
         could += _uncovered(done.uncovered)
     show(data, f"{text}; {could}")
 
@@ -146,8 +150,8 @@ def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
         with store.read() as session:
             waiting, late = count_flagged(session, round), count_late(session, round)
     text = (
-        f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed, {found.want_more:,}"
-        f" want more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
+        f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed,"
+        f" {count(found.want_more, 'wants', 'want')} more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
     )
     owner = f"; {count(waiting + late, 'flagged example')} for you: `outfox round flags {task}`"
     data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting, "flagged_late": late}

@@ -54,7 +54,7 @@ def serve(settings: Settings, host: str, port: int, workers: int, sync_every: fl
     click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
     if not settings.label_studio_token:
         click.echo("Label Studio is not read: the setting label_studio_token is empty", err=True)
-    if not (settings.crowd_key_id and settings.crowd_key_secret):
+    if not settings.has_crowd_keys:
         click.echo("who passes a quiz stays unqualified: crowd_key_id or crowd_key_secret is empty", err=True)
     problem = frame_problem(settings)
     if problem:

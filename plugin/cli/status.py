@@ -9,9 +9,10 @@ import click
 from rich.console import Group, RenderableType
 
 from mturk.dollars import dollars
-from plugin.cli.crowd_words import count, when
+from plugin.cli.crowd_words import when
 from plugin.cli.output import json_option, show, table
 from plugin.settings import Settings
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from round_manager.loop.overview import TaskOverview
@@ -53,7 +54,7 @@ def status(settings: Settings, task: str | None) -> None:
     now = SystemClock().now()
     with open_store(settings.database) as store, store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
-        found = [task_overview(session, one, now=now) for one in tasks]
+        found = [task_overview(session, one, now=now, has_marketplace=settings.has_crowd_keys) for one in tasks]
         manager, noted = last_pass(session), troubles(session, task)
     outbox = count_tries(settings.home_path / "tries")
     data = {
@@ -110,18 +111,18 @@ def _texts(
     for one in found:
         waiting = [count(number, *QUEUES[name]) for name, number in one.queues.items() if number]
         yield ""
-        yield f"{one.task} waits for: {'; '.join(one.waits_for) or 'nothing'}"
+        yield f"why {one.task} waits: {'; '.join(one.waits_for)}"
         if waiting:
             yield f"  in its queues: {', '.join(waiting)}"
         yield from (f"  {step.name} waits: {step.waits}" for step in noted if step.waits and step.task == one.task)
     yield ""
     if outbox:
-        yield f"{outbox:,} tries wait in this machine's outbox"
+        yield f"{count(outbox, 'try waits', 'tries wait')} in this machine's outbox"
     yield _manager_text(manager, now)
     for step in noted:
         if step.error:
             again = f", next try {when(step.next_try_at)}" if step.next_try_at else ""
-            tries = f"{step.failures} times" if step.failures > 1 else "once"
+            tries = f"{step.failures:,} times" if step.failures > 1 else "once"
             yield f"  {f'{step.name} {step.task}'.rstrip()} failed {tries} since {when(step.failing_since)}{again}:"
             yield f"    {step.error}"
         elif step.waits and not step.task:
@@ -133,7 +134,7 @@ def _row(one: "TaskOverview") -> tuple[object, ...]:
     share = one.vmer.share
     vmer = "" if share is None else f"{share:.1%} ({one.vmer.low:.1%} to {one.vmer.high:.1%})"
     money = (dollars(one.round_money.sent_cents), dollars(one.round_money.owed_cents))
-    counts = (one.collected, one.fooled, one.validated)
+    counts = (one.collected, one.fooled, f"{one.verified_fooling:,} of {one.target_fooling:,}")
     return (one.task, one.round, state, *counts, vmer, *money, ", ".join(one.versions))
 
 
@@ -141,5 +142,5 @@ def _manager_text(last: "ManagerStep | None", now: datetime) -> str:
     if last is None:
         return "no manager has run yet; `outfox manage` runs the rounds"
     seconds = max(0, int((now - last.ran_at).total_seconds()))
-    ago = f"{seconds} seconds ago" if seconds < 120 else when(last.ran_at)
+    ago = f"{count(seconds, 'second')} ago" if seconds < 120 else when(last.ran_at)
     return f"the manager's last pass ended {ago}, by {last.ran_by}"

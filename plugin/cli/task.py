@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plugin.cli.crowd_words import count as number
+from mturk.dollars import dollars
 from plugin.cli.crowd_words import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.operator import operator_name
 from plugin.settings import DATABASE, Settings
 from templates import Pack, PackError
+from templates.plurals import count as number
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -46,7 +47,7 @@ def create(settings: Settings, pack: Pack) -> None:
         contexts = count_contexts(session, made.id)
     step = _next_step(settings, made.name, last)
     data = {"task": made.name, "contexts": contexts, "round": last.number, "status": last.status.value}
-    text = f"{made.name}: {contexts:,} contexts, round {last.number} is {_words(last)}"
+    text = f"{made.name}: {number(contexts, 'context')}, round {last.number} is {_words(last)}"
     show({**data, "next": step}, f"{text}; next: `{step}`")
 
 
@@ -77,7 +78,8 @@ def show_one(settings: Settings, name: str) -> None:
 
     with open_store(settings.database) as store:
         data = _overview(store, name)
-    facts = [(key, value) for key, value in data.items() if key != "rounds"]
+    facts = [(key, data[key]) for key in ("title", "kind", "folder", "contexts")]
+    facts += [("budget", dollars(data["budget_cents"]))]
     facts += [(f"round {one['round']}", _told(one)) for one in data["rounds"]]
     show(data, table(("", name), facts))
 
@@ -121,9 +123,9 @@ def _overview(store: "Store", name: str) -> dict[str, Any]:
 def _told(one: dict[str, Any]) -> str:
     if one["status"] == "draft":
         return "draft"
-    statuses = ", ".join(f"{count} {status}" for status, count in sorted(one["by_status"].items()))
-    examples = f"{number(one['examples'], 'example')}, {one['fooled']} fooled" + (f" ({statuses})" if statuses else "")
-    examples += not_counted_text(one["not_counted"])
+    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(one["by_status"].items()))
+    examples = f"{number(one['examples'], 'example')}, {one['fooled']:,} fooled"
+    examples += (f" ({statuses})" if statuses else "") + not_counted_text(one["not_counted"])
     return f"{one['status']} against {', '.join(one['versions'])}; {number(one['attempts'], 'attempt')}, {examples}"
 
 

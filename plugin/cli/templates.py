@@ -1,14 +1,17 @@
 """`outfox templates`: task packs for the people who write them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Group
 
+from mturk.dollars import dollars
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.settings import Settings
 from templates import Pack, PackError, find_pack, load_pack, pack_folders
+from templates.plurals import count
 from templates.samples import Template
 
 WHICH = click.option(
@@ -44,7 +47,7 @@ def list_packs(settings: Settings) -> None:
 def show_pack(pack: Pack) -> None:
     """Show what a pack asks for, what it pays and what it costs."""
     from plugin.pack_costs import costs_of
-    from round_manager.policies import first_votes
+    from round_manager.policies import first_votes, most_votes
 
     spec, costs = pack.spec, costs_of(pack.spec)
     votes = spec.validation
@@ -57,16 +60,20 @@ def show_pack(pack: Pack) -> None:
         ("model reads", ", ".join(spec.model_input)),
         ("target set by", spec.target.set_by),
         ("fooled when", f"{spec.fooled.rule}, {spec.fooled.ensemble} model"),
-        ("validated by", f"{votes.policy}: {first_votes(votes)} to {votes.max_votes} votes"),
+        ("validated by", f"{votes.policy}: {_votes(first_votes(votes), most_votes(votes))}"),
         ("contexts", len(pack.contexts)),
-        ("seed rows", f"{len(pack.seed)}, {held_out} of them held out"),
-        ("one example costs", f"{costs.example_least} to {costs.example_most} cents, fees included"),
-        ("one round pays for", f"{costs.round_examples} validated fooling examples"),
+        ("seed rows", f"{len(pack.seed):,}, {held_out:,} of them held out"),
+        ("one example costs", f"{dollars(costs.example_least)} to {dollars(costs.example_most)}, fees included"),
+        ("one round pays for", count(costs.round_examples, "validated fooling example")),
         ("base model", spec.model.base),
         ("folder", pack.folder),
     ]
     data = {**spec.model_dump(mode="json"), "folder": str(pack.folder), "costs": vars(costs)}
     show(data, table(("", spec.name), facts))
+
+
+def _votes(least: int, most: int) -> str:
+    return count(least, "vote") if least == most else f"{least} to {most} votes"
 
 
 @templates.command()
@@ -77,14 +84,22 @@ def check(settings: Settings, names: tuple[str, ...]) -> None:
     """Check packs, all of them if none is named: data, numbers, and both templates against Label Studio's own rules."""
     from plugin.pack_check import check_pack
 
-    folders = pack_folders(settings.templates_path)
-    packs = [find_pack(name, settings.templates_path) for name in names] or [load_pack(folder) for folder in folders]
-    for pack in packs:
-        problems = check_pack(pack)
-        if problems:
-            raise PackError(problems)
+    wanted = names or [str(folder) for folder in pack_folders(settings.templates_path)]
+    packs, problems = [], []
+    for name in wanted:
+        try:
+            packs.append(find_pack(name, settings.templates_path))
+            problems += [(name, one) for one in check_pack(packs[-1])]
+        except PackError as error:
+            problems += [(name, one) for one in error.problems]
+    if problems:
+        # One pack has one task.yaml; of several, it has to be told which.
+        raise PackError(replace(one, file=f"{name}/{one.file}") if len(wanted) > 1 else one for name, one in problems)
     data = [{"name": pack.spec.name, "contexts": len(pack.contexts), "seed": len(pack.seed)} for pack in packs]
-    lines = [f"{one['name']}: fine, {one['contexts']} contexts, {one['seed']} seed rows" for one in data]
+    lines = [
+        f"{pack.spec.name}: fine, {count(len(pack.contexts), 'context')}, {count(len(pack.seed), 'seed row')}"
+        for pack in packs
+    ]
     show(data, "\n".join(lines))
 
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 from ml_backend.artefact import list_versions
 from ml_backend.predictor import load_predictor
@@ -12,6 +13,7 @@ from plugin.demo.market import VISITOR, DemoMarket
 from plugin.demo.place import HomeLock, find_place
 from plugin.demo.servers import SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, Server, Tell, Watch, our_server
 from plugin.demo.studio import StartingStudio
+from plugin.demo.welcome import Ready, Standing, standing_of
 from plugin.errors import PluginError
 from plugin.labelstudio.connecting import Wishes, connect
 from plugin.labelstudio.pushing import push
@@ -28,13 +30,11 @@ from round_manager.models import RoundStatus
 from round_manager.progress import Progress
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import create_task, find_task
-from templates import BUILT_IN, Pack, load_pack
+from templates import Pack, find_pack
 
 TASK = "sentiment"
 EMAIL = "owner@example.com"
 SECONDS_BETWEEN_PASSES = 2
-# Programs do not stop to think.
-SECONDS_BETWEEN_PASSES_OF_A_SIMULATION = 1
 # A round is small here, and models must be measured on more than a handful of rows.
 HELD_OUT_SHARE = 0.3
 SECONDS_TO_POST = 240.0
@@ -53,26 +53,6 @@ class DemoTerms:
     last_round: int | None = None
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A demo that can be used: where, by whom, with which model, and how long it took to get there."""
-
-    url: str
-    project: int
-    tasks: int
-    email: str
-    password: str
-    version: str
-    accuracy: float
-    backend: str
-    marketplace: str
-    invitation: str
-    archives: str
-    config: str
-    home: str
-    seconds: float
-
-
 class Demo:
     """Everything that the demo runs; `prepare` starts it, `stop` ends it."""
 
@@ -85,7 +65,7 @@ class Demo:
         self._studio = LabelStudioServer(folder, port, EMAIL, self._place.password, token)
         self._servers: list[Server] = []
         self._clock = SystemClock()
-        self.pack = demo_pack(terms.examples)
+        self.pack = demo_pack(terms.examples, self._place.settings.templates_path)
 
     @property
     def settings(self) -> Settings:
@@ -106,7 +86,7 @@ class Demo:
         self._studio.check()
         starting = StartingStudio(self._studio)
         try:
-            version, accuracy = self._model(progress)
+            version = self._model(progress)
             self._place = self.market.open_account(self._place, self.pack.spec.budget.task_cents)
             backend, web, crowd, manager = self._servers = self._made_servers()
             with open_store(self.settings.database, upgrade=True) as store:
@@ -120,10 +100,11 @@ class Demo:
                 project = self._fill(store, progress)
                 manager.start()
                 self._wait_for_a_pass(store, manager, progress)
+                standing = standing_of(store, TASK, self._clock)
         except BaseException:
             starting.give_up()
             raise
-        return self._ready(project, version, accuracy, time.monotonic() - began)
+        return self._ready(project, standing, time.monotonic() - began)
 
     def watch(self, tell: Tell) -> Watch:
         """Looks after what runs, and tells of deaths."""
@@ -135,8 +116,11 @@ class Demo:
             server.stop()
         self._studio.stop()
 
-    def _ready(self, project: int, version: str, accuracy: float, seconds: float) -> Ready:
+    def _ready(self, project: int, standing: Standing, seconds: float) -> Ready:
         settings = self.settings
+        known = {one.version: one.metrics["accuracy"] for one in list_versions(settings.models_path, TASK)}
+        # The newest version need not be the one that answers.
+        version = next(one for one in (*standing.versions, *known) if one in known)
         return Ready(
             url=f"{self._studio.url}/projects/{project}/data",
             project=project,
@@ -144,7 +128,7 @@ class Demo:
             email=self._studio.email,
             password=self._studio.password,
             version=version,
-            accuracy=accuracy,
+            accuracy=known[version],
             backend=f"{settings.ml_backend_url}/tasks/{TASK}",
             marketplace=settings.crowd_url,
             invitation=self.market.invite(VISITOR),
@@ -152,24 +136,25 @@ class Demo:
             config=str(self._place.config),
             home=str(self._place.home),
             seconds=seconds,
+            task=TASK,
+            standing=standing,
         )
 
     def _made_servers(self) -> list[Server]:
         place, settings = self._place, self.settings
         last = ["--rounds", str(self._terms.last_round)] if self._terms.last_round else []
-        every = SECONDS_BETWEEN_PASSES_OF_A_SIMULATION if self._terms.recruits else SECONDS_BETWEEN_PASSES
         return [
             our_server(place, "ml-backend", "--tasks", TASK, url=settings.ml_backend_url),
             our_server(place, "serve", url=settings.web_url),
             our_server(place, "marketplace", url=settings.crowd_url),
-            our_server(place, "manage", "--every", str(every), "--mode", self._terms.mode, *last),
+            our_server(place, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", self._terms.mode, *last),
         ]
 
-    def _model(self, progress: Progress) -> tuple[str, float]:
-        """The newest version and its accuracy; trained where there is none."""
+    def _model(self, progress: Progress) -> str:
+        """The newest version; trained where there is none."""
         known = list_versions(self.settings.models_path, TASK)
         if known:
-            return known[0].version, known[0].metrics["accuracy"]
+            return known[0].version
         progress.start(0, "Loading what trains models")
         # Only now: it takes seconds, in which Label Studio starts already.
         from ml_backend.training import train
@@ -177,7 +162,7 @@ class Demo:
         progress.finish()
         cache = self.settings.cache_path / "embeddings"
         trained = train(self.pack, self.settings.models_path, mode=self._terms.mode, cache=cache, progress=progress)
-        return trained.manifest.version, trained.metrics["accuracy"]
+        return trained.manifest.version
 
     def _open_round(self, store: Store, version: str) -> None:
         """The task, and its first round open; later ones the manager opens."""
@@ -216,8 +201,8 @@ class Demo:
         return connected.projects["create"]
 
     def _wait_for_a_pass(self, store: Store, manager: Server, progress: Progress) -> None:
-        """Until the manager has posted what the round needs."""
-        progress.start(0, "The manager posts HITs")
+        """Until the manager has done what there was to do, and posted what an open round needs."""
+        progress.start(0, "The manager looks after the round")
         since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
         while not _passed(store, since):
             manager.check_start(deadline)
@@ -226,9 +211,9 @@ class Demo:
         progress.finish()
 
 
-def demo_pack(examples: int) -> Pack:
-    """The sentiment task, with rounds that end so early that one can watch it."""
-    pack = load_pack(BUILT_IN / TASK)
+def demo_pack(examples: int, own_folder: Path) -> Pack:
+    """The sentiment task, the home's own if it has one, with rounds that end so early that one can watch it."""
+    pack = find_pack(TASK, own_folder)
     rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples, "held_out_share": HELD_OUT_SHARE})
     # Nobody but the visitor writes in the demo's Label Studio, and who watches should not have to wait.
     work = pack.spec.work.model_copy(update={"label_studio_minutes": 0})

@@ -25,6 +25,7 @@ from round_manager.models import RoundStatus
 from round_manager.progress import Progress
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
+from templates.plurals import count
 
 NOTEBOOK = "simulation.jsonl"
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -89,7 +90,7 @@ class Simulation:
         working = threading.Thread(target=crowd.work, name="simulated-crowd", daemon=True)
         working.start()
         # How long a round takes is anybody's guess, so nobody is told how long it still takes.
-        progress.start(0, f"The simulated crowd plays {wanted.rounds} rounds")
+        progress.start(0, f"The simulated crowd plays {count(wanted.rounds, 'round')}")
         try:
             self._follow(store, crowd, working, watch, progress)
         finally:
@@ -127,7 +128,8 @@ class Simulation:
                 line = f"round {over} is frozen, and a training starts{failed}"
             else:
                 seen = task_overview(session, task, now=SystemClock().now())
-                line = f"round {seen.round} is {seen.status}, {seen.verified_fooling} of {seen.target_fooling} verified"
+                verified = f"{seen.verified_fooling:,} of {seen.target_fooling:,} verified"
+                line = f"round {seen.round} is {seen.status}, {verified}"
         hopeless = waits is not None and waits.failures >= MOST_FAILURES
         learned = over - (1 if waits is not None or job is not None else 0)
         return _Stand(learned, line, f"the training fails: {waits.reason}" if waits and hopeless else "")

@@ -6,6 +6,7 @@ from typing import Any
 
 from ml_backend.hashing import json_sha256
 from plugin.labelstudio.errors import LabelStudioError
+from plugin.labelstudio.following import BAD_REQUEST, backend_address
 from plugin.labelstudio.links import remembered
 from plugin.labelstudio.projects import project_settings
 from plugin.labelstudio.studio import BackendAuth, BackendSeen, ProjectSeen, Studio
@@ -20,7 +21,6 @@ from round_manager.tasks.tasks import find_task
 from templates import Pack
 from templates.samples import Template
 
-BAD_REQUEST = 400
 CONNECTED = "Connected"
 # Where these differ, nothing works or people see what they must not: they are set right, whoever changed them.
 ESSENTIAL = ("label_config", "show_collab_predictions", "maximum_annotations")
@@ -64,7 +64,6 @@ class _Connecting:
         self.changes: list[str] = []
         with store.read() as session:
             self._task = find_task(session, self._name)
-            self._round = live_round(session, self._task.id)
 
     def project(self, kind: ProjectKind) -> int:
         """The project of this kind, its settings and its webhook."""
@@ -169,8 +168,10 @@ class _Connecting:
         base = self._wishes.ml_backend or (_base(known.url) if known else None)
         if base is None:
             return  # the owner removed it
-        address = f"{base.rstrip('/')}/tasks/{self._name}"
-        url = address if self._round is None else f"{address}/rounds/{self._round.number}"
+        with self._store.read() as session:
+            # Read at last: the manager may have opened one since we began, and has followed it already.
+            live = live_round(session, self._task.id)
+        url = backend_address(base, self._name, live.number if live else None)
         mine = known or next((one for one in there if _base(one.url) == base.rstrip("/")), None)
         try:
             self._put_backend(link, mine, url)

@@ -80,12 +80,16 @@ class RemoteStudio:
             )
             return _backend(made)
 
-    def change_backend(self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None) -> None:
+    def change_backend(
+        self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None, *, interactive: bool = True
+    ) -> None:
         # Label Studio checks a change as if it were new, but takes an empty password for the one that it has.
         kept = BackendAuth(known.user, "") if known.user else None
         with translated(self.url):
             # It cannot check a change that does not name the project.
-            self._sdk.ml.update(known.id, project=project_id, url=url, is_interactive=True, **_auth(auth or kept))
+            self._sdk.ml.update(
+                known.id, project=project_id, url=url, is_interactive=interactive, **_auth(auth or kept)
+            )
 
     def hooks(self, project_id: int) -> list[HookSeen]:
         with translated(self.url):

@@ -14,7 +14,8 @@ LONGEST_REASON = 200
 def open_sdk(url: str, token: str, *, seconds: float = SECONDS_TO_ANSWER) -> Any:
     """The client for a legacy or a personal access token; nothing but a personal token is checked yet."""
     if not token:
-        raise LabelStudioError("no token for Label Studio; copy one from its page Account & Settings")
+        cure = "copy one from its page Account & Settings into OUTFOX_LABEL_STUDIO_TOKEN"
+        raise LabelStudioError(f"no token for Label Studio; {cure}")
     # Imported here: the SDK is optional and takes a second.
     try:
         from label_studio_sdk import client

@@ -134,7 +134,7 @@ def _backend(studio: Studio, task: str, link: LabelStudioLink, round_number: int
     said = f"{mine.state} at {mine.url}" + (f" ({mine.error})" if mine.error else "")
     wanted = "" if round_number is None else f"/rounds/{round_number}"
     if not mine.url.endswith(f"/tasks/{task}{wanted}"):
-        said += f"; the round is another one: `outfox labelstudio connect {task}` moves it"
+        said += f"; the round is another one: `outfox manage` moves it, or `outfox labelstudio connect {task}`"
     return said if mine.interactive else f"{said}; interactive preannotations are off"
 
 

@@ -118,7 +118,9 @@ class Studio(Protocol):
         """Connects an ML backend with interactive preannotations; refused where the backend does not answer."""
         ...
 
-    def change_backend(self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None) -> None:
+    def change_backend(
+        self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None, *, interactive: bool = True
+    ) -> None:
         """Moves a connection; without `auth` it keeps the user and password that it has."""
         ...
 

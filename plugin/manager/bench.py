@@ -13,7 +13,7 @@ from round_manager.database.store import Store
 
 
 class Studio(Protocol):
-    """The Label Studio that some tasks are connected to; reading and pushing twice do no harm."""
+    """The Label Studio that some tasks are connected to; whatever is done there twice does no harm."""
 
     def tasks(self) -> Sequence[str]:
         """The tasks that are connected to it."""
@@ -21,6 +21,10 @@ class Studio(Protocol):
 
     def read(self, task: str) -> str:
         """Reads what people did there, and shows there what the crowd did; what came of it, in words."""
+        ...
+
+    def follow(self, task: str) -> str:
+        """Has it ask for the round that is live, or for the task while none is; what was moved, in words."""
         ...
 
     def push(self, task: str) -> str:

@@ -1,17 +1,17 @@
 """The steps that take in what people did: on the marketplace, on their pages, and in Label Studio."""
 
 from plugin.crowd import CrowdServices
-from plugin.manager.bench import Bench
+from plugin.manager.bench import Bench, Studio
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.reviewing import approve, find_assignment
 from round_manager.errors import BudgetError
 from round_manager.loop.queues import undecided_work
-from round_manager.loop.waiting import count
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.work.quizzes import passed_and_waiting
 from round_manager.work.sessions import SWEPT_AT_ONCE, sweep
+from templates.plurals import count
 
 WORKS_AT_ONCE = 200
 WHY_APPROVED = "work is approved unless a person says otherwise"
@@ -121,10 +121,29 @@ class Read:
     each_task = True
 
     def run(self, bench: Bench, task: str) -> Came:
-        return Came(bench.studio.read(task)) if bench.studio and task in bench.studio.tasks() else NOTHING
+        studio = _connected(bench, task)
+        return Came(studio.read(task)) if studio else NOTHING
 
     def would(self, bench: Bench, task: str) -> str:
-        return "read Label Studio" if bench.studio and task in bench.studio.tasks() else ""
+        return "read Label Studio" if _connected(bench, task) else ""
+
+
+class Follow:
+    """Has Label Studio ask the models of the round that is live, where the task is connected with our ML backend."""
+
+    name = "follow"
+    each_task = True
+
+    def run(self, bench: Bench, task: str) -> Came:
+        studio = _connected(bench, task)
+        return Came(studio.follow(task)) if studio else NOTHING
+
+    def would(self, bench: Bench, task: str) -> str:
+        if not _connected(bench, task):
+            return ""
+        with bench.store.read() as session:
+            live = live_round(session, find_task(session, task).id)
+        return f"see that Label Studio asks for {f'round {live.number}' if live else 'the task, as no round is live'}"
 
 
 class Push:
@@ -134,13 +153,18 @@ class Push:
     each_task = True
 
     def run(self, bench: Bench, task: str) -> Came:
-        return Came(bench.studio.push(task)) if bench.studio and self._is_wanted(bench, task) else NOTHING
+        studio = self._wanting(bench, task)
+        return Came(studio.push(task)) if studio else NOTHING
 
     def would(self, bench: Bench, task: str) -> str:
-        return "send Label Studio what there is to write for and to check" if self._is_wanted(bench, task) else ""
+        return "send Label Studio what there is to write for and to check" if self._wanting(bench, task) else ""
 
-    def _is_wanted(self, bench: Bench, task: str) -> bool:
-        if bench.studio is None or task not in bench.studio.tasks():
-            return False
+    def _wanting(self, bench: Bench, task: str) -> Studio | None:
+        studio = _connected(bench, task)
         with bench.store.read() as session:
-            return live_round(session, find_task(session, task).id) is not None
+            return studio if studio and live_round(session, find_task(session, task).id) else None
+
+
+def _connected(bench: Bench, task: str) -> Studio | None:
+    """The Label Studio that the task is connected to."""
+    return bench.studio if bench.studio and task in bench.studio.tasks() else None

@@ -8,10 +8,10 @@ from round_manager.crowd.debts import owed_by_kind
 from round_manager.loop.fair_pay import is_at_its_end, owe_fair_pay
 from round_manager.loop.minimum import lacking_cents
 from round_manager.loop.queues import held_for_a_person
-from round_manager.loop.waiting import count
 from round_manager.models import Round
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
+from templates.plurals import count
 
 
 class Reconcile(CrowdStep):

@@ -7,13 +7,15 @@ from round_manager.archive.freezing import freeze
 from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import BudgetError, RoundError
 from round_manager.learning.jobs import awaited, running_job
+from round_manager.loop.called_off import called_off_text, was_called_off
 from round_manager.loop.lifecycle import Due, due, take_due
-from round_manager.loop.waiting import count, undecided
+from round_manager.loop.waiting import undecided
 from round_manager.models import Round, RoundStatus
 from round_manager.tasks.means import check_means
 from round_manager.tasks.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.deciding import Decided, decide_round
+from templates.plurals import count
 
 WHY_FROZEN = "the round is closed"
 
@@ -31,14 +33,14 @@ class Decide:
         if decided.uncovered:
             bonuses = count(decided.uncovered, "bonus", "bonuses")
             cure = f"`outfox round budget {task} DOLLARS` raises it"
-            raise StepFailed(f"the budget does not cover {bonuses} that were earned; {cure}", retry=False)
+            raise StepFailed(f"the budget does not cover {bonuses} earned by workers; {cure}", retry=False)
         told = (
-            (decided.verified, "verified"),
-            (decided.disputed, "disputed"),
-            (decided.want_more, "in want of more votes"),
-            (decided.bonuses, "bonuses owed"),
+            (decided.verified, "verified", "verified"),
+            (decided.disputed, "disputed", "disputed"),
+            (decided.want_more, "in want of more votes", "in want of more votes"),
+            (decided.bonuses, "bonus owed", "bonuses owed"),
         )
-        return Came(", ".join(f"{number:,} {what}" for number, what in told if number))
+        return Came(", ".join(count(*one) for one in told if one[0]))
 
     def would(self, bench: Bench, task: str) -> str:
         rounds = unfrozen_rounds(bench, task)
@@ -111,7 +113,8 @@ class Train:
             return Came(goes_on=task in bench.trainings.running)
         if wanted.failures >= MOST_FAILURES:
             cure = f"`outfox model retrain {task}` tries again"
-            return Came(waits=f"the training failed {wanted.failures} times, at last: {wanted.reason}; {cure}")
+            often = count(wanted.failures, "time")
+            return Came(waits=f"the training failed {often}, at last: {wanted.reason}; {cure}")
         bench.trainings.begin(task)
         return Came(f"a training on the rounds up to {wanted.round} began", goes_on=True)
 
@@ -123,7 +126,8 @@ class Train:
 class Open:
     """Opens the next round when the last one is closed, frozen and learned from; the first is its owner's to open.
 
-    What it lacks, money or contexts, is what it waits for.
+    So is the one after a round that they closed with nothing in it. What it lacks, money or contexts, is what it waits
+    for.
     """
 
     name = "open"
@@ -133,8 +137,9 @@ class Open:
         last = self._last_over(bench, task)
         if last is None:
             return NOTHING
-        if bench.last_round is not None and last.number >= bench.last_round:
-            return Came(waits=f"no round after {bench.last_round} is opened by itself, as the manager was told")
+        held = self._held(bench, task, last)
+        if held:
+            return Came(waits=held)
         try:
             opened = bench.opening().open(task, (), who=bench.who, why=f"round {last.number} is over")
         except (BudgetError, RoundError) as error:
@@ -143,7 +148,7 @@ class Open:
 
     def would(self, bench: Bench, task: str) -> str:
         last = self._last_over(bench, task)
-        if last is None or (bench.last_round is not None and last.number >= bench.last_round):
+        if last is None or self._held(bench, task, last):
             return ""
         try:
             with rehearsal(bench.store) as session:
@@ -152,6 +157,13 @@ class Open:
         except (BudgetError, RoundError) as error:
             return f"wait: {error}"
         return f"open round {last.number + 1}"
+
+    def _held(self, bench: Bench, task: str, last: Round) -> str:
+        """Why no round is to follow the last one by itself; nothing where one is."""
+        if bench.last_round is not None and last.number >= bench.last_round:
+            return f"no round after {bench.last_round} is opened by itself, as the manager was told"
+        with bench.store.read() as session:
+            return called_off_text(last, task) if was_called_off(session, last) else ""
 
     def _last_over(self, bench: Bench, task: str) -> Round | None:
         """The last round, where everything that follows from it has been done and no other is live."""

@@ -4,7 +4,7 @@ What came in is read first, so that all that follows goes by it; money that is o
 and a round that has ended is frozen, learned from and followed by the next one.
 """
 
-from plugin.manager.intake_steps import Approve, Collect, Push, Qualify, Read, Sweep
+from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
 from plugin.manager.money_steps import Pay, Reconcile, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import Step
@@ -27,6 +27,7 @@ STEPS: tuple[Step, ...] = (
     Freeze(),
     Train(),
     Open(),
+    Follow(),
     Push(),
 )
 NAMES = tuple(step.name for step in STEPS)

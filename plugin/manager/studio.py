@@ -15,6 +15,7 @@ from round_manager.models import ProjectKind
 from round_manager.tasks.tasks import list_tasks
 
 if TYPE_CHECKING:
+    from plugin.labelstudio.following import Course
     from plugin.labelstudio.studio import Studio
 
 
@@ -28,6 +29,8 @@ class ConnectedStudio:
         self._store = store
         self._clock = clock
         self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+        # What was seen to, so that Label Studio is asked once for each round; what an owner enters after it stays.
+        self._followed: dict[str, Course] = {}
 
     def tasks(self) -> Sequence[str]:
         with self._store.read() as session:
@@ -46,6 +49,16 @@ class ConnectedStudio:
         told = ((found.examples, "examples"), (found.votes, "votes"), (found.problems, "that became nothing"))
         parts = [f"{number} {what}" for number, what in told if number]
         return f"{', '.join(parts)} from Label Studio" if parts else ""
+
+    def follow(self, task: str) -> str:
+        from plugin.labelstudio.following import find_course, follow
+
+        course = find_course(self._store, task)
+        if course is None or course == self._followed.get(task):
+            return ""
+        url = follow(self._store, self._studio, task, course, self._clock)
+        self._followed[task] = course
+        return f"Label Studio asks the ML backend at {url} now" if url else ""
 
     def push(self, task: str) -> str:
         from plugin.labelstudio.pushing import push

@@ -10,11 +10,11 @@ from round_manager.crowd.calls import Calls
 from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.loop.supply import Supply, supply_round, wanted_supply
 from round_manager.loop.unneeded import unneeded_hits
-from round_manager.loop.waiting import count
 from round_manager.models import Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
+from templates.plurals import count
 
 # So often at most, HITs are planned in one go; the rest comes with the next pass.
 TIMES_TO_PLAN = 20

@@ -62,7 +62,7 @@ def open_bench(settings: Settings, wishes: Wishes) -> Iterator[Bench]:
 
 
 def _crowd(settings: Settings, store: Store, clock: Clock) -> CrowdServices | None:
-    if not settings.crowd_key_id or not settings.crowd_key_secret:
+    if not settings.has_crowd_keys:
         return None
     return crowd_services(settings, store, crowd_of(settings), clock)
 

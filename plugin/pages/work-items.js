@@ -196,7 +196,7 @@ export class Items {
     at("skip-dialog").close();
     return once(async () => {
       try {
-        const told = {reason: at("skip-reason").value, mark: this.mark};
+        const told = {reason: at("skip-reason").value, mark: this.mark, active_ms: this.page.beats.count()};
         this.page.state.items[this.at] = await this.page.insist(() => this.line.post(`/items/${this.item.item}/skip`, told));
         this.drafts.drop(this.item.item, "");
         this.show(this.at);
@@ -240,7 +240,7 @@ export class Items {
     if (item.done && (this.writes || written === this.judged)) return;
     this.judged = written;
     const call = this.writes ? "hand-in" : "judgement";
-    const body = {result, mark: this.mark};
+    const body = {result, mark: this.mark, active_ms: this.page.beats.count()};
     const stored = await this.page.insist(() => this.line.post(`/items/${item.item}/${call}`, body));
     this.stored("");
     Object.assign(item, stored, {draft: {result}});

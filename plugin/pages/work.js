@@ -140,8 +140,10 @@ class Page {
     showTrouble(trouble.message, trouble.retry ? again : null);
     try {
       this.state = await this.line.get("/state");
+      // Whoever writes something else meanwhile has read it; that the text is another one now is news to them as well.
+      const isNews = !at("trouble").hidden || trouble.kind === "changed";
       if (!this.leave()) this.work.refreshed();
-      showTrouble(trouble.message, trouble.retry ? again : null);
+      if (isNews) showTrouble(trouble.message, trouble.retry ? again : null);
     } catch {
       // Nothing newer is known.
     }
@@ -203,7 +205,8 @@ const sampleState = () => {
 
 // Nothing of the task is shown or loaded before its warning was read.
 const consented = () => new Promise((agreed) => {
-  const known = `outfox.consent.${location.pathname}`;
+  // The address names the worker and the assignment: whoever works next in this window is asked again.
+  const known = `outfox.consent.${location.pathname}${location.search}`;
   if (!setup.task.consent || untilClosed.get(known) === "yes") {
     agreed();
     return;

@@ -12,6 +12,7 @@ from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import Person
 from plugin.simulation.worker import Done, SimulatedWorker
 from templates import TaskSpec
+from templates.plurals import count
 
 AT_A_TIME = 3
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -29,7 +30,8 @@ class Tally:
     tries: int = 0
 
     def __str__(self) -> str:
-        return f"{self.quizzes} quizzes, {self.written} written ({self.fooled} fooled), {self.checked} pages checked"
+        quizzes, pages = count(self.quizzes, "quiz", "quizzes"), count(self.checked, "page")
+        return f"{quizzes}, {self.written:,} written ({self.fooled:,} fooled), {pages} checked"
 
 
 class SimulatedCrowd:

@@ -43,8 +43,11 @@ class Notebook:
         if known is not None:
             return known
         words = _words(text)
-        likest = max(self._readings, key=lambda one: (_likeness(words, _words(one)), one))
-        return self._readings[likest]
+        with self._lock:
+            # Others write while this one reads.
+            readings = dict(self._readings)
+        likest = max(readings, key=lambda one: (_likeness(words, _words(one)), one))
+        return readings[likest]
 
     def _note(self, line: dict[str, Any]) -> None:
         with self._lock:

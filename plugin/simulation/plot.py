@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from plugin.simulation.results import Results
 from round_manager.rates import Rate
+from templates.plurals import count
 
 SIZE = (11.0, 5.0)
 DOTS_PER_INCH = 130
@@ -24,12 +25,12 @@ def draw(results: Results, file: Path) -> None:
     """A PNG with both, and with the 95 % intervals; drawn without a screen."""
     figure = Figure(figsize=SIZE, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 3))
-    title = f"{results.task}: {len(results.rounds)} rounds with a simulated crowd, 95 % intervals"
+    title = f"{results.task}: {count(len(results.rounds), 'round')} with a simulated crowd, 95 % intervals"
     figure.suptitle(title, fontweight="bold")
     counts = [one.metrics.counts for one in results.rounds]
     fooled = {"MER: fooled": [one.mer for one in counts], "vMER: fooled, and verified": [one.vmer for one in counts]}
     _bars(left, fooled, FOOLED_COLOURS)
-    names = [f"round {one.number}\n{one.metrics.counts.collected} collected" for one in results.rounds]
+    names = [f"round {one.number}\n{one.metrics.counts.collected:,} collected" for one in results.rounds]
     _dress(left, "How often the model was fooled", "% of what was collected", names)
     versions = results.versions
     models = {
@@ -38,7 +39,7 @@ def draw(results: Results, file: Path) -> None:
     }
     _bars(right, models, _shades(len(versions)))
     rows = [results.accuracy(versions[0], dataset).of for dataset in results.datasets] if versions else []
-    names = [f"{dataset}\n{of:,} rows" for dataset, of in zip(results.datasets, rows, strict=True)]
+    names = [f"{dataset}\n{count(of, 'row')}" for dataset, of in zip(results.datasets, rows, strict=True)]
     _dress(right, "How right each model is", "% of rows that no model learned from", names)
     figure.savefig(file, dpi=DOTS_PER_INCH)
 

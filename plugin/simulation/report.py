@@ -10,6 +10,7 @@ from mturk.dollars import dollars
 from plugin.simulation.plot import draw
 from plugin.simulation.results import Results, RoundResult
 from round_manager.rates import Rate
+from templates.plurals import count
 
 CROWD = "simulated crowd"
 WARNING = (
@@ -48,7 +49,7 @@ class ReportTable:
 
 def title_of(results: Results) -> str:
     """What the report is about, and by whom it was played."""
-    return f"{results.task}: {len(results.rounds)} rounds with a {CROWD}"
+    return f"{results.task}: {count(len(results.rounds), 'round')} with a {CROWD}"
 
 
 def write_report(results: Results, folder: Path) -> list[Path]:
@@ -92,7 +93,7 @@ def accuracy_table(results: Results) -> ReportTable:
         for version in results.versions
     ]
     sizes = [results.accuracy(version, dataset).of for version in results.versions[:1] for dataset in results.datasets]
-    heads = [f"{dataset} ({of:,} rows)" for dataset, of in zip(results.datasets, sizes, strict=True)]
+    heads = [f"{dataset} ({count(of, 'row')})" for dataset, of in zip(results.datasets, sizes, strict=True)]
     return ReportTable(("model", *heads), rows)
 
 

@@ -82,7 +82,7 @@ class SimulatedWorker:
     def _do(self, taken: Taken) -> Done:
         try:
             page = HitPage(self._line, taken.frame)
-            done, seconds = self._finished(page)
+            done = self._finished(page)
         except SiteTrouble as trouble:
             if trouble.retry:
                 raise
@@ -90,30 +90,27 @@ class SimulatedWorker:
             self._visit.give_back(taken)
             self._left[self._taken_of] = VISITS_TO_REST
             return Done(gave_back=True)
-        self._notebook.note_work(taken.assignment, seconds * self.person.pace)
+        self._notebook.note_work(taken.assignment, page.seconds)
         return done
 
-    def _finished(self, page: HitPage) -> tuple[Done, float]:
+    def _finished(self, page: HitPage) -> Done:
         state = page.state()
-        if page.kind == "create":
-            done, seconds = self._create(page, state)
-        elif page.kind == "validate":
-            done, seconds = self._validate(page, state)
-        else:
-            done, seconds = self._take_quiz(page, state)
-        page.tell_time(seconds * self.person.pace)
+        work = {"create": self._create, "validate": self._validate}.get(page.kind, self._take_quiz)
+        done = work(page, state)
+        page.tell_time()
         page.finish()
-        return done, seconds
+        return done
 
-    def _create(self, page: HitPage, state: Json) -> tuple[Done, float]:
+    def _create(self, page: HitPage, state: Json) -> Done:
         done = Done("create")
+        self._spend(page, SECONDS_TO_READ)
         for item in _open_items(state):
             (prompt,) = item["context"].values()
             number, target = item["item"], item["target"]["name"]
             tries, fooled = self._fool(page, number, prompt, target, state)
             done.tries += tries
             done.fooled += fooled
-        return done, SECONDS_TO_READ + SECONDS_A_TRY * done.tries
+        return done
 
     def _fool(self, page: HitPage, number: int, prompt: str, target: str, state: Json) -> tuple[int, bool]:
         """Tries until the model is fooled or patience ends, and hands in the last text; how many tries, and whether."""
@@ -124,34 +121,38 @@ class SimulatedWorker:
             # Written down first: a validator may have it before this worker is heard of again.
             self._notebook.note_text(draft.text, draft.reading)
             result = written(text, about, draft.text)
+            self._spend(page, SECONDS_A_TRY)
             fooled = bool(page.ask(number, result)["verdict"]["fooled"])
             if fooled or attempt == patience:
                 page.hand_in(number, result)
                 return attempt, fooled
         raise AssertionError("a worker makes one try at least")
 
-    def _validate(self, page: HitPage, state: Json) -> tuple[Done, float]:
+    def _validate(self, page: HitPage, state: Json) -> Done:
         _, text = _names(self._spec)
-        items = _open_items(state)
-        for item in items:
+        for item in _open_items(state):
             shown = item["task"][text]
+            self._spend(page, SECONDS_A_JUDGEMENT)
             page.judge(item["item"], chosen("label", text, self._read(shown)))
-        return Done("validate"), SECONDS_A_JUDGEMENT * len(items)
+        return Done("validate")
+
+    def _spend(self, page: HitPage, seconds: float) -> None:
+        page.spend(seconds * self.person.pace)
 
     def _read(self, text: str) -> str:
         """What this person reads in a sentence: what people do, but for their errors."""
         rng, reading = self.person.rng("reads", text), self._notebook.reading(text)
         return _slip(reading, self._spec.label_names, rng, self.person.error_rate)
 
-    def _take_quiz(self, page: HitPage, state: Json) -> tuple[Done, float]:
-        questions, seconds = state["items"], 0.0
+    def _take_quiz(self, page: HitPage, state: Json) -> Done:
+        questions = state["items"]
         quiz = state["quiz"]
         for attempt in range(1, 3):
             if quiz and (quiz["passed"] or not quiz["attempts_left"]):
                 break
+            self._spend(page, SECONDS_A_QUESTION * len(questions))
             quiz = page.answer_quiz([self._answer(one, attempt) for one in questions])
-            seconds += SECONDS_A_QUESTION * len(questions)
-        return Done("quiz"), seconds
+        return Done("quiz")
 
     def _answer(self, question: Mapping[str, object], attempt: int) -> int:
         known = self._spec.quiz.questions if self._spec.quiz else ()

@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
 
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
+from plugin.web.bearer import bearer_token
 from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
 from plugin.web.edge import REQUEST_ID
@@ -21,7 +22,6 @@ from round_manager.archive.proved_files import ChangedFile
 from round_manager.clock import Clock
 from round_manager.errors import ArchiveError, DataRefused
 
-SCHEME = "Bearer "
 SECONDS_UNTIL_RETRY = 2
 UNREADABLE = "this file cannot be read now; tell the task's owner"
 CHANGED = "this file is not what was frozen, so it is not sent; tell the task's owner"
@@ -78,10 +78,7 @@ def data_blueprint(desk: DataDesk) -> Blueprint:
 
 
 def _token() -> str:
-    given = request.headers.get("Authorization", "")
-    if given.startswith(SCHEME):
-        return given.removeprefix(SCHEME).strip()
-    return request.args.get("token", "")
+    return bearer_token(request.headers.get("Authorization", "")) or request.args.get("token", "")
 
 
 def _sent(file: DataFile) -> Response:
@@ -122,7 +119,8 @@ def _errors(blueprint: Blueprint) -> None:
         # Where archives are is for whoever runs this to know.
         data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
         _log.warning("an archive cannot be read", extra={"data": data})
-        return _later(CHANGED if isinstance(error, ChangedFile) else UNREADABLE)
+        text = CHANGED if isinstance(error, ChangedFile) else UNREADABLE
+        return _later(text) if error.retry else _told(503, text)
 
     @blueprint.errorhandler(RequestedRangeNotSatisfiable)
     def beyond(error: RequestedRangeNotSatisfiable) -> Response:
@@ -136,12 +134,12 @@ def _errors(blueprint: Blueprint) -> None:
 
 
 def _later(text: str) -> Response:
-    response = _told(503, text)
+    response = _told(503, text, retry=True)
     response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
     return response
 
 
-def _told(status: int, text: str) -> Response:
-    response = jsonify({"error": text, "request_id": request.environ[REQUEST_ID]})
+def _told(status: int, text: str, *, retry: bool = False) -> Response:
+    response = jsonify({"error": text, "retry": retry, "request_id": request.environ[REQUEST_ID]})
     response.status_code = status
     return response

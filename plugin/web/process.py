@@ -7,6 +7,7 @@ from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from plugin.web.app import ignore_hint, web_app
 from plugin.web.data_routes import data_pages
+from plugin.web.front import front_page
 from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
 from plugin.web.work.upkeep import Upkeep, recruiter
@@ -27,7 +28,11 @@ class ServeProcess:
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
-            pages=(work_pages(settings, self._door, clock), data_pages(settings, self._door, clock)),
+            pages=(
+                front_page(self._door),
+                work_pages(settings, self._door, clock),
+                data_pages(settings, self._door, clock),
+            ),
         )
         recruit = recruiter(settings, self._door, clock)
         self._upkeep = Upkeep(self._door, settings.crowd_name, recruit, shared, clock)

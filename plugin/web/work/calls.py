@@ -17,6 +17,7 @@ from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageHeld
 from plugin.web.work.written import (
     UNREADABLE,
+    active_in,
     asked_of,
     handed_in_of,
     judgement_of,
@@ -40,7 +41,6 @@ from round_manager.work.validating import judge_item
 from templates.payloads import Json
 
 Body = Mapping[str, Any]
-MOST_ACTIVE_MS = 30 * 24 * 3_600_000
 LONGEST_REASON = 1_000
 _log = logging.getLogger(__name__)
 
@@ -95,26 +95,26 @@ class PageCalls:
 
     def hand_in(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item, written."""
-        result, mark = result_of(body), mark_in(body)
+        result, mark, active = result_of(body), mark_in(body), active_in(body)
         with self._door.store().write() as session:
             work = find_session(session, page.session)
             check_mark(session, work, item, mark)
             spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
             with worded(spec):
                 written = handed_in_of(spec, shown, result)
-                hand_in(session, work, item, written, now=self._now())
+                hand_in(session, work, item, written, now=self._now(), active_ms=active)
             return creation_json(spec, creation_item(session, work, item))
 
     def skip(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item with another context; why is told to the owner."""
-        why, mark, now = text_of(body, "reason").strip(), mark_in(body), self._now()
+        why, mark, active, now = text_of(body, "reason").strip(), mark_in(body), active_in(body), self._now()
         with self._door.store().write() as session:
             work = find_session(session, page.session)
             # The turn comes before the session's row, which the mark is held by.
             take_turn(session, desk_of(session, work).hit.task_id)
             check_mark(session, work, item, mark)
             given_up = creation_item(session, work, item).context.key
-            shown = skip(session, work, item, now=now)
+            shown = skip(session, work, item, now=now, active_ms=active)
             if why:
                 # Enough may have been reported of this HIT; that is no reason to stay at a context.
                 with suppress(WorkRefused):
@@ -132,12 +132,12 @@ class PageCalls:
 
     def judgement(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item, judged; what the editor held comes back with it."""
-        now = self._now()
+        now, active = self._now(), active_in(body)
         with self._door.store().write() as session:
             work = find_session(session, page.session)
             spec, shown = desk_of(session, work).spec, validation_item(session, work, item)
             with worded(spec):
-                judge_item(session, work, item, judgement_of(spec, shown, body), now=now)
+                judge_item(session, work, item, judgement_of(spec, shown, body), now=now, active_ms=active)
                 if "result" in body:
                     keep_draft(session, work, item, {"result": result_of(body)}, now=now)
             return validation_json(spec, validation_item(session, work, item))
@@ -154,8 +154,8 @@ class PageCalls:
 
     def beat(self, page: PageHeld, body: Body) -> Json:
         """So long the page was worked on."""
-        active = body.get("active_ms")
-        if not isinstance(active, int) or isinstance(active, bool) or not 0 <= active <= MOST_ACTIVE_MS:
+        active = active_in(body)
+        if active is None:
             raise BadCall(UNREADABLE)
         with self._door.store().write() as session:
             beat(session, find_session(session, page.session), active, now=self._now())

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from itsdangerous import BadData, URLSafeSerializer
 
+from plugin.web.bearer import bearer_token
 from plugin.web.work.errors import PageGone
 
 _SALT = "outfox.work.1"
-_SCHEME = "Bearer "
 _GONE = "this page is not known here; open the HIT again on the marketplace"
 
 
@@ -36,10 +36,8 @@ class PageTokens:
 
     def read(self, authorization: str) -> PageHeld:
         """The page whose token an Authorization header holds, or a PageGone."""
-        if not authorization.startswith(_SCHEME):
-            raise PageGone(_GONE)
         try:
-            session, submit_to = self._serializer.loads(authorization.removeprefix(_SCHEME))
+            session, submit_to = self._serializer.loads(bearer_token(authorization))
             return PageHeld(UUID(session), str(submit_to))
         except (BadData, ValueError) as error:
             raise PageGone(_GONE) from error

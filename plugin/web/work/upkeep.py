@@ -85,7 +85,7 @@ class Upkeep:
 
 def recruiter(settings: Settings, door: StoreDoor, clock: Clock) -> Callable[[], Recruiting] | None:
     """How to reach the marketplace that the settings name; None where they have no keys for it."""
-    if not settings.crowd_key_id or not settings.crowd_key_secret:
+    if not settings.has_crowd_keys:
         return None
 
     def recruit() -> Recruiting:

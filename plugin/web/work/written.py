@@ -14,6 +14,7 @@ from round_manager.work.validating import Judgement, ValidationItem
 from templates import TaskSpec
 
 MOST_RESULTS = 200
+MOST_ACTIVE_MS = 30 * 24 * 3_600_000
 UNREADABLE = "the page sent something that cannot be read; load it again"
 
 
@@ -39,6 +40,16 @@ def mark_in(body: Mapping[str, Any]) -> str:
     if not isinstance(mark, str):
         raise BadCall(UNREADABLE)
     return mark
+
+
+def active_in(body: Mapping[str, Any]) -> int | None:
+    """The milliseconds of active time that the page has counted so far; None where it does not say."""
+    active = body.get("active_ms")
+    if active is None:
+        return None
+    if not isinstance(active, int) or isinstance(active, bool) or not 0 <= active <= MOST_ACTIVE_MS:
+        raise BadCall(UNREADABLE)
+    return active
 
 
 def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:

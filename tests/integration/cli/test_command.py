@@ -1,7 +1,10 @@
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,23 @@ def test_a_wrong_option_is_told_with_exit_code_2(outfox: Outfox) -> None:
     ran = outfox("templates", "list", "--nothing")
     assert ran.code == 2
     assert "--nothing" in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("round", "show", "sentiment", "--round", 10**22),
+        ("round", "freeze", "sentiment", "--round", 10**22),
+        ("round", "metrics", "sentiment", "--round", 10**22),
+        ("round", "budget", "sentiment", 5, "--round", 10**22),
+        ("context", "list", "sentiment", "--most", 10**22),
+        ("crowd", "statement", "--day", "0001-01-01", "--days", 5),
+    ],
+)
+def test_a_number_or_a_day_beyond_all_bounds_is_told_with_exit_code_2(outfox: Outfox, command: tuple[object]) -> None:
+    assert outfox("task", "create", "sentiment").code == 0
+    ran = outfox(*command)
+    assert (ran.code, ran.err.splitlines()[-1].startswith("Error: ")) == (2, True)
 
 
 def test_a_wrong_setting_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +85,54 @@ def test_a_database_that_cannot_be_opened_is_one_line(outfox: Outfox, monkeypatc
     monkeypatch.setenv("OUTFOX_DATABASE_URL", "nonsense")
     ran = outfox("db", "upgrade")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def _overwritten(file: Path, start: int, end: int | None = None) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(start)
+        opened.write(b"\xaa" * ((end or file.stat().st_size) - start))
+
+
+def _page_of_tasks(file: Path) -> None:
+    """The tables are all there; what stands in one of them is not."""
+    with closing(sqlite3.connect(file)) as database:
+        (page,) = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'task'").fetchone()
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+    _overwritten(file, (page - 1) * size, page * size)
+
+
+def _no_utf_8(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = CAST(x'FFFF' AS TEXT)")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_text("Dear all, this is a letter.", encoding="ascii"),
+        lambda file: _overwritten(file, 100),
+        lambda file: _overwritten(file, 8_192),
+        lambda file: os.truncate(file, 5_000),
+        _page_of_tasks,
+        _no_utf_8,
+    ],
+)
+def test_a_damaged_database_is_named_in_one_line_with_the_cure(
+    outfox: Outfox, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    home = tmp_path / "home"
+    assert outfox("task", "create", "sentiment").code == 0
+    assert outfox("marketplace", "account", "Lab").code == 0
+    for name, command in (("outfox.db", ["status"]), ("marketplace.db", ["marketplace", "workers"])):
+        if name == "marketplace.db" and damage in (_page_of_tasks, _no_utf_8):
+            continue
+        with closing(sqlite3.connect(home / name)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        damage(home / name)
+        ran = outfox(*command)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+        assert f"{home / name} is damaged or no SQLite database" in ran.err
+        assert "restore a backup" in ran.err
 
 
 def test_the_doctor_finds_what_the_tests_need_and_says_what_to_do(

@@ -9,13 +9,14 @@ import pytest
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
+from mturk.dollars import dollars
 from plugin.page_health import OURS
 from round_manager.clock import SystemClock
 from tests.fakes.own_page import OwnPage
 from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import FakeShelf
 from tests.fakes.sink import ListSink
-from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
 from tests.integration.work.floor import pack_of
 from tests.integration.workpages.office import Served
 
@@ -55,14 +56,29 @@ def backend(shelf: FakeShelf, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve
     served.stop()
 
 
-@pytest.mark.parametrize("more", ["--yes", "--dry-run"])
-def test_without_an_ml_backend_nothing_to_create_is_posted(shop: Shop, more: str) -> None:
-    line = shop.refused(*POST, more, code=3)
+def test_without_an_ml_backend_nothing_to_create_is_posted(shop: Shop) -> None:
+    line = shop.refused(*POST, "--yes", code=3)
     for words in ("does not answer", "`outfox ml-backend`", "--no-check-page"):
         assert words in line
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
     assert shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")["posted"] == 1
     assert shop.asked(*POST, "--yes", "--no-check-page")["posted"] == 1
+
+
+def test_a_dry_run_tells_the_cost_and_warns_of_the_ml_backend_that_does_not_answer(shop: Shop) -> None:
+    text = " ".join(shop.text(*POST, "--dry-run").split())
+    for words in (
+        "$0.45 each, and up to $0.60 in bonuses",
+        f"total, at most {dollars(EACH)}",
+        "round 1 $",
+        "warning: the ML backend at http://127.0.0.1:9 does not answer",
+        "start `outfox ml-backend`",
+        "nothing was reserved or posted",
+    ):
+        assert words in text
+    told = shop.asked(*POST, "--dry-run")
+    assert (told["quote"]["total_cents"], len(told["warnings"])) == (EACH, 1)
+    assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
 
 
 @pytest.mark.usefixtures("backend")

@@ -1,6 +1,7 @@
 """In a narrow terminal, ids can still be copied and heads still be read."""
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from tests.integration.crowd_cli.shop import SENTIMENT, Shop
 KEY, ASSIGNMENT = f"x-{'0a' * 16}", f"3{'ABC' * 9}XY"
 
 
-def printed(columns: tuple[str, ...], rows: list[tuple[object, ...]], width: int) -> list[str]:
+def printed(columns: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> list[str]:
     """The lines of a table in a terminal of that width."""
     out = io.StringIO()
     Console(file=out, width=width, markup=False).print(table(columns, rows))
@@ -42,6 +43,20 @@ def test_a_table_is_wrapped_between_words_before_it_is_given_up() -> None:
         "A2EXAMPLE00001",
         "  to decide 3 · why",
         "  copied from the web",
+    ]
+
+
+def test_a_row_that_begins_with_a_number_says_of_what() -> None:
+    columns, rows = ("round", "state", "model"), [(1, "closed", "v1-0123456789ab"), (2, "open", "v2-ba9876543210")]
+    assert printed(columns, rows, 20)[0].rstrip() == "round 1"
+    assert "round 2" in [line.rstrip() for line in printed(columns, rows, 20)]
+
+
+def test_a_column_without_a_head_is_told_by_its_cells() -> None:
+    assert [line.rstrip() for line in printed(("what", "", "found"), [("Python", "ok", "3.11.7")], 12)] == [
+        "Python",
+        "  ok · found",
+        "  3.11.7",
     ]
 
 

@@ -24,12 +24,12 @@ def _at_our_pages(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("OUTFOX_WEB_URL", url)
 
 
-@pytest.mark.parametrize("more", ["--yes", "--dry-run"])
 def test_where_nothing_answers_nothing_is_reserved_and_the_cure_is_told(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, more: str
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _at_our_pages(monkeypatch, NOWHERE)
-    line = shop.refused(*POST, more, code=3)
+    line = shop.refused(*POST, "--yes", code=3)
+    (warning,) = shop.asked(*POST, "--dry-run")["warnings"]
     for words in (
         f"{NOWHERE}/hits does not answer",
         "start `outfox serve`",
@@ -37,6 +37,7 @@ def test_where_nothing_answers_nothing_is_reserved_and_the_cure_is_told(
         "--no-check-page",
     ):
         assert words in line
+        assert words in warning
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
 
 

@@ -180,4 +180,4 @@ def test_work_that_is_not_there_is_told(shop: Shop) -> None:
         assert "no work 3NOTHING has been collected" in shop.refused(*command)
     assert "--all" in shop.refused("approve")
     for named in (("approve", "other", "--all"), ("pay", "other"), ("statement", "other"), ("status", "other")):
-        assert "outfox task create other" in shop.refused(*named)
+        assert "there is no task `other`" in shop.refused(*named)

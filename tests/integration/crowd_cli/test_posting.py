@@ -119,7 +119,7 @@ def test_the_hits_stand_as_long_as_was_said_or_until_the_round_closes(shop: Shop
 def test_mistakes_are_told_with_the_cure(shop: Shop) -> None:
     assert shop.outfox("task", "create", "nli").code == 0
     assert "`outfox round open nli` opens one" in shop.refused("post", "nli", "--kind", "create", "--hits", 1, "--yes")
-    assert "`outfox task create nothing` makes it" in shop.refused("post", "nothing")
+    assert "no task `nothing`; `outfox task list` shows those that there are" in shop.refused("post", "nothing")
     assert "--kind" in shop.refused("post", SENTIMENT, "--hits", 1)
     assert "-1" in shop.refused("post", SENTIMENT, "--kind", "create", "--hits", -1)
     assert "0" in shop.refused(*POST, 1, "--assignments", 0)

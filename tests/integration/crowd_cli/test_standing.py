@@ -47,6 +47,13 @@ def test_what_was_planned_and_never_sent_is_given_up_with_the_rest(shop: Shop) -
     assert "nothing was waiting" in shop.text("post", SENTIMENT)
 
 
+def test_of_many_that_were_given_up_a_person_sees_the_newest_and_a_program_all(shop: Shop) -> None:
+    shop.planned_hit(25)
+    shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert "… and 15 more; --json shows all" in shop.text("status")
+    assert len({one["key"] for one in shop.asked("status")["refused"]}) == 25
+
+
 def test_what_to_do_next_is_told_where_there_is_nothing_yet(shop: Shop) -> None:
     assert "`outfox crowd post sentiment --kind create --hits 10 --dry-run`" in shop.text("status")
     assert "`outfox crowd status` reads the marketplace" in shop.text("workers")

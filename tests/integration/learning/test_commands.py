@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +15,8 @@ from ml_backend.artefact import read_manifest
 from plugin.training_process import TrainingProcess
 from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
-from round_manager.learning.jobs import HowFar, beat, begin, list_jobs, running_job
+from round_manager.learning.jobs import HowFar, Trainer, beat, begin, list_jobs, running_job
+from round_manager.learning.rows import closed_rounds
 from round_manager.learning.versions import find_versions
 from round_manager.models import TrainingState
 from round_manager.tasks.rounds import live_round
@@ -89,6 +92,52 @@ def test_after_one_that_was_killed_the_next_version_is_trained_traced_back_and_t
 
     assert json.loads(outfox("model", "rollback", TASK, "--json").out)["versions"] == [home.base]
     assert home.pinned(outfox) == [home.base]
+
+
+def a_job_of(school: School, pid: int, host: str = "", *, silent: timedelta) -> None:
+    """A training on a frozen round that is called running, by a process that was not heard of for so long."""
+    now = SystemClock().now() - silent
+    with school.store.write() as session:
+        trainer = Trainer("ada", host or socket.gethostname(), pid)
+        round = closed_rounds(session, school.task(session))[-1]
+        round.frozen_at, round.archive_sha256, round.archive_uri = SystemClock().now(), "0" * 64, "archives"
+        begin(session, school.task(session), round, "head", trainer, now=now)
+
+
+def test_an_interrupted_training_is_told_so_before_anybody_takes_it_up(outfox: Outfox, quick: School) -> None:
+    with subprocess.Popen(["sleep", "60"]) as killed:
+        killed.kill()
+        # It is dead, though nobody has collected it.
+        a_job_of(quick, killed.pid, silent=timedelta(seconds=20))
+        expected = "was interrupted, its process is gone; `outfox manage` takes it up again"
+        eventually(lambda: expected in outfox("status").out, "the status tells")
+        assert "interrupted, its process is gone" in outfox("model", "jobs", TASK).out
+    assert expected in outfox("status").out
+    assert outfox("model", "cancel", TASK).code == 0
+    assert "cancelled it, and `outfox manage` tells so" in outfox("status").out
+
+
+def test_a_process_that_has_the_number_of_one_that_is_gone_is_not_taken_for_it(outfox: Outfox, quick: School) -> None:
+    with subprocess.Popen(["sleep", "60"]) as later:
+        a_job_of(quick, later.pid, silent=timedelta(seconds=20))
+        assert "was interrupted, its process is gone" in outfox("status").out
+        later.kill()
+
+
+@pytest.mark.parametrize(
+    ("host", "silent", "told"),
+    [
+        ("", timedelta(seconds=20), "the next model is being trained: it begins"),
+        ("", timedelta(0), "the next model is being trained: it begins"),
+        ("elsewhere", timedelta(seconds=20), "the next model is being trained: it begins"),
+        ("elsewhere", timedelta(seconds=70), "elsewhere, was not heard of for 1 minute; `outfox manage` takes it up"),
+    ],
+)
+def test_one_that_may_live_is_not_told_to_be_gone(
+    outfox: Outfox, quick: School, host: str, silent: timedelta, told: str
+) -> None:
+    a_job_of(quick, 2**22 if host or not silent else os.getpid(), host, silent=silent)
+    assert told in outfox("status").out
 
 
 def problems(err: str) -> list[str]:
@@ -179,7 +228,7 @@ def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("retrain", "nosuch"), "`outfox task create nosuch` makes it"),
+        (("retrain", "nosuch"), "there is no task `nosuch`; `outfox task list` shows those that there are"),
         (("retrain", TASK), "has no closed round to learn from"),
         (("cancel", TASK), "no model of sentiment is being trained"),
         (("lineage", TASK), "no version of sentiment answers yet"),

@@ -29,7 +29,7 @@ def test_a_round_of_copies_is_passed_over_and_waits_for_no_training(school: Scho
     school.round_over([COPY])
     assert is_awaited(school)
     for _ in range(2):
-        with pytest.raises(RoundError, match="all 1 rows of round 2 of sentiment are copies of others"):
+        with pytest.raises(RoundError, match=r"every row of round 2 of sentiment is a copy .* \(1 row\)"):
             retrain(school)
     assert not is_awaited(school)
     (entry,) = passed_over(school)
@@ -43,7 +43,7 @@ def test_a_round_of_copies_is_passed_over_and_waits_for_no_training(school: Scho
 def test_rows_that_do_not_fit_the_task_any_more_teach_nothing_either(any_school: School) -> None:
     any_school.pin("positive")
     any_school.round_over([Row(" ")])
-    with pytest.raises(RoundError, match="do not fit the task any more"):
+    with pytest.raises(RoundError, match="does not fit the task any more"):
         retrain(any_school)
     assert not is_awaited(any_school)
 

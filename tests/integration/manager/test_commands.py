@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ import pytest
 from plugin.cli.status import QUEUES
 from plugin.training_process import PROGRAM
 from round_manager.database.store import open_store
-from round_manager.loop.manager_record import note_failure, note_well
+from round_manager.labelstudio.mirror import keep_link
+from round_manager.loop.lifecycle import begin_validating
+from round_manager.loop.manager_record import last_pass, note_failure, note_well
+from round_manager.models import ProjectKind, Round
 from tests.conftest import Outfox
+from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
 from tests.integration.manager.company import Company, found_company
 
@@ -46,6 +51,7 @@ def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> Non
     told = json.loads(outfox("status", "sentiment", "--json").out)
     (task,) = told["tasks"]
     assert (task["round"], task["status"], task["collected"], task["fooled"]) == (1, "open", 2, 2)
+    assert (task["decided"], task["verified_fooling"], task["target_fooling"]) == (0, 0, 3)
     assert task["vmer"] == {"share": 0.0, "low": 0.0, "high": task["vmer"]["high"], "count": 0, "of": 2}
     assert task["task_money"]["sent_cents"] > 0
     assert task["versions"] == [owned.floor.version]
@@ -57,10 +63,35 @@ def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> Non
     for part in (
         "sentiment",
         "open",
+        "0 of 3",
         "it is open for 3 more validated fooling examples of 3",
         "the manager's last pass",
     ):
         assert part in text
+
+
+def test_an_open_round_that_nobody_can_reach_says_so_with_the_cure(
+    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = "nothing can come in: the task has no Label Studio project, and there are no access keys for a marketplace"
+    cures = ("`outfox labelstudio connect sentiment`", "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET")
+    for command in (("status",), ("round", "show", "sentiment")):
+        text = " ".join(outfox(*command).out.split())
+        assert all(part in text for part in (lacks, *cures)), text
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert task["waits_for"][-1].startswith(lacks)
+    with monkeypatch.context() as keys:
+        keys.setenv("OUTFOX_CROWD_KEY_ID", "an id")
+        keys.setenv("OUTFOX_CROWD_KEY_SECRET", "a secret")
+        assert "nothing can come in" not in outfox("status").out
+    with owned.store.write() as session:
+        keep_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
+    assert "nothing can come in" not in outfox("status").out
+
+
+def test_a_round_that_has_hits_is_reached_whatever_keys_this_machine_has(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    assert "nothing can come in" not in outfox("status").out
 
 
 def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, owned: Company) -> None:
@@ -105,8 +136,38 @@ def test_status_shows_what_fails_and_what_is_waited_for(outfox: Outfox, owned: C
     assert "open waits: the next round waits for money" in text
 
 
+def test_a_round_to_which_nothing_more_can_come_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
+    with owned.store.write() as session:
+        round = session.get_one(Round, owned.floor.round.id)
+        begin_validating(session, round, who="owner@test", why="enough", now=owned.clock.now())
+    told = "why sentiment waits: nothing more can come to round 1; `outfox manage` closes it"
+    assert told in outfox("status").out
+
+
+def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_until_they_do(
+    outfox: Outfox, owned: Company
+) -> None:
+    closed = outfox("round", "close", "sentiment", "--why", "not yet").out
+    assert "nothing is in it, so the next one is opened by you: `outfox round open sentiment`" in closed
+    told = "round 1 was closed with nothing in it; `outfox round open sentiment` opens the next when you want it"
+    for _ in range(2):
+        ran = outfox("manage", "--once", "--json")
+        assert ran.code == 0, ran.err
+        (opening,) = [one for one in json.loads(ran.out) if one["step"] == "open"]
+        assert (opening["did"], opening["waits"]) == (None, told)
+    assert owned.statuses() == ["closed"]
+    assert f"why sentiment waits: {told}" in " ".join(outfox("status").out.split())
+    assert "open round" not in outfox("manage", "--once", "--dry-run").out
+    # What they open goes on by itself again.
+    owned.bench().opening().open("sentiment", (), who="owner@test", why="now")
+    owned.clock.advance(timedelta(days=15))
+    owned.settle()
+    assert owned.statuses() == ["closed", "closed", "open"]
+
+
 @pytest.mark.parametrize(("frozen", "told"), [(False, "waits for its archive"), (True, "round 2 waits to be opened")])
 def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, frozen: bool, told: str) -> None:
+    owned.floor.pending()
     owned.floor.close_round()
     if frozen:
         assert outfox("round", "freeze", "sentiment").code == 0
@@ -120,6 +181,24 @@ def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: 
         (outbox / name).write_text("{}\n" * lines, encoding="ascii")
     assert json.loads(outfox("status", "--json").out)["tries_in_outbox"] == 3
     assert "3 tries wait in this machine's outbox" in outfox("status").out
+
+
+def test_what_is_one_is_told_in_the_singular(
+    outfox: Outfox, owned: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned.settle()
+    owned.floor.pending()
+    owned.floor.close_round()
+    assert outfox("round", "freeze", "sentiment").out.splitlines()[1].startswith("1 example, 0 votes, ")
+    (tmp_path / "home" / "tries").mkdir(parents=True)
+    (tmp_path / "home" / "tries" / "tries-1.jsonl").write_text("{}\n", encoding="ascii")
+    with owned.store.read() as session:
+        last = last_pass(session)
+    assert last is not None
+    monkeypatch.setattr("round_manager.clock.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
+    text = outfox("status").out
+    assert "1 try waits in this machine's outbox" in text
+    assert "the manager's last pass ended 1 second ago, by manager@test" in text
 
 
 def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: Company) -> None:

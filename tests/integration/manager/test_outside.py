@@ -25,6 +25,10 @@ class FakeStudio:
         self.asked.append(("read", task))
         return "2 votes from Label Studio"
 
+    def follow(self, task: str) -> str:
+        self.asked.append(("follow", task))
+        return ""
+
     def push(self, task: str) -> str:
         self.asked.append(("push", task))
         return ""
@@ -51,7 +55,7 @@ def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: 
     company = small()
     connected, stranger = FakeStudio(["sentiment"]), FakeStudio(["another"])
     done = [one.came.done for one in company.manage(studio=connected)]
-    assert connected.asked == [("read", "sentiment"), ("push", "sentiment")]
+    assert connected.asked == [("read", "sentiment"), ("follow", "sentiment"), ("push", "sentiment")]
     assert "2 votes from Label Studio" in done
     company.manage(studio=stranger)
     assert stranger.asked == []
@@ -63,7 +67,7 @@ def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) ->
     company.last_round = 1
     studio = FakeStudio(["sentiment"])
     company.manage(studio=studio)
-    assert studio.asked == [("read", "sentiment")]
+    assert studio.asked == [("read", "sentiment"), ("follow", "sentiment")]
 
 
 def test_an_event_ends_the_pause_and_is_done_with() -> None:

@@ -36,6 +36,8 @@ SITE = "http://market.example:7500"
 SUBMIT_TO = f"{SITE}/s/a-pass"
 SECRET = "the-secret-of-links-tokens-and-verdicts"
 PATIENCE = 30.0
+# What no page sends as its active time.
+ODD_TIMES: tuple[object, ...] = (-1, 1.5, 1e300, "7", True, [7], {}, 10**30)
 
 
 class Served:

@@ -1,53 +1,19 @@
 """Writing an example through the page's calls."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, SessionStatus, WorkSession
 from templates.payloads import Span
-from tests.conftest import PACKS
-from tests.fakes.predictor import Hold
+from tests.integration.databases import Databases
 from tests.integration.work.floor import MINUTE
 from tests.integration.workpages.conftest import OpenOffice
-from tests.integration.workpages.office import SUBMIT_TO, Office
-
-ODD_TEXTS = {
-    "emoji": "I loved it 🥹👩‍👩‍👧‍👦",
-    "right to left": "\u202e\u05e9\u05dc\u05d5\u05dd!\u202c",
-    "markup": "<script>alert(1)</script><img src=x onerror=alert(1)>&amp;",
-    "quotes": 'it\'s "fine" \\u0000 {{ 7*7 }} ${x}',
-}
+from tests.integration.workpages.office import ODD_TIMES, Office
 
 
-@pytest.mark.parametrize("name", PACKS)
-def test_from_a_try_to_the_form_that_hands_in(open_office: OpenOffice, name: str) -> None:
-    office = open_office(name)
-    page = office.open("W1")
-    state = page.state()
-    assert state["missing"] == "Not done yet: 1."
-    assert state["items"][0]["task"].items() >= state["items"][0]["context"].items()
-    body = page.fooling()
-
-    said = page.post("/items/0/tries", body)
-    verdict = said["verdict"]
-    assert (verdict["fooled"], said["tries_used"], said["again"], verdict["number"]) == (True, 1, False, 1)
-    assert verdict["said"][0]["version"] == office.floor.version
-    assert verdict["message"]
-    assert page.state()["items"][0]["last"] == verdict
-
-    item = page.post("/items/0/hand-in", body)
-    assert (item["done"], item["tries_used"]) == (True, 1)
-    state = page.state()
-    assert state["missing"] is None
-    assert state["earned"] == {"reward_cents": 45, "bonus_cents": office.floor.spec.pay.fooled_bonus_cents}
-    form = page.post("/finish")["submit"]
-    assert form["url"] == f"{SUBMIT_TO}/mturk/externalSubmit"
-    assert form["fields"]["assignmentId"] == f"AS-{page.hit.key}"
-
-    (example,) = office.floor.rows(Example)
-    assert (example.status, example.fooled) == (ExampleStatus.UNCONFIRMED, True)
-    assert page.state()["status"] == "submitted"
+@pytest.fixture(scope="session")
+def databases(any_databases: Databases) -> Databases:
+    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    return any_databases
 
 
 def test_the_server_may_be_another_one_at_each_call(open_office: OpenOffice) -> None:
@@ -86,20 +52,6 @@ def test_the_same_text_again_uses_no_try_and_asks_no_model(office: Office) -> No
     assert (second["tries_used"], len(office.predictor.asked)) == (1, 1)
 
 
-def test_a_double_click_and_a_second_tab_are_one_try_one_example_and_one_form(office: Office) -> None:
-    page = office.open("W1")
-    tab = office.open("W1", page.hit)
-    body = page.fooling()
-    with ThreadPoolExecutor(4) as pool:
-        for call in ("/items/0/tries", "/items/0/hand-in", "/finish"):
-            answers = list(pool.map(lambda one, call=call: one.call("POST", call, body), [page, tab, page, tab]))
-            assert [one.status_code for one in answers] == [200] * 4, [one.text for one in answers]
-            assert len({str(one.json().get("submit")) for one in answers}) == 1
-    assert (
-        len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == len(office.floor.rows(WorkSession)) == 1
-    )
-
-
 def test_the_try_after_the_last_one_is_refused_and_the_rest_can_still_be_handed_in(open_office: OpenOffice) -> None:
     office = open_office("sentiment", work={"tries": 2, "tries_before_skip": 1})
     page = office.open("W1")
@@ -124,35 +76,6 @@ def test_a_model_that_is_away_uses_nothing_up_and_is_asked_again_later(office: O
     assert page.state()["items"][0]["draft"] == {"result": body["result"]}, "the text is kept"
     office.backend.start()
     assert page.post("/items/0/tries", body)["tries_used"] == 1
-
-
-def test_while_the_model_thinks_nobody_else_has_to_wait(office: Office) -> None:
-    hold = Hold()
-    office.predictor._before = hold
-    page, other = office.open("W1"), office.open("W2")
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(page.post, "/items/0/tries", page.fooling())
-        hold.wait_for(1)
-        other.put("/items/0/draft", other.written("A text."))
-        hold.open()
-        assert asking.result(30)["tries_used"] == 1
-
-
-@pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS.keys())
-def test_whatever_people_type_comes_back_to_the_letter(open_office: OpenOffice, text: str) -> None:
-    office = open_office("nli", work={"tries_before_skip": 0})
-    page = office.open("W1")
-    body = page.written(text, why_right=f"{text} why", why_wrong=f"{text} wrong")
-    page.put("/items/0/draft", body)
-    page.post("/items/0/tries", body)
-    page.post("/items/0/hand-in", body)
-    page.post("/items/0/report", {"text": text})
-    assert page.state()["items"][0]["draft"] == {"result": body["result"]}
-    (example,) = office.floor.rows(Example)
-    assert (example.fields["hypothesis"], example.explanation["why_right"]) == (text, f"{text} why")
-    assert text in [entry.reason for entry in office.floor.rows(AuditEntry)]
-    raw = office.get(page.hit, assignmentId=f"AS-{page.hit.key}", workerId="W1", turkSubmitTo=SUBMIT_TO).text
-    assert "<script>alert" not in raw
 
 
 @pytest.mark.parametrize(
@@ -266,8 +189,39 @@ def test_active_time_is_counted_and_never_more_than_has_passed(office: Office) -
     page.post("/beat", {"active_ms": 10**9})
     (work,) = office.floor.rows(WorkSession)
     assert work.active_ms == 60_000
-    for odd in (-1, 1.5, "7", True, None, 10**30):
+    for odd in (*ODD_TIMES, None):
         assert page.refused("/beat", {"active_ms": odd})["status"] == 400
+
+
+def test_each_example_has_its_own_time_and_that_on_a_skipped_text_is_none_of_theirs(open_office: OpenOffice) -> None:
+    office = open_office("nli", work={"examples_per_hit": 2, "tries_before_skip": 1})
+    page = office.open("W1")
+    counts = iter((20_000, 50_000, 90_000))
+    office.floor.clock.advance(2 * MINUTE)
+    page.post("/items/0/tries", page.fooling())
+    page.post("/items/0/skip", {"reason": "", **page.mark(), "active_ms": next(counts)})
+    for item in (0, 1):
+        body = page.fooling(item)
+        page.post(f"/items/{item}/tries", body)
+        page.post(f"/items/{item}/hand-in", {**body, "active_ms": next(counts)})
+    assert [example.active_ms for example in office.floor.rows(Example)] == [30_000, 40_000]
+    (work,) = office.floor.rows(WorkSession)
+    assert work.active_ms == page.state()["active_ms"] == 90_000
+
+
+@pytest.mark.parametrize("odd", ODD_TIMES)
+def test_an_odd_time_is_refused_and_nothing_is_stored_with_it(open_office: OpenOffice, odd: object) -> None:
+    office = open_office("nli", work={"tries_before_skip": 1})
+    page = office.open("W1")
+    office.floor.clock.advance(MINUTE)
+    body = page.fooling()
+    page.post("/items/0/tries", body)
+    assert page.refused("/items/0/hand-in", {**body, "active_ms": odd})["status"] == 400
+    assert page.refused("/items/0/skip", {"reason": "", **page.mark(), "active_ms": odd})["status"] == 400
+    assert office.floor.rows(Example) == []
+    page.post("/items/0/hand-in", {**body, "active_ms": 10**9})
+    (example,) = office.floor.rows(Example)
+    assert example.active_ms == 60_000, "no more than has passed"
 
 
 def test_somebody_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:

@@ -10,11 +10,18 @@ from plugin.labelstudio.bundle import editor_bundle
 from plugin.web.work.limits import OPENINGS, Limits
 from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
 from tests.conftest import PACKS
+from tests.integration.databases import Databases
 from tests.integration.work.floor import MINUTE, pack_of
 from tests.integration.workpages.conftest import OpenOffice
 from tests.integration.workpages.office import SITE, SUBMIT_TO, Office, setup_in
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+
+
+@pytest.fixture(scope="session")
+def databases(any_databases: Databases) -> Databases:
+    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    return any_databases
 
 
 def test_whoever_accepted_a_hit_gets_the_template_that_annotators_get_and_a_token(office: Office) -> None:
@@ -85,13 +92,6 @@ def test_a_warning_is_there_to_consent_to(open_office: OpenOffice) -> None:
     assert setup["task"]["content_warning"]
 
 
-def test_a_reload_finds_the_same_session_and_another_worker_gets_another(office: Office) -> None:
-    hit = office.floor.hit(max_assignments=2)
-    for worker in ("W1", "W1", "W2"):
-        office.open(worker, hit, assignmentId=f"A-{worker}")
-    assert len(office.floor.rows(WorkSession)) == 2
-
-
 @pytest.mark.parametrize(
     ("changed", "status", "title"),
     [
@@ -154,6 +154,13 @@ def test_a_call_without_a_token_of_ours_is_refused(office: Office, token: str) -
     page = office.open("W1")
     answer = page.call("GET", "/state", headers={"Authorization": token})
     assert (answer.status_code, answer.json()["kind"]) == (401, "gone")
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])
+def test_the_name_of_the_tokens_scheme_is_written_in_any_case(office: Office, scheme: str) -> None:
+    page = office.open("W1")
+    answer = page.call("GET", "/state", headers={"Authorization": f"{scheme} {page.setup['token']}"})
+    assert answer.status_code == 200
 
 
 def test_a_session_that_the_marketplace_gave_to_another_worker_is_closed_to_this_one(office: Office) -> None:

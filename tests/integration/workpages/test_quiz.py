@@ -12,9 +12,16 @@ from round_manager.crowd.recruiting import Recruiting
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
+from tests.integration.databases import Databases
 from tests.integration.work.floor import MARKET, MINUTE
 from tests.integration.workpages.conftest import OpenOffice
 from tests.integration.workpages.office import Office, Page
+
+
+@pytest.fixture(scope="session")
+def databases(any_databases: Databases) -> Databases:
+    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    return any_databases
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,16 @@ from plugin.child import Child
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
 STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(120)"]
+# It ends when it is told to; a process that it started holds the port for another second.
+PARENT_OF_A_LISTENER = """
+import os, signal, socket, sys, time
+place = socket.create_server(("127.0.0.1", 0))
+print(place.getsockname()[1], flush=True)
+if not os.fork():
+    signal.signal(15, lambda *_: (time.sleep(1), os._exit(0)))
+    print("ready", flush=True)
+time.sleep(120)
+"""
 
 
 def _child(folder: Path, command: list[str], seconds_to_stop: float = 10.0) -> Child:
@@ -37,6 +48,22 @@ def test_one_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
     left = _started(tmp_path, STUBBORN)
     _child(tmp_path, STUBBORN, seconds_to_stop=1.0).end_leftover()
     assert left.wait(10) in (-signal.SIGKILL, -signal.SIGTERM)
+
+
+def test_a_port_is_free_when_all_that_was_left_behind_is_gone(tmp_path: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT_OF_A_LISTENER, encoding="utf-8")
+    command = [sys.executable, str(program)]
+    left = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    assert left.stdout is not None
+    with left.stdout as said:
+        port = int(said.readline())
+        said.readline()
+    (tmp_path / "it.pid").write_text(str(left.pid), encoding="ascii")
+    _child(tmp_path, command).end_leftover()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    left.wait(10)
 
 
 def test_another_process_that_has_the_same_number_by_now_is_left_alone(tmp_path: Path) -> None:

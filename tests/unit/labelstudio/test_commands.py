@@ -1,5 +1,6 @@
 """`outfox labelstudio`: mistakes that are found before anybody is asked."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,16 +63,18 @@ def test_a_password_file_that_cannot_be_right_is_refused(ready: Outfox, tmp_path
     assert ready("labelstudio", "connect", "sentiment", "--ml-auth", tmp_path / "none").code == 2
 
 
-def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: object) -> None:
-    folder = copy_of("sentiment")  # type: ignore[operator]
+def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: Callable[[str], Path]) -> None:
+    folder = copy_of("sentiment")
     ready("task", "create", folder)
     replace_in(folder / "task.yaml", "tries: 10", "tries: 9")
     ran = ready("labelstudio", "connect", "sentiment")
     assert (ran.code, "outfox task create" in ran.err) == (2, True)
 
 
-def test_a_pack_with_other_ends_of_rounds_shows_the_same_in_label_studio(ready: Outfox, copy_of: object) -> None:
-    folder = copy_of("sentiment")  # type: ignore[operator]
+def test_a_pack_with_other_ends_of_rounds_shows_the_same_in_label_studio(
+    ready: Outfox, copy_of: Callable[[str], Path]
+) -> None:
+    folder = copy_of("sentiment")
     ready("task", "create", folder)
     replace_in(folder / "task.yaml", "target_fooling: 200", "target_fooling: 20")
     ran = ready("labelstudio", "connect", "sentiment")

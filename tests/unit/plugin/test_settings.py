@@ -41,6 +41,14 @@ def test_a_wrong_setting_is_told_with_its_cure(environ: dict[str, str], expected
         load_settings(environ)
 
 
+def test_a_file_that_is_missing_is_told_with_the_word_that_named_it(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    with pytest.raises(SettingsError, match=r"missing\.toml: No such file or directory; check --config$"):
+        load_settings({"OUTFOX_CONFIG": "/elsewhere.toml"}, config=missing)
+    with pytest.raises(SettingsError, match=r"missing\.toml: No such file or directory; check OUTFOX_CONFIG$"):
+        load_settings({"OUTFOX_CONFIG": str(missing)})
+
+
 @pytest.mark.parametrize("text", ["log_level = loud", "log_level = 3"])
 def test_a_broken_file_is_told(tmp_path: Path, text: str) -> None:
     file = tmp_path / "o.toml"

@@ -1,3 +1,5 @@
+import itertools
+import threading
 from pathlib import Path
 
 from plugin.simulation.notebook import Notebook
@@ -34,3 +36,22 @@ def test_a_line_that_was_cut_off_by_a_kill_is_passed_over(tmp_path: Path) -> Non
         notes.write('{"text": "Oh gre')
 
     assert Notebook(file, PACK).reading("Oh great, rain.") == "negative"
+
+
+def test_people_who_write_while_others_read_do_not_disturb_them(tmp_path: Path) -> None:
+    notes, over = Notebook(tmp_path / "notes.jsonl", PACK), threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            if over.is_set():
+                return
+            notes.note_text(f"Rain for the {number}th day, how lovely.", "negative")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            assert notes.reading("Rain for yet another day, how lovely.")
+    finally:
+        over.set()
+        writer.join()

@@ -1,0 +1,49 @@
+"""The front: what people and programs at the web app's bare address are told; strangers too, so nothing of any task."""
+
+from typing import Any
+
+from flask import Blueprint, Response, jsonify, render_template, request
+
+from plugin.labelstudio.editor import PAGES, own_address
+from plugin.store_door import StoreDoor
+from round_manager.errors import RoundManagerError
+
+JSON, HTML = "application/json", "text/html"
+WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
+PLACES = {"health": "/health", "metrics": "/metrics", "data": "/data/TASK"}
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+def front_page(door: StoreDoor) -> Blueprint:
+    """`/`: a page for people, JSON for programs."""
+    blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
+
+    def front() -> Any:
+        # Programs that do not say what they want get JSON, as everywhere else here.
+        if request.accept_mimetypes.best_match([JSON, HTML]) != HTML:
+            return jsonify({"what": WHAT, **PLACES})
+        return render_template("front.html", file=own_address, is_up=_is_up(door))
+
+    blueprint.add_url_rule("/", "front", front)
+
+    @blueprint.after_request
+    def guarded(response: Response) -> Response:
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["Vary"] = "Accept"
+        return response
+
+    return blueprint
+
+
+def _is_up(door: StoreDoor) -> bool:
+    try:
+        door.store().check().require_current()
+    except RoundManagerError:
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""The demo says what is true of its round when it starts, be it the first time or not."""
+
+from dataclasses import replace
+
+import pytest
+
+from plugin.demo.welcome import Ready, Standing, welcome
+
+OPEN = Standing(1, "open", ("m1",), (), 0, ())
+READY = Ready(
+    url="http://127.0.0.1:8080/projects/1/data",
+    project=1,
+    tasks=72,
+    email="owner@example.com",
+    password="hush",
+    version="m1",
+    accuracy=81.25,
+    backend="http://127.0.0.1:9090/tasks/sentiment",
+    marketplace="http://127.0.0.1:7500",
+    invitation="http://127.0.0.1:7500/join/x",
+    archives="/home/archives",
+    config="/home/demo.toml",
+    home="/home",
+    seconds=12.4,
+    task="sentiment",
+    standing=OPEN,
+)
+TRAINING = "the next model is being trained: training on 900 rows 40 %"
+
+
+def told(standing: Standing) -> str:
+    return welcome(replace(READY, standing=standing))
+
+
+def test_with_an_open_round_everybody_is_told_how_to_begin() -> None:
+    text = told(OPEN)
+    assert "Ready after 12 s. Round 1 is open." in text
+    assert "Open one of the 72 tasks, write a sentence and press Shift+Enter" in text
+    assert "It is m1 (81.2 % on held-out sentences)." in text
+    assert "Take the quiz, once" in text
+    assert "As a researcher, once a round is over:" in text
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (
+            replace(OPEN, status="validating", waits_for=("3 examples wait for votes",), to_check=2),
+            (
+                "Round 1 takes no new texts",
+                "  - 3 examples wait for votes\n",
+                "who has passed the quiz can check (2 HITs)",
+            ),
+        ),
+        (
+            replace(OPEN, status="validating", waits_for=("1 payment, $0.54, owed; `outfox crowd pay` sends it",)),
+            ("Round 1 takes no new texts", "There is nothing to take until a round is open"),
+        ),
+        (
+            replace(OPEN, status="closed", waits_for=(TRAINING,), frozen=(1,)),
+            ("1 is closed, and round 2 is not open yet. What is waited for:", TRAINING, "researcher, of round 1:"),
+        ),
+        (
+            replace(OPEN, round=3, status="closed", frozen=(1, 2, 3)),
+            ("Round 3 is closed, and round 4 is not open yet.\n", "As a researcher, of rounds 1, 2, 3:"),
+        ),
+        (
+            replace(OPEN, status="paused", waits_for=("it is paused since noon",)),
+            ("Round 1 is paused. What is waited for:", "outfox --config /home/demo.toml round resume sentiment"),
+        ),
+    ],
+)
+def test_without_one_nobody_is_sent_where_nothing_is(standing: Standing, expected: tuple[str, ...]) -> None:
+    text = told(standing)
+    for part in (*expected, "waits until a round is open", "round metrics sentiment", "demo.toml status"):
+        assert part in text
+    for part in ("72 tasks", "Take the quiz", "write a sentence"):
+        assert part not in text
+
+
+@pytest.mark.parametrize("standing", [OPEN, replace(OPEN, status="closed")])
+def test_every_line_fits_into_a_narrow_terminal(standing: Standing) -> None:
+    assert max(map(len, told(standing).splitlines())) <= 88
