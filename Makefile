@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Every process that a test starts would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop
+.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -23,8 +25,12 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 demo: setup ## Label Studio, a marketplace, the model and the manager, running
 	$(BIN)/outfox --home .outfox/demo demo
 
-test: check ## everything that continuous integration runs
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: setup ## everything that continuous integration runs
+	@$(MAKE) --no-print-directory -j 2 check suite
+
+# Three processes for two cores: real servers and browsers are waited for.
+suite: setup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: setup ## style, types and import rules
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """What every test may ask for: a pack to change, and the command to run on it."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -28,6 +29,17 @@ class Ran:
 
 
 Outfox = Callable[..., Ran]
+
+
+def pytest_collection() -> None:
+    """Look for no rubbish meanwhile: what is imported and collected, a million objects, stays to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for rubbish among what the tests make, and not among what was there before them."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -34,15 +34,15 @@ ATTEMPT_COLUMNS = (
     "public_id, task_id, round_id, context_id, source, item, number, worker_id, example_id, fields, label,"
     " verdict, model_version_id, confidence, fooled, latency_us, asked_at"
 )
-# As many and as long as an owner may upload; the round's size changes nothing in them.
-CONTEXTS, CONTEXT_LENGTH = 1_000, 100
+# One context for so many examples; as long as an owner's may be.
+EXAMPLES_ON_EACH, CONTEXT_LENGTH = 10, 100
 FIRST_CONTEXT = 100_000
 
 
 def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
     """The file holds the sentiment task with one open round: so many examples, each with so many votes and tries.
 
-    They are written for 1,000 contexts. The last 2,000 have no votes yet and wait for them.
+    They are written for a tenth as many contexts. The last 2,000 have no votes yet and wait for them.
     """
     url = f"sqlite:///{file}"
     with open_store(url, upgrade=True) as store:
@@ -58,7 +58,7 @@ def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
     )
     chance = random.Random(7)
     words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
-    shown = [_prompt(chance, words) for _ in range(CONTEXTS)]
+    shown = [_prompt(chance, words) for _ in range(max(1, examples // EXAMPLES_ON_EACH))]
     connection.executemany(_insert("context", CONTEXT_COLUMNS), _contexts(stage, since, shown))
     for first in range(1, examples + 1, CHUNK):
         ids = range(first, min(first + CHUNK, examples + 1))
@@ -119,7 +119,7 @@ def _examples(
     labels, (version,) = stage.spec.label_names, stage.versions
     for number in ids:
         at = NOON + timedelta(milliseconds=number)
-        context = number % CONTEXTS
+        context = number % len(shown)
         fields = {"prompt": shown[context], "text": " ".join(chance.choices(words, k=chance.randint(8, 20)))}
         label, prediction = chance.choice(labels), chance.choice(labels)
         fooled = label != prediction

@@ -50,12 +50,12 @@ class Run:
 
 
 def main() -> int:
-    """Exit code 1 where a run came to another end than it must."""
+    """Exit code 1 where a run came to another end than it must, or to its end before all kills."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--examples", type=int, default=20)
     parser.add_argument("--workers", type=int, default=12)
-    parser.add_argument("--peace", type=float, default=20.0, help="the most seconds between two kills")
+    parser.add_argument("--peace", type=float, default=12.0, help="the most seconds between two kills")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, help="a folder in which the homes are kept")
     chosen = parser.parse_args()
@@ -69,11 +69,13 @@ def main() -> int:
         runs = [play(folder / str(kills), kills, (chosen.seed, chosen.peace), options) for kills in (0, chosen.kills)]
     show(runs)
     print(f"seed {chosen.seed}; killed: {', '.join(f'{name} {n}' for name, n in sorted(runs[1].killed.items()))}")
+    if runs[1].kills < chosen.kills:
+        print(f"both rounds were over before the {chosen.kills} kills: choose less --peace or more --examples")
     same = not any(run.broken for run in runs) and len({run.figures.rounds for run in runs}) == 1
     apart = sum(run.figures.ledger_diff_cents for run in runs)
     found = {"kills": runs[1].kills, "rounds": runs[1].figures.rounds, "same_state": same, "ledger_diff_cents": apart}
     print(json.dumps(found))
-    return int(not same or bool(apart))
+    return int(not same or bool(apart) or runs[1].kills < chosen.kills)
 
 
 def play(folder: Path, kills: int, chance: tuple[int, float], options: tuple[object, ...]) -> Run:

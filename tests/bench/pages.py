@@ -24,6 +24,7 @@ from plugin.cli.progress import ProgressBar
 from templates import find_pack
 from tests.bench.page_visits import Bench, Measured, Scale, wait_out
 from tests.e2e.browser import FLAGS, MILLISECONDS_TO_WAIT, find_chromium
+from tests.e2e.taught import teach_in
 from tests.e2e.work.stage import work_stage
 
 TASK = "sentiment"
@@ -72,7 +73,7 @@ def measure(folder: Path, visits: int, away_seconds: float, progress: ProgressBa
     texts = (row.fields["text"] for row in pack.seed)
     with work_stage(folder) as stage, sync_playwright() as playwright:
         expect.set_options(timeout=MILLISECONDS_TO_WAIT)
-        stage.open_task(TASK, work={"tries_before_skip": 1})
+        stage.open_task(TASK, model=teach_in(folder / "taught", TASK), work={"tries_before_skip": 1})
         chromium = find_chromium(playwright)
         with playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, ONE_PROCESS]) as browser:
             first, following = weigh(Bench(stage, browser, TASK, pack.spec.title), texts)

@@ -70,7 +70,8 @@ class Report:
         found, spans = 0, sorted(self.calm)
         for one in self.asked:
             for returned, until, version in spans:
-                found += returned < one.sent < until and one.version != version
+                # Whoever was answered after the next rotation had begun may have met either version.
+                found += returned < one.sent and one.answered < until and one.version != version
         return found
 
     def milliseconds(self, span: tuple[int, int]) -> list[float]:

@@ -1,11 +1,11 @@
 """`make bench-rounds`: large rounds frozen, loaded and looked at.
 
-What people look at is asked of an open round with 1,000,000 examples and of one with 10,000: what the owner sees, and
-a worker's pages over HTTP. Then the large round, with three votes on each example, is closed, split and frozen by a
-process of its own whose memory is measured, and compared with a round a tenth as large, which may need little less;
-freezing is timed from the first row that is read to the archive in its place, and splitting (with the search for
-duplicates) by itself. `--tries` adds questions to the model that are frozen too. The archive's examples are loaded by
-`outfox.load` and by bare pandas, taking turns. The last line is one JSON object.
+What people look at is asked of an open round with 1,000,000 examples on 100,000 contexts and of one with 10,000 on
+1,000: what the owner sees, and a worker's pages over HTTP. Then the large round, with three votes on each example, is
+closed, split and frozen by a process of its own whose memory is measured, and compared with a round a tenth as large,
+which may need little less; freezing is timed from the first row that is read to the archive in its place, and splitting
+(with the search for duplicates) by itself. `--tries` adds questions to the model that are frozen too. The archive's
+examples are loaded by `outfox.load` and by bare pandas, taking turns. The last line is one JSON object.
 """
 
 import argparse

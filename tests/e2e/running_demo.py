@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from round_manager.database.store import open_store
+from round_manager.database.store import Store, open_store
 from round_manager.learning.jobs import running_job
 from round_manager.tasks.tasks import find_task
 
@@ -47,6 +47,7 @@ class RunningDemo:
         self.starts = 0
         self._command = [PROGRAM, "--home", str(home), "demo", "--port", str(port), "--json", *map(str, options)]
         self._lock = threading.Lock()
+        self._store: Store | None = None
         self.start()
 
     @property
@@ -123,6 +124,8 @@ class RunningDemo:
         with self._lock:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGINT)
+            if self._store is not None:
+                self._store.close()
             try:
                 self._process.wait(SECONDS_TO_END)
             except subprocess.TimeoutExpired:
@@ -139,7 +142,9 @@ class RunningDemo:
     def _training(self) -> int | None:
         if not (self.home / "outfox.db").is_file():
             return None
-        with open_store(f"sqlite:///{self.home / 'outfox.db'}") as store, store.read() as session:
+        # Opened once: it is looked at ten times a second.
+        self._store = self._store or open_store(f"sqlite:///{self.home / 'outfox.db'}")
+        with self._store.read() as session:
             job = running_job(session, find_task(session, "sentiment"))
         return job.pid if job else None
 

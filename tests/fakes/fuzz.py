@@ -4,9 +4,8 @@ import copy
 import json
 from dataclasses import dataclass
 from functools import cache
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from templates import find_pack
 from tests.conftest import PACKS
@@ -44,64 +43,80 @@ def _sound_bodies() -> tuple[tuple[str, str, str], ...]:
     return tuple((task, route, json.dumps(body)) for task, route, body in found)
 
 
-ODD = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.sampled_from([0, -1, 2**31, 2**63, 10**400, 1e308, float("inf"), float("nan"), -0.0]),
-    st.sampled_from(["", " ", "\x00", "\ud800", "🦊" * 30, "x" * 25_000, "</View>", "{prediction}", "../..", "١٢"]),
-    st.sampled_from([[], {}, [[]], [None], {"": None}, {"result": [{}]}, {"text": ["x"]}, {"text": "x"}]),
-    st.text(max_size=30),
-    st.lists(st.integers() | st.text(max_size=5), max_size=4),
-).map(copy.deepcopy)
-# An empty one leaves it as it is.
-TASKS = st.sampled_from([""] * 30 + ["poetry", "a%2fb", "x" * 70])
-ROUTES = st.sampled_from([""] * 30 + ["predict", "versions", "health", "nothing"])
-NUMBERS = st.sampled_from([""] * 12 + ["/rounds/1", "/rounds/0", "/rounds/99999999999", "/rounds/-1"])
-METHODS = st.sampled_from(["POST"] * 30 + ["GET", "PUT"])
-TYPES = st.sampled_from(["application/json", "text/plain", "x"])
-IDS = st.sampled_from(["a-1", "", "x" * 200, "<b>"])
-NAMES = st.sampled_from(["text", "question", "passage", "label", "answer", "value", "result", "target", "id"])
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 2**31, 2**63, 10**400, 1e308, float("inf"), float("nan"), -0.0),
+    *("", " ", "\x00", "\ud800", "🦊" * 30, "x" * 25_000, "</View>", "{prediction}", "../..", "١٢"),
+    *([], {}, [[]], [None], {"": None}, {"result": [{}]}, {"text": ["x"]}, {"text": "x"}),
+)
+# Of which texts are made at random: what people type, controls, marks that join, and all the rest.
+ALPHABETS = ((32, 126), (0, 31), (0xA0, 0x24F), (0x300, 0x36F), (0x600, 0x6FF), (0x2000, 0x206F), (0x10000, 0x10FFFF))
+TASKS = ("poetry", "a%2fb", "x" * 70)
+ROUTES = ("predict", "versions", "health", "nothing")
+NUMBERS = ("/rounds/1", "/rounds/0", "/rounds/99999999999", "/rounds/-1")
+METHODS = ("GET", "PUT")
+TYPES = ("application/json", "text/plain", "x")
+IDS = ("a-1", "", "x" * 200, "<b>")
+NAMES = ("text", "question", "passage", "label", "answer", "value", "result", "target", "id")
 
 
-def _spoiled(draw: st.DrawFn, body: Any) -> Any:
-    for _ in range(draw(st.integers(0, 3))):
+def request(dice: Random) -> Request:
+    """One request, more or less spoiled; the same dice throw the same one."""
+    task, route, sound = dice.choice(_sound_bodies())
+    raw = _damaged(dice, json.dumps(_spoiled(dice, json.loads(sound))).encode())
+    task = dice.choice(TASKS) if dice.random() < 0.1 else task
+    route = dice.choice(ROUTES) if dice.random() < 0.1 else route
+    number = dice.choice(NUMBERS) if dice.random() < 0.25 else ""
+    method = dice.choice(METHODS) if dice.random() < 0.07 else "POST"
+    headers = {"Content-Type": dice.choice(TYPES), "X-Request-ID": dice.choice(IDS)}
+    return Request(method, f"/tasks/{task}{number}/{route}", raw, headers)
+
+
+def _spoiled(dice: Random, body: Any) -> Any:
+    for _ in range(dice.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 3))):
         spot = body
         while True:
             keys = list(spot) if isinstance(spot, dict) else list(range(len(spot)))
             if not keys:
                 break
-            key = keys[draw(st.integers(0, len(keys) - 1))]
-            if isinstance(spot[key], dict | list) and spot[key] and draw(st.integers(0, 3)):
+            key = dice.choice(keys)
+            if isinstance(spot[key], dict | list) and spot[key] and dice.random() < 0.75:
                 spot = spot[key]
                 continue
-            if draw(st.booleans()) or isinstance(spot, list):
-                spot[key] = draw(ODD)
+            if dice.random() < 0.5 or isinstance(spot, list):
+                spot[key] = _odd(dice)
             else:
                 del spot[key]
-                spot[draw(NAMES)] = draw(ODD)
+                spot[dice.choice(NAMES)] = _odd(dice)
             break
     return body
 
 
-@st.composite
-def requests(draw: st.DrawFn) -> Request:
-    """One request, more or less spoiled."""
-    bodies = _sound_bodies()
-    task, route, sound = bodies[draw(st.integers(0, len(bodies) - 1))]
-    raw = json.dumps(_spoiled(draw, json.loads(sound))).encode()
-    damage = draw(st.integers(0, 19))
+def _odd(dice: Random) -> Any:
+    kind = dice.random()
+    if kind < 0.6:
+        return copy.deepcopy(dice.choice(ODD_VALUES))
+    if kind < 0.8:
+        return _text(dice, 30)
+    whole = dice.choice((8, 32, 64, 128))
+    return [
+        _text(dice, 5) if dice.random() < 0.5 else dice.randint(-(2**whole), 2**whole)
+        for _ in range(dice.randint(0, 4))
+    ]
+
+
+def _text(dice: Random, most: int) -> str:
+    return "".join(chr(dice.randint(*dice.choice(ALPHABETS))) for _ in range(dice.randint(0, most)))
+
+
+def _damaged(dice: Random, raw: bytes) -> bytes:
+    damage, place = dice.randrange(20), dice.randint(0, len(raw))
     if damage == 0:
-        raw = raw[: draw(st.integers(0, len(raw)))]
-    elif damage == 1:
-        raw = draw(st.binary(max_size=60))
-    elif damage == 2:
-        place = draw(st.integers(0, len(raw)))
-        raw = raw[:place] + draw(st.binary(max_size=4)) + raw[place:]
-    task = draw(TASKS) or task
-    route = draw(ROUTES) or route
-    number, method = draw(NUMBERS), draw(METHODS)
-    headers = {"Content-Type": draw(TYPES), "X-Request-ID": draw(IDS)}
-    return Request(method, f"/tasks/{task}{number}/{route}", raw, headers)
+        return raw[:place]
+    if damage == 1:
+        return dice.randbytes(dice.randint(0, 60))
+    if damage == 2:
+        return raw[:place] + dice.randbytes(dice.randint(0, 4)) + raw[place:]
+    return raw
 
 
 def check(backend: Running, request: Request) -> int:

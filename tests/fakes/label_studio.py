@@ -94,13 +94,17 @@ class FakeStudio:
         self._done("add_backend")
         return made
 
-    def change_backend(self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None) -> None:
+    def change_backend(
+        self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None, *, interactive: bool = True
+    ) -> None:
         self._call("change_backend", changes=True)
         self._try_backend()
-        changed = replace(known, url=url, interactive=True, state="Connected", user=auth.user if auth else known.user)
+        user = auth.user if auth else known.user
+        changed = replace(known, url=url, interactive=interactive, state="Connected", user=user)
         if auth:
             self.passwords[known.id] = auth.password
         self.backend_of[project_id] = [changed if one.id == known.id else one for one in self.backend_of[project_id]]
+        self._done("change_backend")
 
     def hooks(self, project_id: int) -> list[HookSeen]:
         self._call("hooks")

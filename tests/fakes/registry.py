@@ -92,12 +92,12 @@ def spoil(directory: Path) -> None:
     weights.write_bytes(bytes(content))
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 10.0) -> None:
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 10.0, pause: float = 0.005) -> None:
     """Waits until the condition holds; fails when it does not come to hold."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s in vain until {what}"
-        time.sleep(0.005)
+        time.sleep(pause)
 
 
 def _content(task: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Real databases for tests: SQLite files, and databases of one PostgreSQL server."""
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -41,30 +42,47 @@ class Databases(Protocol):
         ...
 
 
-class SqliteDatabases:
-    """Files in one folder; a migrated one is a copy of the first, and stores are used again."""
+class CopiedDatabases(ABC):
+    """Databases with tables are copies of one that was upgraded once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._template: str | None = None
-        self._idle: list[Store] = []
+    _template: str | None = None
 
+    @abstractmethod
     def empty(self) -> str:
-        """A file that is not there yet."""
-        return f"sqlite:///{self._folder / uuid4().hex}.db"
+        """The URL of a new, empty database."""
+
+    @abstractmethod
+    def copy(self, url: str, to: str) -> None:
+        """Put what one database holds in the place of another, which need not be there yet."""
+
+    @abstractmethod
+    def _new_url(self) -> str:
+        """The URL of a database that is not there yet."""
 
     def migrated(self) -> str:
-        """A new file."""
-        url = self.empty()
+        """A new copy."""
+        url = self._new_url()
         self.lay_tables(url)
         return url
 
     def lay_tables(self, url: str) -> None:
-        """A copy of a file that was upgraded once."""
+        """A copy in that place."""
         if self._template is None:
             self._template = self.empty()
             open_store(self._template, upgrade=True).close()
         self.copy(self._template, url)
+
+
+class SqliteDatabases(CopiedDatabases):
+    """Files in one folder; stores are used again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._idle: list[Store] = []
+
+    def empty(self) -> str:
+        """A file that is not there yet."""
+        return self._new_url()
 
     def copy(self, url: str, to: str) -> None:
         """Copy the file, into a new folder if need be."""
@@ -87,13 +105,15 @@ class SqliteDatabases:
             self.lay_tables(url)
             self._idle.append(store)
 
+    def _new_url(self) -> str:
+        return f"sqlite:///{self._folder / uuid4().hex}.db"
 
-class PostgresqlDatabases:
+
+class PostgresqlDatabases(CopiedDatabases):
     """Databases of one server; stores stay open, are emptied and used again, which is faster than a copy."""
 
     def __init__(self, uri: str) -> None:
         self._uri = make_url(uri).set(drivername="postgresql+psycopg")
-        self._template: str | None = None
         self._idle: list[Store] = []
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             self._run(f"ALTER SYSTEM SET {setting} = off")
@@ -104,19 +124,6 @@ class PostgresqlDatabases:
         url = self._new_url()
         self._run(f"CREATE DATABASE {make_url(url).database}")
         return url
-
-    def migrated(self) -> str:
-        """A new database."""
-        url = self._new_url()
-        self.lay_tables(url)
-        return url
-
-    def lay_tables(self, url: str) -> None:
-        """A copy of a database that was upgraded once."""
-        if self._template is None:
-            self._template = self.empty()
-            open_store(self._template, upgrade=True).close()
-        self.copy(self._template, url)
 
     def copy(self, url: str, to: str) -> None:
         """A database that is made anew from the other's files."""
@@ -158,7 +165,8 @@ def _empty(store: Store) -> None:
         # A test that failed may have left somebody at it: better an error than a run that never ends.
         connection.execute(text("SET LOCAL lock_timeout = '30s'; SET LOCAL session_replication_role = replica"))
         connection.execute(text("; ".join(f"DELETE FROM {name}" for name in names)))
-        connection.execute(text("; ".join(f"ALTER SEQUENCE {name}_id_seq RESTART" for name in counted)))
+        # ALTER SEQUENCE would make a new file for each, too.
+        connection.execute(text("SELECT " + ", ".join(f"setval('{name}_id_seq', 1, false)" for name in counted)))
 
 
 def _file(url: str) -> Path:

@@ -22,7 +22,8 @@ from tests.e2e.deploy.postgres import Postgres
 
 PORTS = {"postgres": 5432, "label-studio": 8080, "web": 8000, "ml-backend": 9090, "marketplace": 7500}
 PATIENCE = 300.0
-SECONDS_BETWEEN_LOOKS = 0.2
+# Each look starts a process.
+SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Machine:

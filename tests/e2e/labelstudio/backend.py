@@ -11,17 +11,19 @@ from typing import Any
 
 @dataclass
 class CountingBackend:
-    """What it was asked interactively, in order, and where it stands."""
+    """What it was asked interactively, in order, at which paths, and where it stands."""
 
     url: str = ""
     to_name: str = ""
     asked: list[list[dict[str, Any]]] = field(default_factory=list)
+    asked_at: list[str] = field(default_factory=list)
 
-    def predict(self, context: dict[str, Any] | None, tasks: int) -> list[dict[str, Any]]:
+    def predict(self, context: dict[str, Any] | None, tasks: int, path: str) -> list[dict[str, Any]]:
         """One verdict for an interactive call, nothing for a call in bulk."""
         if context is None:
             return [{"result": [], "score": 0.0} for _ in range(tasks)]
         self.asked.append(context["result"])
+        self.asked_at.append(path)
         text = {"text": [f"Verdict {len(self.asked)}"]}
         result = {"from_name": "feedback", "to_name": self.to_name, "type": "textarea", "value": text}
         return [{"result": [result], "score": 0.5}]
@@ -39,7 +41,7 @@ def counting_backend(to_name: str) -> Iterator[CountingBackend]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
             if self.path.endswith("/predict"):
-                results = backend.predict(body["params"]["context"], len(body["tasks"]))
+                results = backend.predict(body["params"]["context"], len(body["tasks"]), self.path)
                 self._answer({"results": results, "model_version": "counting"})
             else:
                 self._answer({"model_version": "counting"})

@@ -2,18 +2,19 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import requests
-from playwright.sync_api import Browser, Page, StorageState
+from playwright.sync_api import BrowserContext, Error, Page
 
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.serving import free_port
 from templates import Pack
 from tests.e2e.browser import Complaints
+from tests.e2e.first_start import FirstStart
 from tests.e2e.labelstudio.backend import CountingBackend
 from tests.e2e.labelstudio.projects import LabelStudio, Project
 
@@ -54,9 +55,10 @@ class Studio:
 
 
 @pytest.fixture(scope="session")
-def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    """Label Studio, started for real; half a minute the first time."""
+def studio(tmp_path_factory: pytest.TempPathFactory, first_start: FirstStart) -> Iterator[Studio]:
+    """Label Studio, started for real."""
     folder = tmp_path_factory.mktemp("label-studio") / "data"
+    first_start.give_tables(folder)
     token = secrets.token_hex(20)
     server = LabelStudioServer(folder, free_port(), "owner@example.com", secrets.token_urlsafe(12), token)
     with server:
@@ -65,24 +67,34 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
 
 
 @pytest.fixture(scope="session")
-def owner(studio: Studio, browser: Browser) -> StorageState:
-    """The cookies of the owner, who logs in once."""
-    context = browser.new_context()
-    page = context.new_page()
+def owners_browser(studio: Studio, everyday_browser: BrowserContext) -> BrowserContext:
+    """The browser of the owner, who logged in once; after the first visit it has Label Studio's many files."""
+    everyday_browser.clear_cookies()
+    page = everyday_browser.new_page()
     page.goto(f"{studio.server.url}/user/login/")
     page.fill("#email", studio.server.email)
     page.fill("#password", studio.server.password)
     page.click("button[type=submit]")
     page.wait_for_url(lambda url: "login" not in url, wait_until="commit")
-    cookies = context.storage_state()
-    context.close()
-    return cookies
+    page.close()
+    return everyday_browser
 
 
 @pytest.fixture
-def labelling(page: Page, owner: StorageState) -> Callable[[Project, int], Complaints]:
+def page(owners_browser: BrowserContext) -> Iterator[Page]:
+    """A tab of the owner's; what Label Studio notes there for itself is gone afterwards."""
+    page = owners_browser.new_page()
+    page.set_viewport_size({"width": 1280, "height": 1100})
+    yield page
+    # A tab that was never used has no place for notes.
+    with suppress(Error):
+        page.evaluate("localStorage.clear()")
+    page.close()
+
+
+@pytest.fixture
+def labelling(page: Page) -> Callable[[Project, int], Complaints]:
     """Opens a task as the owner, waits for the template, and hears every complaint from then on."""
-    page.context.add_cookies(owner["cookies"])  # type: ignore[arg-type]
 
     def open_task(project: Project, task_id: int) -> Complaints:
         complaints = Complaints()

@@ -20,8 +20,6 @@ from tests.fakes.label_studio_adapter import tidy_studio
 
 __all__ = ["tidy_studio"]
 
-pytestmark = pytest.mark.xdist_group("labelstudio")
-
 PACK = find_pack("sentiment")
 TICK = timedelta(microseconds=1)
 
@@ -180,8 +178,11 @@ def test_a_backend_moves_and_keeps_its_user(bench: Bench) -> None:
         made = bench.studio.add_backend(project, f"{backend.url}/tasks/x", BackendAuth("user", "word"))
         bench.studio.change_backend(project, made, f"{backend.url}/tasks/x/rounds/2", None)
         (seen,) = bench.studio.backends(project)
-    assert (seen.id, seen.url, seen.user) == (made.id, f"{backend.url}/tasks/x/rounds/2", "user")
-    assert (seen.interactive, seen.state) == (True, "Connected")
+        assert (seen.id, seen.url, seen.user) == (made.id, f"{backend.url}/tasks/x/rounds/2", "user")
+        assert (seen.interactive, seen.state) == (True, "Connected")
+        bench.studio.change_backend(project, seen, made.url, None, interactive=False)
+        (again,) = bench.studio.backends(project)
+    assert (again.url, again.user, again.interactive) == (made.url, "user", False)
 
 
 def test_predictions_name_their_versions(bench: Bench) -> None:

@@ -11,8 +11,6 @@ from plugin.labelstudio.syncing import Synced
 from round_manager.models import Example
 from tests.fakes.label_studio_adapter import Adapters, adapters, tidy_studio
 
-pytestmark = pytest.mark.xdist_group("labelstudio")
-
 __all__ = ["adapters", "tidy_studio"]
 
 

@@ -3,21 +3,18 @@
 import json
 import secrets
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.deploy.compose import EXAMPLE, services, variables_of
 from tests.e2e.deploy.machine import PATIENCE, Machine
 from tests.e2e.labelstudio.conftest import Studio
-from tests.e2e.running_demo import until
 from tests.integration.learning.school import small_pack
 
-pytestmark = pytest.mark.xdist_group("labelstudio")
-
 SIGTERM = -15
+SECONDS_BETWEEN_LOOKS = 2.0
 DATABASE = "label_studio.sqlite3"
 
 
@@ -50,6 +47,16 @@ def _open_account(machine: Machine) -> dict[str, str]:
     return {"CROWD_KEY_ID": made["access_key_id"], "CROWD_KEY_SECRET": made["secret_access_key"]}
 
 
+def _market_with_work(machine: Machine) -> Any:
+    """What the marketplace says as soon as it holds money."""
+    end = time.monotonic() + PATIENCE
+    while not (told := _market(machine))["money"]["held_cents"]:
+        assert time.monotonic() < end, f"nothing was ever posted:\n{machine.log('manager')}"
+        # To ask takes longer than to wait, and takes it from the manager.
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    return told
+
+
 def _market(machine: Machine) -> Any:
     return json.loads(machine.run("marketplace", "outfox", "marketplace", "status", "--json"))
 
@@ -71,9 +78,9 @@ def test_every_service_becomes_well_works_with_the_others_and_ends_when_told(stu
 
         machine.start_again(services({**values, **_open_account(machine)}), "web", "manager")
         # Money is held for the HITs that the manager has posted.
-        until(lambda: _market(machine)["money"]["held_cents"], PATIENCE)
-        assert [one["name"] for one in _market(machine)["accounts"]] == ["Lab"]
-        assert _market(machine)["database"].startswith("postgresql://marketplace:***@")
+        market = _market_with_work(machine)
+        assert [one["name"] for one in market["accounts"]] == ["Lab"]
+        assert market["database"].startswith("postgresql://marketplace:***@")
         (task,) = json.loads(machine.run("manager", "outfox", "status", "--json"))["tasks"]
         assert (task["status"], task["task_money"]["reserved_cents"] > 0) == ("open", True)
         for name in ("web", "manager"):

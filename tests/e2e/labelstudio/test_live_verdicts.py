@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from templates import find_pack
@@ -11,8 +10,6 @@ from tests.e2e.browser import Complaints
 from tests.e2e.labelstudio.backend import counting_backend
 from tests.e2e.labelstudio.conftest import Studio, submit
 from tests.e2e.labelstudio.projects import Project
-
-pytestmark = pytest.mark.xdist_group("labelstudio")
 
 OpenTask = Callable[[Project, int], Complaints]
 

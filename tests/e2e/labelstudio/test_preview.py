@@ -15,8 +15,6 @@ from templates.samples import TEMPLATES, Template, sample_task
 from tests.conftest import PACKS
 from tests.e2e.browser import Complaints
 
-pytestmark = pytest.mark.xdist_group("labelstudio")
-
 
 @contextmanager
 def preview(name: str) -> Iterator[str]:

@@ -9,10 +9,9 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.serving import free_port
 from templates import find_pack
+from tests.e2e.first_start import FirstStart
 from tests.e2e.labelstudio.conftest import Studio
 from tests.e2e.labelstudio.projects import LabelStudio
-
-pytestmark = pytest.mark.xdist_group("labelstudio")
 
 TOKEN = "0123456789" * 4
 
@@ -54,6 +53,11 @@ def test_passwords_and_tokens_are_not_shown(tmp_path: Path) -> None:
     assert TOKEN not in repr(server(tmp_path))
 
 
+def test_a_first_start_makes_its_tables_and_says_so(first_start: FirstStart) -> None:
+    assert first_start.told[0] == "Label Studio starts"
+    assert first_start.told[-1] == "Label Studio prepares its database"
+
+
 def test_a_second_start_finds_the_first_ones_data_and_stopping_frees_the_port(studio: Studio) -> None:
     pack = find_pack("nli")
     project = studio.projects.ensure_project(pack, "create")
@@ -67,7 +71,7 @@ def test_a_second_start_finds_the_first_ones_data_and_stopping_frees_the_port(st
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", studio.server.port))
     studio.server.start(lambda what, _seconds: seen.append(what))
-    assert "Label Studio starts" in seen
+    assert set(seen) == {"Label Studio starts"}
     assert studio.projects.find_project("nli: write") == project
     assert studio.projects.ensure_project(pack, "create", known_id=project.id) == project
 
@@ -84,5 +88,5 @@ def test_a_task_without_its_texts_is_refused_with_the_missing_name(studio: Studi
         studio.projects.import_tasks(project, [{"data": {"text": "a"}}])
 
 
-def test_its_folder_is_closed_to_other_people(studio: Studio) -> None:
-    assert studio.server.data_dir.stat().st_mode & 0o077 == 0
+def test_its_folder_is_closed_to_other_people(first_start: FirstStart) -> None:
+    assert first_start.database.parent.stat().st_mode & 0o077 == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import BrowserContext
 from werkzeug.wrappers import Response
 
 from plugin.serving import free_port
@@ -15,13 +15,6 @@ from tests.e2e.pages.bare_page import BarePage, OpenOffice, OpenTab
 from tests.integration.databases import SqliteDatabases
 from tests.integration.work.floor import lay_floor
 from tests.integration.workpages.office import Office, Served
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process of a parallel run: its browser loads the editor once."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("pages"))
 
 
 @pytest.fixture(scope="session")
@@ -43,14 +36,6 @@ def counter() -> Iterator[Served]:
     served.stop()
 
 
-@pytest.fixture(scope="session")
-def known_browser(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser of somebody who does HITs every day."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context
-    context.close()
-
-
 @pytest.fixture
 def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: Path) -> Iterator[OpenOffice]:
     """A task of one's own choice: `open_office("qa", work={"tries": 2})`."""
@@ -70,12 +55,14 @@ def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: P
 
 
 @pytest.fixture
-def open_tab(known_browser: BrowserContext) -> Iterator[OpenTab]:
+def open_tab(everyday_browser: BrowserContext) -> Iterator[OpenTab]:
     """One more tab of a worker's browser."""
     opened: list[BarePage] = []
 
     def open_tab() -> BarePage:
-        opened.append(BarePage(known_browser.new_page()))
+        page = everyday_browser.new_page()
+        page.set_viewport_size({"width": 1280, "height": 900})
+        opened.append(BarePage(page))
         return opened[-1]
 
     yield open_tab

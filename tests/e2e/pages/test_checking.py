@@ -1,16 +1,21 @@
 """The pages on which texts are checked and quizzes taken, in a real browser."""
 
+import time
+
 from playwright.sync_api import expect
 
-from round_manager.models import AuditEntry, HitKind, QuizResult, WorkItem
+from round_manager.models import AuditEntry, HitKind, QuizResult, WorkItem, WorkSession
 from tests.e2e.pages.bare_page import BarePage, OpenOffice, to_check
+from tests.integration.work.floor import MINUTE
 
 
 def test_texts_are_judged_or_flagged_in_any_order_and_handed_in_together(
     open_office: OpenOffice, tab: BarePage
 ) -> None:
     office = open_office()
+    began = time.monotonic()
     tab.open(office, to_check(office, 3), "V1").ready()
+    office.floor.clock.advance(5 * MINUTE)
     expect(tab.there("submit")).to_have_text("Save and go on")
     tab.there("submit").click()
     expect(tab.there("trouble")).to_contain_text("Neither a label nor a flag is chosen")
@@ -22,6 +27,7 @@ def test_texts_are_judged_or_flagged_in_any_order_and_handed_in_together(
     tab.box("comment").fill("<b>What?</b>")
     tab.there("submit").click()
     expect(tab.there("place")).to_have_text("Text 3 of 3")
+    once = office.floor.rows(WorkItem)[0].active_ms
     tab.page.get_by_role("button", name="Text 1 of 3, done").click()
     expect(tab.page.get_by_role("radio", name="Positive")).to_be_checked()
     tab.page.get_by_role("radio", name="Negative").check()
@@ -38,6 +44,13 @@ def test_texts_are_judged_or_flagged_in_any_order_and_handed_in_together(
         ("neutral", None, None),
     ]
     assert len(tab.forms) == 1
+    times = [one.active_ms for one in office.floor.rows(WorkItem)]
+    assert min(times) > 0
+    assert times[0] > once, "to change one's mind takes time, too"
+    (work,) = office.floor.rows(WorkSession)
+    assert sum(times) <= work.active_ms <= (time.monotonic() - began) * 1_000
+    office.floor.confirm(work)
+    assert [vote.active_ms for vote in office.floor.votes()] == times
 
 
 def test_a_reload_in_the_middle_of_checking_goes_on_where_it_was(open_office: OpenOffice, tab: BarePage) -> None:

@@ -1,5 +1,7 @@
 """The page on which examples are written, in a real browser."""
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
@@ -19,7 +21,9 @@ def office(open_office: OpenOffice) -> Office:
 
 def test_examples_are_tried_changed_and_handed_in_one_after_the_other(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office(work={"tries": 4, "tries_before_skip": 2, "examples_per_hit": 2})
+    began = time.monotonic()
     tab.open(office, office.floor.hit()).ready()
+    office.floor.clock.advance(5 * MINUTE)
     expect(tab.there("place")).to_have_text("Example 1 of 2")
     expect(tab.there("tries")).to_have_text("4 of 4 tries left")
     expect(tab.there("submit")).to_be_disabled()
@@ -35,8 +39,10 @@ def test_examples_are_tried_changed_and_handed_in_one_after_the_other(open_offic
     tab.keep("fooled")
     expect(tab.there("pay-reward")).to_have_text("$0.45")
     tab.box("why_right").fill("It was well.")
+    half = time.monotonic()
     tab.there("submit").click()
     expect(tab.there("place")).to_have_text("Example 2 of 2")
+    at_most_first = time.monotonic() - began
     expect(tab.there("pay-bonus")).to_contain_text("+ $0.60 once others agree")
     expect(tab.page.locator("#items button").first).to_have_attribute("aria-label", "Example 1 of 2, done")
     expect(tab.box("text")).to_have_value("")
@@ -50,6 +56,9 @@ def test_examples_are_tried_changed_and_handed_in_one_after_the_other(open_offic
     assert first.explanation == {"why_right": "It was well."}
     assert second.fooled
     (work,) = office.floor.rows(WorkSession)
+    assert 0 < first.active_ms <= at_most_first * 1_000
+    assert 0 < second.active_ms <= (time.monotonic() - half) * 1_000
+    assert first.active_ms + second.active_ms <= work.active_ms
     assert tab.forms == [{"assignmentId": "AS-h-1-W1", "session": work.public_id.hex}]
     assert tab.complaints == []
 

@@ -13,18 +13,18 @@ from plugin.simulation.people import make_people
 from plugin.simulation.worker import SimulatedWorker
 from round_manager.models import HitKind
 from templates import Pack
+from tests.e2e.taught import Teach
 from tests.e2e.work.books import votes
 from tests.e2e.work.stage import WorkStage, work_stage
 
-TAUGHT = 20
 SEED = "tests"
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WorkStage, Pack]]:
+def opened(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[tuple[WorkStage, Pack]]:
     with work_stage(tmp_path_factory.mktemp("simulation")) as stage:
         work = {"tries": 4, "tries_before_skip": 1, "validations_per_hit": 3}
-        pack = stage.open_task("sentiment", taught=TAUGHT, work=work, validation={"sample_non_fooling": 1.0})
+        pack = stage.open_task("sentiment", model=teach("sentiment"), work=work, validation={"sample_non_fooling": 1.0})
         yield stage, pack
 
 
@@ -33,7 +33,6 @@ def notebook(tmp_path: Path, opened: tuple[WorkStage, Pack]) -> Notebook:
     return Notebook(tmp_path / "notes.jsonl", opened[1])
 
 
-@pytest.mark.xdist_group("simulation")
 def test_it_writes_and_checks_as_people_do(opened: tuple[WorkStage, Pack], notebook: Notebook) -> None:
     stage, pack = opened
     people = make_people(4, SEED)
@@ -45,6 +44,7 @@ def test_it_writes_and_checks_as_people_do(opened: tuple[WorkStage, Pack], noteb
     examples = stage.examples()
     assert crowd.tally.written == len(examples) == 4
     assert crowd.tally.tries == len(stage.tries())
+    assert all(one.active_ms is not None for one in examples)
     assert [person.honest for person in people] == [True, True, True, False]
     meant = [one for one in examples if notebook.reading(one.fields["text"]) == one.label]
     assert len(meant) == 3, "the honest ones wrote what was asked for, and nobody else did"
@@ -57,10 +57,10 @@ def test_it_writes_and_checks_as_people_do(opened: tuple[WorkStage, Pack], noteb
     authors = {one.id: one.author_id for one in examples}
     assert cast
     assert all(one.worker_id != authors[one.example_id] for one in cast)
+    assert all(one.active_ms is not None for one in cast)
     crowd.close()
 
 
-@pytest.mark.xdist_group("simulation")
 def test_a_worker_who_was_killed_finishes_what_is_in_their_hands(
     opened: tuple[WorkStage, Pack], notebook: Notebook
 ) -> None:

@@ -2,7 +2,7 @@
 model, and `outfox serve`, each on an address of its own.
 
     with work_stage(folder) as stage:
-        stage.open_task("sentiment", work={"tries": 3})
+        stage.open_task("sentiment", model=teach("sentiment"), work={"tries": 3})
         stage.post("sentiment", HitKind.CREATE)
         page.goto(stage.invite("Ada"))          # signs in; then accept a HIT on stage.market.url
         ...
@@ -10,7 +10,6 @@ model, and `outfox serve`, each on an address of its own.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from sqlalchemy import select
 
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
-from ml_backend.training import train
 from mturk.marketplace import sessions
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market, utc_now
@@ -44,14 +42,14 @@ from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
+from tests.e2e.taught import give
 from tests.fakes.market import MarketServer
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "from plugin.cli import main; main()"
 SECRET = "a-secret-that-signs-links-and-verdicts-in-tests"
 SECONDS_TO_START = 120.0
-# Some of its rows: a quick model is right and wrong often enough.
-TAUGHT = 5
+SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass
@@ -79,7 +77,7 @@ class Server:
         while not self._answers():
             assert self._process.poll() is None, self.log.read_text(encoding="utf-8")
             assert time.monotonic() < until, f"{self.arguments[0]} does not answer"
-            time.sleep(0.02)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def ensure(self) -> None:
         """Runs it again where it does not answer."""
@@ -125,26 +123,20 @@ class WorkStage:
         self,
         name: str,
         *,
+        model: Path,
         contexts: int | None = None,
-        taught: int = TAUGHT,
-        model: Path | None = None,
         **terms: dict[str, Any],
     ) -> Pack:
         """A task with a trained model and an open round, on changed terms such as `work={"tries": 3}`.
 
-        The model is the version in the folder `model`, or else learns each `taught`-th of the pack's rows; it answers
-        from the next HIT on that is posted.
+        The model is the version in the folder; it answers from the next HIT on that is posted.
         """
         built_in = find_pack(name)
         parts = {part: getattr(built_in.spec, part).model_copy(update=values) for part, values in terms.items()}
         pack = replace(built_in, spec=built_in.spec.model_copy(update=parts))
         pack.__dict__["contexts"] = built_in.contexts[:contexts]
         models, cache = self.settings.models_path, self.settings.cache_path
-        if model is None:
-            rows = built_in.seed[::taught]
-            model = train(built_in, models, mode="head", cache=cache / "embeddings", rows=rows).directory
-        else:
-            shutil.copytree(model, models / name / model.name)
+        give(model, models)
         with self.store.write() as session:
             create_task(session, pack, now=self.clock.now())
         place = self.settings.registry_place

@@ -1,0 +1,52 @@
+"""Small models of the packs, each taught once for all tests of a run, in whichever process these are."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from ml_backend.errors import ModelError
+from ml_backend.training import servable, train
+from templates import find_pack
+from tests.e2e.run_folder import folder_of_run
+
+Teach = Callable[[str], Path]
+# Each so-manieth row of a pack: a model that is quickly taught is right and wrong often enough.
+TAUGHT = 20
+
+
+@pytest.fixture(scope="session")
+def teach(tmp_path_factory: pytest.TempPathFactory) -> Teach:
+    """The folder of a small model of a task, the same one each time."""
+    folder = folder_of_run(tmp_path_factory, "taught")
+
+    @cache
+    def teach(name: str) -> Path:
+        with (folder / f"{name}.lock").open("a+") as told:
+            fcntl.flock(told, fcntl.LOCK_EX)
+            told.seek(0)
+            if version := told.read():
+                return folder / name / version
+            directory = teach_in(folder, name)
+            told.write(directory.name)
+        return directory
+
+    return teach
+
+
+def teach_in(folder: Path, name: str) -> Path:
+    """Teaches one now; where its files are."""
+    pack = find_pack(name)
+    # On so few rows int8 hardly ever agrees with PyTorch, and to try it takes longer than to learn.
+    with patch.object(servable, "quantise", side_effect=ModelError("too few rows to try it on")):
+        return train(pack, folder, mode="head", rows=pack.seed[::TAUGHT]).directory
+
+
+def give(model: Path, models: Path) -> None:
+    """Puts a taught model among the others of a home; its files are large, never written to, and not copied."""
+    shutil.copytree(model, models / model.parent.name / model.name, copy_function=os.link)
