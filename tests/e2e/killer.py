@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.e2e.running_demo import EVERYBODY, RunningDemo
+from tests.e2e.running_demo import EVERYBODY, TRAINING, RunningDemo
 
 LONGEST_PEACE = 8.0
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -27,8 +27,11 @@ class Killer:
     _began: float = field(default_factory=time.monotonic)
 
     def kill_each_once(self, allowed: Allowed) -> None:
-        """Everybody in an order of chance; who does not run now, or only while it is not allowed, comes later."""
-        waiting = self.dice.sample(EVERYBODY, len(EVERYBODY))
+        """Everybody in an order of chance, but a training, which runs seldom, as soon as one is met.
+
+        Who does not run now, or only while it is not allowed, comes later.
+        """
+        waiting = sorted(self.dice.sample(EVERYBODY, len(EVERYBODY)), key=lambda name: name != TRAINING)
         while waiting and not self.over.wait(self.dice.uniform(0, self.peace)):
             victim = ""
             while not victim and not self.over.wait(SECONDS_BETWEEN_LOOKS):
