@@ -15,18 +15,16 @@ from typing import Any, BinaryIO, NoReturn
 from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
 from templates.plurals import count
-from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems, id_problems
+from templates.row_keeping import context_id_problems, text_problems
+from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
 from templates.spec import TaskSpec
 from templates.wrong_values import shown_json
 
 MOST_PROBLEMS = 100
-LONGEST_ID = 180
 BOM = b"\xef\xbb\xbf"
 OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 DELIMITERS = (",", ";", "\t")
-# What the program adds to an id when a text changes under it.
-CHANGED = re.compile(r"@[0-9a-f]{12}$")
 NOT_UTF8 = "is not UTF-8; save the file as UTF-8"
 
 Row = tuple[int, dict[str, Any]]
@@ -38,7 +36,7 @@ def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
     seen: dict[str, int] = {}
     with path.open("rb") as file:
         for number, row in _rows(file, path, spec, report):
-            problems = [*context_problems(row, spec), *_names_problems(row)]
+            problems = [*context_problems(row, spec), *text_problems(row)]
             row_id = _row_id(path, row, spec) if not problems else ""
             problems += _id_problems(row_id, number, seen) if not problems else []
             for problem in problems:
@@ -200,18 +198,6 @@ def _cells(row: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def _names_problems(row: Mapping[str, Any]) -> list[str]:
-    problems = [f"`{name[:40]}` begins with @, which the program uses; rename it" for name in row if name[:1] == "@"]
-    text = json.dumps(row, ensure_ascii=False)
-    if "\\u0000" in text.replace("\\\\", ""):
-        problems.append("has the character NUL in it; remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        problems.append("has half of a character (a lone surrogate) in it; remove it")
-    return problems
-
-
 def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
     """The row's own id, or one by its texts, so that the same row has it wherever it stands in the file."""
     if row.get("id") is not None:
@@ -224,8 +210,4 @@ def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[str]:
     first = seen.setdefault(row_id, number)
     if first != number:
         return [f"id {shown_json(row_id)} is also on line {first}, or its text is; give each row its own"]
-    if not 0 < len(row_id) <= LONGEST_ID:
-        return [f"its id has {count(len(row_id), 'character')}; give it 1 to {LONGEST_ID}"]
-    if CHANGED.search(row_id):
-        return [f"id {shown_json(row_id)} ends as ids do that the program makes; give it another"]
-    return id_problems(row_id)
+    return context_id_problems(row_id)

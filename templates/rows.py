@@ -1,22 +1,20 @@
 """Reading a pack's JSONL files: every row checked, every error with its line."""
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
+from templates.row_keeping import context_id_problems, id_problems, text_problems
 from templates.spec import TaskSpec
 from templates.wrong_values import shown_json
 
 MAX_LINE_BYTES = 1_000_000
 TOO_MANY_PROBLEMS = 20
-# What ends a line, moves a cursor or turns text around.
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Split = Literal["train", "held_out"]
 
@@ -53,7 +51,7 @@ def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
         for problem in problems:
             lines.complain(number, problem)
         if not problems:
-            contexts.append(context_in(row, lines.row_id(number, row), spec))
+            contexts.append(context_in(row, lines.row_id(number, row, context_id_problems), spec))
     lines.finish()
     return tuple(contexts)
 
@@ -73,14 +71,8 @@ def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
     if not known or (spec.labels and not targets):
         cure = f"list some of {', '.join(spec.label_names)}, or leave it out" if spec.labels else "leave it out"
         problems.append(f"targets is {shown_json(targets)}; {cure}")
+    problems += [f"`{name[:40]}` begins with @, which the program uses; rename it" for name in row if name[:1] == "@"]
     return problems
-
-
-def id_problems(row_id: str) -> list[str]:
-    """What keeps an id from being read and copied as one line of text, with its cure."""
-    found = _UNSHOWN.search(row_id)
-    cure = "write ids in one line of plain text"
-    return [f"its id has the character {json.dumps(found[0])} in it; {cure}"] if found else []
 
 
 def context_in(row: Mapping[str, Any], row_id: str, spec: TaskSpec) -> Context:
@@ -115,7 +107,7 @@ def _with_answer(
 ) -> SeedRow | None:
     used = {"id", "split", "label", "answer", "answer_start", *fields}
     extra = {key: value for key, value in row.items() if key not in used}
-    row_id = lines.row_id(number, row)
+    row_id = lines.row_id(number, row, id_problems)
     if spec.kind == "classification":
         label = row.get("label")
         if label not in spec.label_names:
@@ -180,9 +172,13 @@ class _Lines:
         except (ValueError, RecursionError):
             self.complain(number, "is not JSON; write one object per line, in double quotes, without a comma after it")
         else:
-            if isinstance(row, dict):
+            if not isinstance(row, dict):
+                self.complain(number, "is not a JSON object; put the row in braces")
+            elif problems := text_problems(row):
+                for problem in problems:
+                    self.complain(number, problem)
+            else:
                 return row
-            self.complain(number, "is not a JSON object; put the row in braces")
         return None
 
     def texts(self, number: int, row: dict[str, Any], names: list[str]) -> dict[str, str] | None:
@@ -193,11 +189,14 @@ class _Lines:
                 return None
         return {name: row[name] for name in names}
 
-    def row_id(self, number: int, row: dict[str, Any]) -> str:
+    def row_id(self, number: int, row: dict[str, Any], problems: Callable[[str], list[str]]) -> str:
         given = row.get("id")
+        if isinstance(given, list | dict | bool | float):
+            self.complain(number, f"its id is {shown_json(given)}; write text or a whole number")
+            return ""
         told = given if isinstance(given, str) else json.dumps(given)
         row_id = f"{self._path.stem}-{number}" if given is None else told
-        for problem in id_problems(row_id):
+        for problem in problems(row_id):
             self.complain(number, problem)
         first = self._ids.setdefault(row_id, number)
         if first != number:

@@ -18,7 +18,7 @@ from round_manager.database.ids import public_id
 from round_manager.models import AuditEntry, Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.handing_out import take_turn
-from templates.context_file import CHANGED
+from templates.row_keeping import CHANGED
 from templates.rows import Context as PackContext
 
 BATCH = 500
