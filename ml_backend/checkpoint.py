@@ -24,14 +24,22 @@ class Checkpoint:
     sha256: str
 
 
+def named_directory(base: str) -> Path | None:
+    """The directory that `model.base` means, there or not; None where it means the embedded model or one of the hub."""
+    path = Path(base).expanduser()
+    if base == EMBEDDED or not (path.is_dir() or path.is_absolute() or not _HUB_ID.fullmatch(base)):
+        return None
+    return path
+
+
 def open_checkpoint(base: str) -> Checkpoint:
     """The checkpoint that `model.base` of a task names."""
     if base == EMBEDDED:
         directory = embedded_encoder()
         check_parts(directory)
         return Checkpoint(EMBEDDED, directory, WEIGHTS_SHA256)
-    path = Path(base).expanduser()
-    if path.is_dir() or path.is_absolute() or not _HUB_ID.fullmatch(base):
+    path = named_directory(base)
+    if path is not None:
         # The name alone: a model card goes around, and says nothing about the machine that it was made on.
         return Checkpoint(path.resolve().name, path, _weights_sha256(check_model_folder(path)))
     path = _fetched(base)

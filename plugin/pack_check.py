@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
 from ml_backend.fooled_rules import find_rule
 from plugin.labelstudio.interface import check_templates
@@ -9,12 +10,13 @@ from plugin.pack_costs import costs_of
 from round_manager.errors import PolicyError
 from round_manager.policies import find_policy
 from templates import Pack, PackError, Problem
+from templates.likeness import lookalikes
 from templates.plurals import count
 
 
 def check_pack(pack: Pack) -> list[Problem]:
     """Every problem of a pack's data, numbers and templates; none means that the task works."""
-    problems = [*_numbers(pack), *_titles(pack), *_instructions(pack)]
+    problems = [*_numbers(pack), *_lookalikes(pack), *_base_model(pack), *_instructions(pack)]
     readable = True
     for name in ("contexts", "seed"):
         try:
@@ -28,15 +30,28 @@ def check_pack(pack: Pack) -> list[Problem]:
     return problems
 
 
-def _titles(pack: Pack) -> Iterator[Problem]:
-    """Labels that people cannot tell apart."""
-    met: dict[str, str] = {}
-    for place, label in enumerate(pack.spec.labels):
-        other = met.setdefault(label.title.casefold(), label.name)
-        if other != label.name:
-            text = f"`{label.title}` is also the title of the label {other}; give each a title of its own"
-            line = pack.source.line_of(("labels", place, "title"))
-            yield Problem("task.yaml", line, f"labels.{place}.title: {text}")
+def _lookalikes(pack: Pack) -> Iterator[Problem]:
+    """Labels, reasons and answers that people cannot tell apart."""
+    spec = pack.spec
+    labels = spec.labels
+    for place, first in lookalikes(label.title for label in labels):
+        text = f"`{labels[place].title}` looks like the title of the label {labels[first].name}"
+        yield pack.problem(f"labels.{place}.title", f"{text}; give each a title of its own")
+    lists = {"validation.flag_reasons": spec.validation.flag_reasons}
+    lists |= {f"fields.{place}.choices": field.choices for place, field in enumerate(spec.fields)}
+    questions = spec.quiz.questions if spec.quiz else ()
+    lists |= {f"quiz.questions.{place}.choices": question.choices for place, question in enumerate(questions)}
+    for setting, texts in lists.items():
+        for place, first in lookalikes(texts):
+            text = f"`{texts[place]}` looks like `{texts[first]}` above it; word it differently, or remove it"
+            yield pack.problem(f"{setting}.{place}", text)
+
+
+def _base_model(pack: Pack) -> Iterator[Problem]:
+    directory = named_directory(pack.model_base())
+    if directory is not None and not directory.is_dir():
+        cure = "write a directory (relative to the pack, or absolute), `embedded` or a hub id"
+        yield pack.problem("model.base", f"is the path `{pack.spec.model.base}`, where no directory is; {cure}")
 
 
 def _instructions(pack: Pack) -> Iterator[Problem]:
@@ -50,12 +65,13 @@ def _instructions(pack: Pack) -> Iterator[Problem]:
 def _numbers(pack: Pack) -> Iterator[Problem]:
     spec = pack.spec
     try:
-        misfit = find_policy(spec.validation.policy).problem(spec.validation)
+        policy = find_policy(spec.validation.policy)
     except PolicyError as error:
         yield pack.problem("validation.policy", str(error))
     else:
-        if misfit:
-            yield pack.problem("validation", misfit)
+        if misfit := policy.problem(spec.validation):
+            few = "first_votes" if spec.validation.first_votes < policy.first_votes else "max_votes"
+            yield pack.problem(f"validation.{few}", misfit)
         # The policy tells how many votes an example costs.
         yield from _budget(pack)
     try:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from templates.likeness import likeness, lookalikes
 from templates.spec import TaskField, TaskSpec
 from templates.tags import OBJECT_TAGS, TAGS
 from templates.xml_lines import Element
@@ -134,11 +135,16 @@ class _Template:
         stored = [choice.stored_value for choice in choices]
         expected = list(wanted)
         for choice in choices:
-            if choice.stored_value not in expected:
+            near = [value for value in expected if likeness(value) == likeness(choice.stored_value)]
+            if near and choice.stored_value not in near:
+                text = f"choice `{choice.stored_value}` of `{name}` looks like `{near[0]}` of task.yaml and is another"
+                yield choice.line, f"{text} (case, spaces or letters); copy it from there"
+            elif choice.stored_value not in expected:
                 text = f"choice `{choice.stored_value}` of `{name}` is not among the {source} of task.yaml"
                 yield choice.line, f"{text}: {', '.join(expected)}"
             elif stored.count(choice.stored_value) > 1:
                 yield choice.line, f"choice `{choice.stored_value}` of `{name}` is there twice; remove one"
+        yield from _same_looks(name, choices)
         for value in expected:
             if value not in stored:
                 yield element.line, f'`{name}` lacks `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
@@ -180,6 +186,15 @@ class _Template:
 
     def _values(self) -> list[str]:
         return [element.attributes.get("value", "") for element in self._elements]
+
+
+def _same_looks(name: str, choices: list[Element]) -> Found:
+    read = [re.sub(r"<[^>]*>", " ", one.attributes.get("html") or one.attributes.get("value", "")) for one in choices]
+    for place, first in lookalikes(read):
+        # One that is there twice is told as that.
+        if choices[place].stored_value != choices[first].stored_value:
+            text = f"what people read of choice `{choices[place].stored_value}` of `{name}` looks like that of"
+            yield choices[place].line, f"{text} `{choices[first].stored_value}`; word them differently"
 
 
 def _required(element: Element, name: str, *, required: bool) -> Found:

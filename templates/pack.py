@@ -26,8 +26,9 @@ class Pack:
     source: LinedYaml = field(repr=False, compare=False)
 
     def problem(self, setting: str, text: str) -> Problem:
-        """A problem with a setting, such as `budget.round_cents`, at its line of task.yaml."""
-        return Problem("task.yaml", self.source.line_of(tuple(setting.split("."))), f"{setting}: {text}")
+        """A problem with a setting, such as `budget.round_cents` or `labels.0.title`, at its line of task.yaml."""
+        where = tuple(int(step) if step.isdigit() else step for step in setting.split("."))
+        return Problem("task.yaml", self.source.line_of(where), f"{setting}: {text}")
 
     @cached_property
     def create_xml(self) -> str:

@@ -34,10 +34,59 @@ def test_labels_that_look_the_same_and_instructions_that_nobody_can_read_are_tol
     (folder / "instructions.md").write_text(" \n", encoding="utf-8")
     ran = outfox("templates", "check", folder)
     assert ran.code == 2
-    assert f"task.yaml:{line}: labels.1.title: `positive` is also the title of the label positive" in ran.err
+    assert f"task.yaml:{line}: labels.1.title: `positive` looks like the title of the label positive" in ran.err
     assert "instructions.md: is empty; tell workers what to do" in ran.err
     (folder / "instructions.md").write_bytes(b"\xff\xfe")
     assert "instructions.md: is not UTF-8; save the file as UTF-8" in outfox("templates", "check", folder).err
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("task.yaml", "title: Negative", 'title: "POSITIVE\\u200b"', "labels.1.title: "),
+        (
+            "task.yaml",
+            "    - Hurtful or private content",
+            "    - the  sentence makes no\u00a0sense",
+            "validation.flag_reasons.2: ",
+        ),
+        (
+            "task.yaml",
+            "        - The second branch is a joke.",
+            "        - the second Branch opens at eight on weekdays.",
+            "quiz.questions.1.choices.2: ",
+        ),
+        ("validate.xml", '"Hurtful or private content"/>', '"hurtful or  private content"/>', "choice `hurtful or  "),
+        (
+            "validate.xml",
+            'html="&lt;b>Neutral&lt;/b> The sentence reports, asks or describes; it takes no side."',
+            'html="&lt;b>positive&lt;/b> most readers would say that the writer is  pleased."',
+            "what people read of choice `neutral` of `label` looks like that of `positive`; word them differently",
+        ),
+        ("task.yaml", "base: embedded", "base: ./nowhere", "model.base: is the path `./nowhere`, where"),
+        ("task.yaml", "base: embedded", "base: /no/where", "model.base: is the path `/no/where`, where"),
+        ("task.yaml", "policy: adaptive\n  first_votes: 2", "policy: anli\n  first_votes: 1", "validation.first_votes"),
+    ],
+)
+def test_what_would_only_be_noticed_by_people_or_in_training_is_told_at_its_line(
+    outfox: Outfox, copy_of: CopyOf, file: str, old: str, new: str, said: str
+) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / file, old, new)
+    texts = (folder / file).read_text(encoding="utf-8").splitlines()
+    told = [line for line in outfox("templates", "check", folder).err.splitlines() if said in line]
+    assert told, "nothing was said of it"
+    line = int(told[0].split(f"{file}:")[1].split(":")[0])
+    assert new.splitlines()[-1] in "\n".join(texts[line - 1 : line + 1])
+
+
+def test_a_base_model_beside_the_pack_or_on_the_hub_is_no_mistake(outfox: Outfox, copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "base: embedded", "base: ./mine")
+    (folder / "mine").mkdir()
+    assert outfox("templates", "check", folder).code == 0
+    replace_in(folder / "task.yaml", "base: ./mine", "base: someone/encoder")
+    assert outfox("templates", "check", folder).code == 0
 
 
 def test_what_an_example_costs_at_most_goes_by_the_votes_that_its_policy_can_ask_for(
@@ -230,7 +279,7 @@ PROGRAMMERS = (
         (
             "It says {prediction}",
             "It says {prediction",
-            "messages: fooled has a brace without its other half; write {{",
+            "messages.fooled: has a brace without its other half; write {{",
         ),
     ],
 )
