@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from templates.part import Cents, Name, Part, Sentence, Share
+from templates.part import Cents, Misfit, Name, Part, Sentence, Share, Text
 
 
 class Validation(Part):
@@ -25,7 +25,8 @@ class Validation(Part):
     @model_validator(mode="after")
     def _votes_in_order(self) -> Self:
         if self.max_votes < self.first_votes:
-            raise ValueError(f"max_votes is {self.max_votes}, below first_votes {self.first_votes}; raise max_votes")
+            text = f"is {self.max_votes}, below first_votes {self.first_votes}; raise it, or lower first_votes"
+            raise Misfit(text, ("max_votes",), ("first_votes",))
         return self
 
 
@@ -48,7 +49,8 @@ class Budget(Part):
     @model_validator(mode="after")
     def _task_covers_a_round(self) -> Self:
         if self.task_cents < self.round_cents:
-            raise ValueError(f"task_cents is {self.task_cents}, below round_cents {self.round_cents}; raise task_cents")
+            text = f"is {self.task_cents}, below round_cents {self.round_cents}; raise it, or lower round_cents"
+            raise Misfit(text, ("task_cents",))
         return self
 
 
@@ -68,14 +70,13 @@ class Work(Part):
         description="minutes that people in Label Studio have for what they began, when a round ends",
     )
     repeat_context: bool = Field(False, description="true or false: whether a worker may see one context twice")
-    content_warning: str = Field("", description="shown with a consent button before anything else; empty for none")
+    content_warning: Text = Field("", description="shown with a consent button before anything else; empty for none")
 
     @model_validator(mode="after")
     def _skip_is_reachable(self) -> Self:
         if self.tries_before_skip > self.tries:
-            raise ValueError(
-                f"tries_before_skip is {self.tries_before_skip}, above tries {self.tries}; lower tries_before_skip"
-            )
+            text = f"is {self.tries_before_skip}, above tries {self.tries}; lower it, or raise tries"
+            raise Misfit(text, ("tries_before_skip",), ("tries",))
         return self
 
 
@@ -106,7 +107,8 @@ class QuizQuestion(Part):
     @model_validator(mode="after")
     def _answer_exists(self) -> Self:
         if self.answer >= len(self.choices):
-            raise ValueError(f"answer is {self.answer} but there are {len(self.choices)} choices, counted from 0")
+            text = f"is {self.answer} but there are {len(self.choices)} choices, counted from 0; correct it"
+            raise Misfit(text, ("answer",))
         return self
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from templates.part import Name, Part, Sentence, Share
+from templates.part import Misfit, Name, Part, Place, Sentence, Share, Text
 from templates.policy import Budget, Pay, Quiz, RoundPolicy, Validation, Work
 
 # Keys that rows and Label Studio tasks carry beside the pack's own fields.
@@ -26,7 +26,7 @@ class Label(Part):
 
     name: Name = Field(description="a short lower-case name, as seed rows write it, for example `positive`")
     title: Sentence = Field(description="the label as people read it, for example `Positive`")
-    hint: str = Field("", description="one sentence that tells a worker when the label is right")
+    hint: Text = Field("", description="one sentence that tells a worker when the label is right")
 
 
 class TaskField(Part):
@@ -64,7 +64,7 @@ class FooledRule(Part):
 class ModelSettings(Part):
     """The model in the loop."""
 
-    base: Annotated[str, Field(min_length=1)] = Field(
+    base: Annotated[Text, Field(min_length=1)] = Field(
         "embedded", description="`embedded`, a directory (relative to the pack, or absolute) or a hub id"
     )
     max_length: int = Field(64, ge=8, le=512, description="longest input in tokens, 8 to 512")
@@ -108,12 +108,12 @@ class Messages(Part):
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
                 cure = "write {{ and }} for braces that people are to see"
-                raise ValueError(f"{name} has a brace without its other half; {cure}") from error
+                raise Misfit(f"has a brace without its other half; {cure}", (name,)) from error
             # Plain names only: {prediction.__class__} would reach into the program.
             for slot, spec, how in slots:
                 if slot not in allowed or spec or how:
                     known = ", ".join(f"{{{slot}}}" for slot in sorted(allowed))
-                    raise ValueError(f"{name} has a bad placeholder {{{slot}}}; use only {known}")
+                    raise Misfit(f"has a bad placeholder {{{slot}}}; use only {known}", (name,))
         return self
 
 
@@ -159,47 +159,56 @@ class TaskSpec(Part):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        _no_repeats("label", [label.name for label in self.labels])
         names = [field.name for field in self.fields]
-        _no_repeats("field", names)
-        # Seed rows hold the span under `answer`, so that name is the span field's and nobody else's.
-        taken = RESERVED_FIELDS.intersection(field.name for field in self.fields if field.role != "span")
-        if taken:
-            raise ValueError(f"field name `{min(taken)}` is used by the program; choose another")
-        for name in self.model_input:
+        _no_repeats("labels", list(self.label_names))
+        _no_repeats("fields", names)
+        for place, field in enumerate(self.fields):
+            # Seed rows hold the span under `answer`, so that name is the span field's and nobody else's.
+            if field.name in RESERVED_FIELDS and field.role != "span":
+                raise Misfit(f"`{field.name}` is used by the program; choose another", ("fields", place, "name"))
+        for place, name in enumerate(self.model_input):
             if name not in names:
-                raise ValueError(f"model_input names `{name}`, which is not among the fields; add it or correct it")
+                raise Misfit(f"`{name}` is not among the fields; add it or correct it", ("model_input", place))
         if self.kind == "qa":
             self._check_qa()
         else:
             self._check_classification()
         if not any(field.role == "input" and field.name in self.model_input for field in self.fields):
-            raise ValueError("model_input has no field of role `input`: workers could not change what the model reads")
+            text = "has no field of role `input`: workers could not change what the model reads; add one"
+            raise Misfit(text, ("model_input",))
         return self
 
     def _check_classification(self) -> None:
         if len(self.labels) < 2:
-            raise ValueError(f"a classification task needs at least two labels, this has {len(self.labels)}")
-        if self.with_role("span"):
-            raise ValueError("a field of role `span` belongs to a task of kind qa")
+            text = f"a classification task needs at least two labels, this has {len(self.labels)}; add some"
+            raise Misfit(text, ("labels",), ("kind",))
+        for place in self._places_with_role("span"):
+            raise Misfit("`span` belongs to a task of kind qa; write another role", place)
         if self.fooled.rule == "squad_f1":
-            raise ValueError("fooled rule squad_f1 is for kind qa; use label_differs")
+            raise Misfit("squad_f1 is for kind qa; use label_differs", ("fooled", "rule"))
 
     def _check_qa(self) -> None:
         if self.labels:
-            raise ValueError("a qa task has no labels; remove them or set kind: classification")
-        if len(self.with_role("span")) != 1:
-            raise ValueError("a qa task needs exactly one field of role `span` for the answer")
+            raise Misfit("a qa task has no labels; remove them or set kind: classification", ("labels",))
+        spans = self._places_with_role("span")
+        if len(spans) != 1:
+            text = f"a qa task needs exactly one field of role `span` for the answer, this has {len(spans)}"
+            raise Misfit(text, spans[1] if spans else ("fields",))
         roles = [field.role for name in self.model_input for field in self.fields if field.name == name]
         if roles != ["input", "context"]:
-            raise ValueError("for qa, model_input is the question (role input), then the passage (role context)")
+            text = "for qa, write the question (a field of role input), then the passage (role context)"
+            raise Misfit(text, ("model_input",))
         if self.target.set_by != "annotator":
-            raise ValueError("in a qa task the worker selects the answer; write `set_by: annotator` under target")
+            text = "in a qa task the worker selects the answer; write `set_by: annotator` under target"
+            raise Misfit(text, ("target", "set_by"))
         if self.fooled.rule == "label_differs":
-            raise ValueError("fooled rule label_differs is for classification; use squad_f1")
+            raise Misfit("label_differs is for classification; use squad_f1", ("fooled", "rule"))
+
+    def _places_with_role(self, role: str) -> list[Place]:
+        return [("fields", place, "role") for place, field in enumerate(self.fields) if field.role == role]
 
 
-def _no_repeats(what: str, names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"{what} `{repeated[0]}` is listed twice; remove or rename one")
+def _no_repeats(section: str, names: list[str]) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise Misfit(f"`{name}` is listed twice; remove or rename one", (section, place, "name"))

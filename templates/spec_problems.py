@@ -7,6 +7,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from templates.errors import Problem
+from templates.part import Misfit
 from templates.spec import TaskSpec
 from templates.wrong_values import fault_of
 from templates.yaml_lines import LinedYaml, Where
@@ -17,12 +18,13 @@ def problems_of(error: ValidationError, document: LinedYaml) -> list[Problem]:
     found = []
     details = error.errors(include_url=False)
     for detail in details:
-        where: Where = detail["loc"]
+        loc = detail["loc"]
         # Entries that do not fit are not counted; what is wrong with them is told already.
-        if detail["type"] == "too_short" and _has_wrong_entries(where, details):
+        if detail["type"] == "too_short" and _has_wrong_entries(loc, details):
             continue
-        line = document.line_of(where)
-        found.append(Problem("task.yaml", line, _sentence(detail)))
+        places = [(*loc, *place) for place in _misfits(detail)] or [loc]
+        written = next((place for place in places if document.has(place)), places[0])
+        found.append(Problem("task.yaml", document.line_of(written), _sentence(detail, places[0])))
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
@@ -30,14 +32,21 @@ def _has_wrong_entries(where: Where, details: list[ErrorDetails]) -> bool:
     return any(len(one["loc"]) > len(where) and one["loc"][: len(where)] == where for one in details)
 
 
-def _sentence(detail: ErrorDetails) -> str:
-    kind, where = detail["type"], detail["loc"]
+def _misfits(detail: ErrorDetails) -> tuple[Where, ...]:
+    cause = detail.get("ctx", {}).get("error")
+    return cause.places if isinstance(cause, Misfit) else ()
+
+
+def _sentence(detail: ErrorDetails, where: Where) -> str:
+    kind = detail["type"]
     name = ".".join(str(step) for step in where) or "the file"
     if kind == "value_error":
         return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
     if kind == "extra_forbidden":
         known = ", ".join(sorted(_fields_at(where[:-1]))) or "nothing else"
         return f"{name}: is not a known setting; known here: {known}"
+    if kind == "string_unicode":
+        return f"{name}: has half of a character in it, which nobody can read; remove it"
     cure = _description(where)
     if kind == "missing":
         return f"{name}: is missing; write {cure}"

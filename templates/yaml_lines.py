@@ -56,6 +56,10 @@ class LinedYaml:
             raise self._error(None, "is empty; copy the file of another pack and change it")
         self.value: Any = self._build(root, ())
 
+    def has(self, where: Where) -> bool:
+        """Whether the file itself has a value there, and not the program for want of one."""
+        return where in self._lines
+
     def line_of(self, where: Where) -> int | None:
         """The line of a value, or of the nearest part around it."""
         for length in range(len(where), -1, -1):

@@ -1,3 +1,4 @@
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -127,9 +128,9 @@ def test_an_unknown_setting_is_told_with_the_known_ones(copy_of: CopyOf) -> None
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("name: negative\n", "name: positive\n", "label `positive` is listed twice"),
-        ("{name: text,", "{name: prompt,", "field `prompt` is listed twice"),
-        ("model_input: [text]", "model_input: [txt]", "model_input names `txt`"),
+        ("name: negative\n", "name: positive\n", "labels.1.name: `positive` is listed twice"),
+        ("{name: text,", "{name: prompt,", "fields.1.name: `prompt` is listed twice"),
+        ("model_input: [text]", "model_input: [txt]", "model_input.0: `txt` is not among the fields"),
         ("model_input: [text]", "model_input: [prompt]", "workers could not change"),
         ("rule: label_differs", "rule: squad_f1", "squad_f1 is for kind qa"),
         ("max_votes: 5", "max_votes: 1", "below first_votes"),
@@ -150,6 +151,109 @@ def test_parts_that_do_not_fit_are_told(copy_of: CopyOf, old: str, new: str, exp
     folder = copy_of("sentiment")
     replace_in(folder / "task.yaml", old, new)
     assert any(expected in problem for problem in problems(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "setting"),
+    [
+        ("sentiment", "name: negative\n", "name: positive\n", "labels.1.name"),
+        ("sentiment", "{name: text,", "{name: prompt,", "fields.1.name"),
+        ("sentiment", "{name: why_right,", "{name: feedback,", "fields.2.name"),
+        ("sentiment", "model_input: [text]", "model_input: [txt]", "model_input.0"),
+        ("sentiment", "model_input: [text]", "model_input: [prompt]", "model_input"),
+        ("sentiment", "{name: why_right, role: reason", "{name: why_right, role: span", "fields.2.role"),
+        ("sentiment", "rule: label_differs", "rule: squad_f1", "fooled.rule"),
+        ("sentiment", "max_votes: 5", "max_votes: 1", "validation.max_votes"),
+        ("sentiment", "tries_before_skip: 3", "tries_before_skip: 30", "work.tries_before_skip"),
+        ("sentiment", "task_cents: 240000", "task_cents: 1", "budget.task_cents"),
+        ("sentiment", "answer: 1\n", "answer: 7\n", "quiz.questions.0.answer"),
+        ("sentiment", "It says {prediction}", "It says {predction}", "messages.fooled"),
+        ("qa", "rule: squad_f1", "rule: label_differs", "fooled.rule"),
+        ("qa", "set_by: annotator", "set_by: task", "target.set_by"),
+        ("qa", "model_input: [question, passage]", "model_input: [passage, question]", "model_input"),
+        ("qa", "{name: why_wrong, role: reason", "{name: why_wrong, role: span", "fields.3.role"),
+    ],
+)
+def test_a_setting_that_does_not_fit_another_is_told_at_its_own_line(
+    copy_of: CopyOf, name: str, old: str, new: str, setting: str
+) -> None:
+    folder = copy_of(name)
+    replace_in(folder / "task.yaml", old, new)
+    (problem,) = problems(folder)
+    _, line, told = problem.split(":", 2)
+    assert told.startswith(f" {setting}: ")
+    there = (folder / "task.yaml").read_text(encoding="utf-8").splitlines()[int(line) - 1]
+    assert new.splitlines()[0] in there
+
+
+def test_a_setting_that_was_left_out_is_told_at_the_one_that_it_does_not_fit(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "  max_votes: 5\n", "")
+    replace_in(folder / "task.yaml", "first_votes: 2", "first_votes: 9")
+    lines = (folder / "task.yaml").read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "first_votes: 9" in text)
+    assert problems(folder) == [
+        f"task.yaml:{line}: validation.max_votes: is 5, below first_votes 9; raise it, or lower first_votes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "setting"),
+    [
+        ("title: Fool the sentiment model", r'title: "Fool\0 the model"', "title"),
+        ("title: Fool the sentiment model", r'title: "Fool\e[2J the model"', "title"),
+        ("title: Positive\n", 'title: "Posi\\x7ftive"\n', "labels.0.title"),
+        ("work:\n", 'work:\n  content_warning: "Beware\\b!"\n', "work.content_warning"),
+        ("messages:\n", 'messages:\n  too_long: "Too\\x9b long"\n', "messages.too_long"),
+        ("title: Fool the sentiment model", r'title: "Fool\ud800 the model"', "title"),
+    ],
+)
+def test_a_character_that_nobody_can_read_is_told_with_its_line(
+    copy_of: CopyOf, old: str, new: str, setting: str
+) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", old, new)
+    (problem,) = problems(folder)
+    assert re.fullmatch(rf"task.yaml:\d+: {setting}: has .* in it, which .*; remove it", problem)
+    assert problem.isprintable()
+
+
+def test_texts_may_have_line_breaks_and_letters_of_any_script(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "title: Fool the sentiment model", r'title: "क्\u200dष\n\tनमस्ते\u200f"')
+    assert load_pack(folder).spec.title == "क्\u200dष\n\tनमस्ते\u200f"
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ('{"id": "", "prompt": "One."}', "its id has 0 characters; give it 1 to 180"),
+        ('{"id": " ", "prompt": "One."}', 'id " " begins or ends with a space; remove it'),
+        ('{"id": "a ", "prompt": "One."}', 'id "a " begins or ends with a space; remove it'),
+        ('{"id": ["a"], "prompt": "One."}', 'its id is ["a"]; write text or a whole number'),
+        ('{"id": true, "prompt": "One."}', "its id is true; write text or a whole number"),
+        ('{"id": "%s", "prompt": "One."}' % ("x" * 181), "its id has 181 characters; give it 1 to 180"),
+        ('{"id": "c@0123456789ab", "prompt": "One."}', "ends as ids do that the program makes; give it another"),
+        ('{"id": "a\\u0007", "prompt": "One."}', "write ids in one line of plain text"),
+        ('{"id": "a", "prompt": "One\\u0000."}', "has the character NUL in it; remove it"),
+        ('{"id": "a", "prompt": "One\\ud800."}', "has half of a character (a lone surrogate) in it; remove it"),
+        ('{"id": "a", "prompt": "One.", "@x": 1}', "`@x` begins with @, which the program uses; rename it"),
+    ],
+)
+def test_an_odd_context_is_told_with_its_line(copy_of: CopyOf, row: str, told: str) -> None:
+    folder = copy_of("sentiment")
+    (folder / "contexts.jsonl").write_text(f'{{"id": "first", "prompt": "Zero."}}\n{row}\n', encoding="utf-8")
+    (problem,) = problems(folder)
+    assert problem.startswith("contexts.jsonl:2: ")
+    assert told in problem
+
+
+def test_a_seed_row_that_no_database_keeps_is_told_with_its_line(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
+    row = r'{"text": "Fi\u0000ne.", "label": "positive"}'
+    (folder / "seed.jsonl").write_text("\n".join([*rows, row]), encoding="utf-8")
+    assert problems(folder) == [f"seed.jsonl:{len(rows) + 1}: has the character NUL in it; remove it"]
 
 
 @pytest.mark.parametrize(
