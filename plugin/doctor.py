@@ -1,10 +1,12 @@
 """What this machine has and lacks to run Outfox, with what to do about each lack."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from secrets import token_hex
 from typing import Literal
 
 import requests
@@ -27,6 +29,7 @@ from round_manager.tasks.tasks import list_tasks
 
 NEEDED_DISK = 2 * 1024**3
 SECONDS_TO_ANSWER = 3
+LATER = "made when it is first needed"
 
 State = Literal["ok", "warning", "missing"]
 
@@ -69,16 +72,14 @@ def _packages(settings: Settings) -> Iterator[Finding]:
 
 def _home(settings: Settings) -> Iterator[Finding]:
     home = settings.home_path
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        probe = home / ".doctor"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        yield Finding("home", "missing", f"{home}: {error.strerror}", "set OUTFOX_HOME to a folder you may write to")
+    # Whoever only asks leaves the machine as it was: what is there is looked at, and nothing is tried out.
+    there = next(place for place in (home, *home.parents) if place.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        told = f"{there} is no folder that you may write to"
+        yield Finding("home", "missing", told, "set OUTFOX_HOME to a folder you may write to")
         return
-    yield Finding("home", "ok", str(home))
-    free = shutil.disk_usage(home).free
+    yield Finding("home", "ok", str(home) if there == home else f"{home}, {LATER}")
+    free = shutil.disk_usage(there).free
     state: State = "ok" if free >= NEEDED_DISK else "warning"
     cure = "" if state == "ok" else "models and rounds need room; free some"
     yield Finding("disk", state, f"{free / 1024**3:.0f} GiB free", cure)
@@ -86,12 +87,14 @@ def _home(settings: Settings) -> Iterator[Finding]:
 
 def _secret(settings: Settings) -> Iterator[Finding]:
     try:
-        secrets = settings.signing_secrets()
+        secrets = settings.kept_secrets()
     except PluginError as error:
         yield Finding("secret", "missing", "is not set", str(error))
         return
-    file = settings.home_path / "secret"
-    if any(len(secret) < 32 for secret in secrets):
+    file = settings.secret_file
+    if not secrets:
+        yield Finding("secret", "ok", LATER)
+    elif any(len(secret) < 32 for secret in secrets):
         yield Finding("secret", "missing", "is too short", "use at least 32 characters: `openssl rand -hex 32`")
     elif not settings.secret and file.stat().st_mode & 0o077:
         yield Finding("secret", "warning", f"others can read {file}", f"chmod 600 {file}")
@@ -180,7 +183,9 @@ def _pages(settings: Settings) -> Iterator[Finding]:
     what, address = "workers' pages", settings.hit_pages
     try:
         wanted = MarketSite(settings.crowd_sites).origins
-        seen = look_at_pages(settings)
+        # Before there is a secret, any other asks as well: pages that answer do not know it, and say so.
+        asking = settings if settings.kept_secrets() else replace(settings, secret=token_hex())
+        seen = look_at_pages(asking)
         yield Finding(what, "ok", address if seen.are_ours else f"{address}, a page of your own")
         if seen.are_ours and set(seen.framed_by) != set(wanted):
             told = f"only {' '.join(seen.framed_by)} may show them, and the settings say {' '.join(wanted)}"

@@ -157,13 +157,27 @@ class Settings:
             raise SettingsError(f"cannot make {self.home_path}: {error.strerror}; set {PREFIX}HOME") from error
         return self.home_path
 
+    @property
+    def secret_file(self) -> Path:
+        """Where the secret is that was made by itself."""
+        return self.home_path / "secret"
+
     def signing_secrets(self) -> tuple[str, ...]:
         """The secrets that sign; made and stored on first use, but never in production."""
+        return self.kept_secrets() or (stored_secret(self.make_home() / self.secret_file.name),)
+
+    def kept_secrets(self) -> tuple[str, ...]:
+        """The secrets that are there already: none before the first use."""
         if self.secret:
             return tuple(self.secret.split())
         if self.environment == "production":
             raise SettingsError(f"production needs {PREFIX}SECRET; make one with `openssl rand -hex 32`")
-        return (stored_secret(self.make_home() / "secret"),)
+        try:
+            return (self.secret_file.read_text(encoding="ascii").strip(),)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise SettingsError(f"cannot read {self.secret_file}: {error.strerror}; set {PREFIX}HOME") from error
 
     def _beside_home(self, chosen: str, default: str) -> Path:
         return Path(chosen).expanduser().resolve() if chosen else self.home_path / default

@@ -149,6 +149,28 @@ def test_the_doctor_finds_what_the_tests_need_and_says_what_to_do(
     assert findings["Label Studio"]["advice"]
 
 
+def test_the_doctor_changes_nothing_on_the_machine(outfox: Outfox, tmp_path: Path) -> None:
+    def found() -> dict[str, dict[str, str]]:
+        return {one["what"]: one for one in json.loads(outfox("doctor", "--json").out)}
+
+    there = found()
+    assert list(tmp_path.iterdir()) == []
+    assert there["home"]["detail"] == f"{tmp_path / 'home'}, made when it is first needed"
+    assert there["secret"]["detail"] == "made when it is first needed"
+    (tmp_path / "home").mkdir()
+    there = found()
+    assert list((tmp_path / "home").iterdir()) == []
+    assert (there["home"]["state"], there["home"]["detail"]) == ("ok", str(tmp_path / "home"))
+
+
+def test_the_doctor_tells_a_home_that_can_be_no_folder(outfox: Outfox, tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way", encoding="utf-8")
+    ran = outfox("doctor", "--json")
+    findings = {one["what"]: one for one in json.loads(ran.out)}
+    assert (ran.code, findings["home"]["state"], findings["secret"]["state"]) == (1, "missing", "missing")
+    assert "OUTFOX_HOME" in findings["home"]["advice"]
+
+
 def test_the_doctor_fails_where_something_needed_is_missing(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_ENVIRONMENT", "production")
     ran = outfox("doctor")
