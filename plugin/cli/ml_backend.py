@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,10 @@ def ml_backend(
     from plugin.attempts import deliver_by_post, deliver_to_store
 
     registry, cache = where or settings.registry_place, settings.cache_path / "models"
+    if registry == str(settings.home_path / "models"):
+        # Ours to make before the first training. Any other place that is missing may be a disk that is only away.
+        with suppress(OSError):  # The registry tells what is wrong with its folder.
+            (settings.make_home() / "models").mkdir(exist_ok=True)
     auth = backend_auth(settings, auth_file)
     packs, knows = _served(settings, names, open_registry(registry, cache))
     if auth is None and not unguarded and host not in LOOPBACK:
