@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flask import Blueprint, Flask, Response, jsonify, request
+from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from ml_backend.errors import BackendError
@@ -13,12 +13,14 @@ from ml_backend.serving.replying import failure
 from plugin.attempt_post import MOST_BYTES, PATH
 from plugin.attempts import AttemptIntake
 from plugin.errors import PluginError
+from plugin.labelstudio.editor import PAGES
 from plugin.labelstudio.webhooks import HEADER, is_webhook_secret
 from plugin.post_signature import BadSignature
 from plugin.store_door import StoreDoor
 from plugin.web.edge import REQUEST_ID, discard_body, note_requests
 from plugin.web.intake import attempts_route
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
+from plugin.web.refusals import told
 from round_manager.errors import RoundManagerError
 
 SECONDS_UNTIL_RETRY = 2
@@ -39,7 +41,7 @@ def web_app(
     most_bytes: int = MOST_BYTES,
 ) -> Flask:
     """The web app as a WSGI application; `hint` is told the task in which something happened in Label Studio."""
-    app = Flask("outfox", static_folder=None, template_folder=None)
+    app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
     figures = metrics or WebMetrics()
     note_requests(app, figures)
@@ -86,27 +88,21 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
 def _errors(app: Flask) -> None:
     @app.errorhandler(PluginError)
     def refused(error: PluginError) -> Response:
-        return _told(401 if isinstance(error, BadSignature) else 400, str(error))
+        return told(401 if isinstance(error, BadSignature) else 400, str(error))
 
     @app.errorhandler(RoundManagerError)
     @app.errorhandler(BackendError)
     def later(error: Exception) -> Response:
         # What is wrong is wrong here and not with the request: whoever sent it keeps it and comes back.
-        response = _told(503, str(error))
+        response = told(503, str(error))
         response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
         return response
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
-        return _told(error.code or 400, error.name)
+        return told(error.code or 400, error.name)
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Response:
         reply = failure(error, request.environ[REQUEST_ID])
-        return _told(reply.status, "the web app failed; its log tells where")
-
-
-def _told(status: int, text: str) -> Response:
-    response = jsonify({"error": text, "request_id": request.environ.get(REQUEST_ID, "")})
-    response.status_code = status
-    return response
+        return told(reply.status, "the web app failed; its log tells where")

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
 
 from plugin.settings import Settings
@@ -17,6 +17,7 @@ from plugin.web.bearer import bearer_token
 from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
 from plugin.web.edge import REQUEST_ID
+from plugin.web.refusals import told
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.proved_files import ChangedFile
 from round_manager.clock import Clock
@@ -130,7 +131,7 @@ def _errors(blueprint: Blueprint) -> None:
 
     @blueprint.errorhandler(HTTPException)
     def odd(error: HTTPException) -> Response:
-        return _told(error.code or 400, error.name)
+        return told(error.code or 400, error.name, retry=False)
 
 
 def _later(text: str) -> Response:
@@ -140,6 +141,4 @@ def _later(text: str) -> Response:
 
 
 def _told(status: int, text: str, *, retry: bool = False) -> Response:
-    response = jsonify({"error": text, "retry": retry, "request_id": request.environ[REQUEST_ID]})
-    response.status_code = status
-    return response
+    return told(status, text, for_people=text, retry=retry)

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from flask import Blueprint, Response, jsonify, render_template, request
+from flask import Blueprint, Response, jsonify, render_template
 
 from plugin.labelstudio.editor import PAGES, own_address
 from plugin.store_door import StoreDoor
+from plugin.web.refusals import asked_by_person
 from round_manager.errors import RoundManagerError
 
-JSON, HTML = "application/json", "text/html"
 WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
 PLACES = {"health": "/health", "metrics": "/metrics", "data": "/data/TASK"}
 POLICY = (
@@ -22,8 +22,7 @@ def front_page(door: StoreDoor) -> Blueprint:
     blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
 
     def front() -> Any:
-        # Programs that do not say what they want get JSON, as everywhere else here.
-        if request.accept_mimetypes.best_match([JSON, HTML]) != HTML:
+        if not asked_by_person():
             return jsonify({"what": WHAT, **PLACES})
         return render_template("front.html", file=own_address, is_up=_is_up(door))
 
