@@ -265,15 +265,14 @@ def export(
         with _draft_of(folder) as draft:
             made = FORMS[form](chosen, about, draft)
     except KeyError as error:
-        raise OutfoxError(f"this DataFrame has no column {_line(str(error))}; export one with all columns") from error
+        raise OutfoxError(f"this DataFrame {_lack(error)}; export one with all columns") from error
     except OSError as error:
-        why = error.strerror or _line(str(error))
         raise OutfoxError(
-            f"cannot write {folder}: {why}; name another folder, or free the disk or its rights"
+            f"cannot write {folder}{_why(error)}; name another folder, or free the disk or its rights"
         ) from error
     except NOT_UNDERSTOOD as error:
-        why = _line(str(error))
-        raise OutfoxError(f"this DataFrame has values that do not fit the form {form}: {why}") from error
+        what = f"this DataFrame has values that do not fit the form {form}"
+        raise OutfoxError(f"{what}; export one as `outfox.load` returned it") from error
     return [folder / file.name for file in made]
 
 
@@ -310,7 +309,7 @@ class _FolderArchive(_Archive):
         except FileNotFoundError as error:
             raise OutfoxError(f"{found} is missing; {cure}") from error
         except OSError as error:
-            raise OutfoxError(f"cannot read {found}: {error.strerror or error}; {cure}") from error
+            raise OutfoxError(f"cannot read {found}{_why(error)}; {cure}") from error
         if not right:
             raise OutfoxError(f"{found} was changed (its SHA-256 differs); {cure}")
         return found
@@ -353,8 +352,7 @@ class _Folder:
             kept = (one for one in there if any(one.glob("*.json*")) or any(one.glob("*.parquet")))
             folders = [self._root] if alone else list(kept)
         except OSError as error:
-            why = error.strerror or error
-            raise OutfoxError(f"cannot read {self._root}: {why}; name a folder that you may read") from error
+            raise OutfoxError(f"cannot read {self._root}{_why(error)}; name a folder that you may read") from error
         found = [(folder, _manifest(folder / MANIFEST, COPY)) for folder in folders]
         for folder, manifest in found:
             if not alone and folder.name != f"round-{manifest['round']}":
@@ -400,7 +398,7 @@ class _Server:
             raise OutfoxError(f"{base}: {_line(str(listed['problem']))}")
         # The manifest is small, and says what all other files must be.
         file = self.fetched(f"{base}/{MANIFEST}", str(listed.get("manifest_sha256")), verify=True)
-        manifest = _manifest(file, "tell whoever runs the server")
+        manifest = _manifest(file, "tell whoever runs the server", f"{base}/{MANIFEST}")
         if (manifest["task"], manifest["round"]) != (task, number):
             raise OutfoxError(f"{base}/{MANIFEST} is of another round; tell whoever runs the server")
         return _ServedArchive(manifest, self, base)
@@ -422,7 +420,7 @@ class _Server:
             self._fetch(address, sha256, target)
         except OSError as error:
             cure = "free the disk, or set XDG_CACHE_HOME to a folder that can be written"
-            raise OutfoxError(f"cannot keep {target}: {error.strerror or error}; {cure}") from error
+            raise OutfoxError(f"cannot keep {target}{_why(error)}; {cure}") from error
         with suppress(OSError):  # What could not be tidied up is tidied up another time.
             _trim(self._cache, target)
         return target
@@ -480,7 +478,7 @@ class _Server:
             except requests.RequestException as error:
                 # An address that is none is a ValueError too.
                 if wait is None or isinstance(error, ValueError | requests.TooManyRedirects):
-                    why = type(error).__name__
+                    why = _silence(error)
                     raise OutfoxError(f"{self._url} does not answer ({why}); check `url` and try again") from error
             time.sleep(wait or 0)
         raise AssertionError("the last try returns or raises")
@@ -581,6 +579,35 @@ def _line(text: str, most: int = MOST_SIGNS) -> str:
     """What others say, in one line that no terminal takes for orders."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 10 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _why(error: OSError) -> str:
+    """What the system says, after what cannot be done; libraries put words of their own where it says nothing."""
+    return f": {error.strerror}" if error.strerror else ""
+
+
+def _lack(error: KeyError, what: str = "column") -> str:
+    """What is not there, by its name where that can be known: pandas tells several in a sentence of its own."""
+    name = str(error.args[0]) if error.args else ""
+    return f"has no {what} {_shown(name)}" if re.fullmatch(r"[\w.]+", name) else f"lacks {what}s"
+
+
+def _silence(error: Exception) -> str:
+    """Why a server does not answer, as far as one can know from here."""
+    import requests
+
+    match error:
+        case requests.exceptions.SSLError():
+            return "it speaks no https that this machine trusts"
+        case requests.exceptions.ProxyError():
+            return "the proxy on the way does not"
+        case requests.exceptions.Timeout():
+            return "it takes too long"
+        case requests.exceptions.TooManyRedirects():
+            return "it only leads elsewhere"
+        case ValueError():
+            return "it is no address"
+    return "nobody is there, or the line was cut"
 
 
 def _checked_url(url: Any) -> str:
@@ -700,15 +727,20 @@ def _several(given: Any, what: str, kind: type) -> list[Any]:
     return found
 
 
-def _manifest(file: Path, cure: str) -> dict[str, Any]:
+def _manifest(file: Path, cure: str, address: str = "") -> dict[str, Any]:
     """What is in an archive; that everything is there which is read later, whoever wrote it."""
+    name = address or str(file)
     try:
         manifest: dict[str, Any] = json.loads(file.read_bytes())
         known = manifest["format"] == FORMAT
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise OutfoxError(f"{file} cannot be read; {cure}") from error
+    except OSError as error:
+        raise OutfoxError(f"{name} cannot be read{_why(error)}; {cure}") from error
+    except (ValueError, RecursionError) as error:
+        raise OutfoxError(f"{name} is not JSON; {cure}") from error
+    except (TypeError, KeyError) as error:
+        raise OutfoxError(f"{name} is not the manifest of an archive; {cure}") from error
     if not known:
-        raise OutfoxError(f"{file.parent} is of another format than this outfox reads; install the one that wrote it")
+        raise OutfoxError(f"{name} is of another format than this outfox reads; install the one that wrote it")
     try:
         number, texts = manifest["round"], [manifest["task"], manifest["kind"]]
         about = _about(manifest)
@@ -717,10 +749,12 @@ def _manifest(file: Path, cure: str) -> dict[str, Any]:
         texts += [entry["sha256"] for entry in entries]
         numbers = [number, *(entry["size"] for entry in entries)]
         fits = all(isinstance(one, str) for one in texts) and all(type(one) is int for one in numbers)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise OutfoxError(f"{file} lacks what every archive has ({_line(str(error))}); {cure}") from error
+    except KeyError as error:
+        raise OutfoxError(f"{name} {_lack(error, 'part')}; {cure}") from error
+    except (TypeError, AttributeError) as error:
+        raise OutfoxError(f"{name} has parts of another kind than every archive has; {cure}") from error
     if not fits:
-        raise OutfoxError(f"{file} has values that no archive has; {cure}")
+        raise OutfoxError(f"{name} has values that no archive has; {cure}")
     return manifest
 
 

@@ -46,7 +46,9 @@ def test_a_round_that_lost_its_manifest_is_told_and_not_left_out(archives: Path,
     (copy / "sentiment" / "round-3" / ".DS_Store").touch()
     assert len(outfox.load("sentiment", path=copy)) == 80
     (copy / "sentiment" / "round-1" / "manifest.json").unlink()
-    with pytest.raises(outfox.OutfoxError, match=r"round-1/manifest\.json cannot be read; copy"):
+    with pytest.raises(
+        outfox.OutfoxError, match=r"round-1/manifest\.json cannot be read: No such file or directory; copy"
+    ):
         outfox.load("sentiment", path=copy)
 
 
