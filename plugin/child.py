@@ -14,6 +14,8 @@ import requests
 SECONDS_TO_STOP = 10.0
 SECONDS_BETWEEN_LOOKS = 0.2
 LAST_LINES = 12
+# It notes its number itself before it becomes the server: whoever starts it may be killed before they know it.
+NOTED = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
 
 
 @dataclass
@@ -39,9 +41,10 @@ class Child:
     def start(self) -> None:
         """Starts it; what it says goes to its log."""
         self.end_leftover()
+        noted = () if self.pid_file is None else (*NOTED, str(self.pid_file.resolve()))
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                list(self.command),
+                [*noted, *self.command],
                 cwd=self.folder,
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
@@ -50,8 +53,6 @@ class Child:
                 # A process group of its own: ended whole, and not by the Ctrl-C that our own process gets.
                 start_new_session=True,
             )
-        if self.pid_file is not None:
-            self.pid_file.write_text(str(self._process.pid), encoding="ascii")
 
     def stop(self) -> None:
         """Ends it and everything that it started; does nothing when it does not run."""

@@ -5,7 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from plugin.child import Child
 
@@ -42,6 +46,28 @@ def test_the_one_that_was_left_behind_is_ended_before_the_next_one_starts(tmp_pa
     assert again.lives
     again.stop()
     assert not (tmp_path / "it.pid").exists()
+
+
+def test_it_is_found_also_when_its_starter_was_killed_as_soon_as_it_had_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[subprocess.Popen[bytes]] = []
+
+    class KilledAfterwards(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str], **options: Any) -> None:
+            super().__init__(command, **options)
+            left.append(self)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(subprocess, "Popen", KilledAfterwards)
+        with pytest.raises(KeyboardInterrupt):
+            _child(tmp_path, SLEEP).start()
+    again = _child(tmp_path, SLEEP)
+    deadline = time.monotonic() + 10
+    while left[0].poll() is None and time.monotonic() < deadline:
+        again.end_leftover()
+    assert left[0].wait(0) in (-signal.SIGTERM, -signal.SIGKILL)
 
 
 def test_one_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
