@@ -48,6 +48,7 @@ def test_a_wrong_option_is_told_with_exit_code_2(outfox: Outfox) -> None:
         ("crowd", "statement", "--day", "0001-01-01", "--days", 5),
     ],
 )
+@pytest.mark.usefixtures("home_tables")
 def test_a_number_or_a_day_beyond_all_bounds_is_told_with_exit_code_2(outfox: Outfox, command: tuple[object]) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     ran = outfox(*command)
@@ -106,6 +107,7 @@ def _no_utf_8(file: Path) -> None:
         database.execute("UPDATE alembic_version SET version_num = CAST(x'FFFF' AS TEXT)")
 
 
+@pytest.mark.sqlite("its file is damaged")
 @pytest.mark.parametrize(
     "damage",
     [

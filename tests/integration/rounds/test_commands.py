@@ -119,6 +119,7 @@ def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, 
     assert json.loads(outfox("context", "list", "sentiment", "--json").out)["contexts"] == 72
 
 
+@pytest.mark.usefixtures("home_tables")
 def test_who_looks_at_a_new_task_is_told_to_train_first(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     (waits,) = json.loads(outfox("status", "--json").out)["tasks"][0]["waits_for"]
