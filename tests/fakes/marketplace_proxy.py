@@ -69,6 +69,9 @@ class MarketplaceProxy:
         self._dice = random.Random(self.plan.seed)
         self._next: list[Fate] = []
         self._lock = threading.Lock()
+        self._held: tuple[str, int] = ("", 0)
+        self._released = threading.Event()
+        self._released.set()
 
     def next(self, *fates: Fate) -> None:
         """What becomes of the next requests, whatever the plan says."""
@@ -77,6 +80,22 @@ class MarketplaceProxy:
     def next_is_planned(self) -> None:
         """From now on the plan says what happens."""
         self._next.clear()
+
+    @contextmanager
+    def held(self, operation: str, call: int) -> Iterator[None]:
+        """Until the end of the block, that call of the operation and later ones wait for their answers."""
+        self._held = (operation, call)
+        self._released.clear()
+        try:
+            yield
+        finally:
+            self._released.set()
+
+    def wait(self, operation: str) -> None:
+        """Until the answer may be sent."""
+        held, call = self._held
+        if operation == held and self.calls(operation) >= call:
+            self._released.wait(LONGEST_QUIET)
 
     def calls(self, operation: str = "") -> int:
         """How many requests came, for one operation or in all."""
@@ -132,13 +151,15 @@ def _converse(client: socket.socket, proxy: MarketplaceProxy) -> None:
         _ready(client)
         with client.makefile("rb") as asked:
             while request := _message(asked):
-                fate = proxy.decide(_operation(request))
+                operation = _operation(request)
+                fate = proxy.decide(operation)
                 if fate is Fate.THROTTLED:
                     client.sendall(_answer(b"400 Bad Request", THROTTLING))
                     continue
                 if fate is Fate.DELAYED:
                     time.sleep(proxy.plan.delay_seconds)
                 answer = behind.ask(request)
+                proxy.wait(operation)
                 if not answer or fate is Fate.DROPPED_AFTER:
                     return
                 client.sendall(_answer(b"500 Internal Server Error", FAULT) if fate is Fate.FAILED_AFTER else answer)

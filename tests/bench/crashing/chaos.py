@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,11 @@ from tests.fakes.s3 import S3Server
 from tests.integration.services.stage import set_stage
 
 ROOT = Path(__file__).resolve().parents[3]
-LONGEST_LIFE = 3.0
+LONGEST_LIFE = 5.0
 ANY_MOMENT = 0.3
 DANGEROUS = ("CreateHITWithHITType", "ApproveAssignment", "SendBonus", "SendBonus")
-# Calls of any kind, and of a dangerous one, that a life may live to see.
-MOST_CALLS = {False: 40, True: 3}
+# Calls of any kind that a life may live to see.
+MOST_CALLS = 40
 SHORTLY = 0.02
 LONGEST_END = 300.0
 
@@ -88,22 +88,24 @@ def _one_life(job: Job, environment: dict[str, str], proxy: MarketplaceProxy, di
     with _driver(job, environment) as process:
         if process.stdout is None or process.stdout.readline().strip() != "begun":
             raise RuntimeError("the driver did not begin")
-        _wait(process, proxy, dice)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-            return True
+        # Now and then any call, mostly one that creates or pays; that one is on its way until the process is killed.
+        operation = "" if dice.random() < ANY_MOMENT else dice.choice(DANGEROUS)
+        call = proxy.calls(operation) + dice.randint(1, job.hits_each_life if operation else MOST_CALLS)
+        with proxy.held(operation, call) if operation else nullcontext():
+            _wait(process, lambda: proxy.calls(operation) >= call, dice)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+                return True
         if process.returncode:
             raise RuntimeError(f"the driver ended with {process.returncode}")
         raise RuntimeError("all was done before the last kill")
 
 
-def _wait(process: "subprocess.Popen[str]", proxy: MarketplaceProxy, dice: random.Random) -> None:
-    """Until a random moment: now and then any, mostly one with a call on its way that creates or pays."""
-    operation = "" if dice.random() < ANY_MOMENT else dice.choice(DANGEROUS)
-    call = proxy.calls(operation) + dice.randint(1, MOST_CALLS[bool(operation)])
+def _wait(process: "subprocess.Popen[str]", is_there: Callable[[], bool], dice: random.Random) -> None:
+    """Until a random moment shortly after it is there."""
     end = time.monotonic() + LONGEST_LIFE
-    while proxy.calls(operation) < call and time.monotonic() < end and process.poll() is None:
+    while not is_there() and time.monotonic() < end and process.poll() is None:
         time.sleep(0.0005)
     time.sleep(dice.uniform(0.0, SHORTLY))
 
