@@ -1,7 +1,6 @@
 """Submissions: what a person handed in, checked, and kept as an example with the verdict that stands for it."""
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
+from ml_backend.text import normalise
 from ml_backend.verdict import Verdict
 from round_manager.database.hints import beside_index
 from round_manager.database.ids import public_id
@@ -104,9 +104,8 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
 
 
 def content_sha256(spec: TaskSpec, fields: Mapping[str, str]) -> str:
-    """A fingerprint of what the model reads, the same however it is spaced."""
-    texts = [" ".join(unicodedata.normalize("NFC", fields[name]).split()) for name in spec.model_input]
-    return json_sha256(texts)
+    """A fingerprint of what the model reads, the same however it is spaced, and whatever nobody can see in it."""
+    return json_sha256([normalise(fields[name]) for name in spec.model_input])
 
 
 def _check_context(session: Session, round: Round, spec: TaskSpec, submission: Submission) -> None:

@@ -141,9 +141,10 @@ def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(sta
         assert collected(session, stage.round).examples == 0
 
 
-def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(stage: Stage) -> None:
+@pytest.mark.parametrize("text", ["  Not  bad\nat all. ", "Not bad at all\u200b.", "Not \u2060bad at all.\ufeff"])
+def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(stage: Stage, text: str) -> None:
     handed_in(stage, stage.submission(fields=stage.fields(text="Not bad at all.")))
-    again = stage.submission(fields=stage.fields(text="  Not  bad\nat all. "))
+    again = stage.submission(fields=stage.fields(text=text))
     with pytest.raises(SubmissionRefused, match="same text"):
         handed_in(stage, again)
     handed_in(stage, replace(again, author_id=stage.voter))

@@ -138,10 +138,11 @@ def test_several_examples_have_contexts_of_their_own(lay: LayFloor) -> None:
     assert floor.finish(work).submitted_at == done.submitted_at
 
 
-def test_the_same_text_is_taken_once_from_one_worker(lay: LayFloor) -> None:
+@pytest.mark.parametrize("again", [" same  words ", "same\u200b words"])
+def test_the_same_text_is_taken_once_from_one_worker(lay: LayFloor, again: str) -> None:
     floor = lay(work={"examples_per_hit": 2}, target={"set_by": "task"})
     work = floor.open("W1")
-    texts = [floor.written(work, "same words"), floor.written(work, " same  words ")]
+    texts = [floor.written(work, "same words"), floor.written(work, again)]
     for item, text in enumerate(texts):
         for more in ("", " a", " b"):
             floor.ask(work, Written({name: value + more for name, value in text.fields.items()}), item)
