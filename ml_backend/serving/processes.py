@@ -20,6 +20,7 @@ from wsgiref.types import WSGIApplication
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
+from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from ml_backend.errors import BackendError
@@ -224,12 +225,20 @@ class _Logger(Logger):  # type: ignore[misc]
         super().__init__(cfg)
         self.error_log.propagate = True
 
+    def warning(self, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """Of a request that cannot be read only what kind of fault it has: there may be a token in its words."""
+        error = sys.exc_info()[1]
+        if isinstance(error, ParseException):
+            super().warning("a request that is no HTTP was refused: %s", type(error).__name__)
+        else:
+            super().warning(msg, *args, **kwargs)
+
     def exception(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """A client that fell silent is no failure of ours, and must not fill the log."""
+        """A client that fell silent is no failure of ours, and must not fill the log; what was asked is cut short."""
         if isinstance(sys.exc_info()[1], BlockingIOError | TimeoutError):
             self.debug(msg, *args)
         else:
-            super().exception(msg, *args, **kwargs)
+            super().exception(msg, *(str(one).partition("?")[0] for one in args), **kwargs)
 
 
 def _in_memory() -> str | None:

@@ -70,6 +70,21 @@ def test_its_log_is_one_json_object_for_each_request_without_bodies(standing: St
 
 
 @pytest.mark.xdist_group("standing-web-app")
+@pytest.mark.parametrize(
+    "spoiled", ["GET /data/x/{}?token=private-token HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nX {}: private-token\r\n\r\n"]
+)
+def test_a_request_that_is_no_http_is_logged_without_its_words(standing: Standing, spoiled: str) -> None:
+    web = standing.process
+    before = len(web.events())
+    with socket.create_connection(("127.0.0.1", web.port), timeout=10) as caller:
+        caller.sendall(spoiled.format("é").encode())
+        assert b" 400 " in caller.recv(1_000)
+    eventually(lambda: len(web.events()) > before, "it is told")
+    assert web.events()[-1]["event"].startswith("a request that is no HTTP was refused: Invalid")
+    assert "private-token" not in web.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.xdist_group("standing-web-app")
 def test_a_body_that_is_far_too_large_gets_a_clear_answer(standing: Standing) -> None:
     connection = HTTPConnection("127.0.0.1", standing.process.port, timeout=30)
     connection.request("POST", "/api/attempts", b"x" * 20_000_000)
