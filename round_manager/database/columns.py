@@ -12,6 +12,9 @@ from round_manager.errors import BadValueError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+# What is written here near the end of the stack could not be read where the stack is deeper.
+DEEPEST = 100
+TOO_DEEP = f"it has more than {DEEPEST} brackets inside each other; use fewer"
 
 # SQLite numbers rows by itself only in a column that is called INTEGER; it holds 64 bits there too.
 Id = BigInteger().with_variant(Integer(), "sqlite")
@@ -85,13 +88,26 @@ def json_text(value: Any) -> str:
     """The canonical JSON of a value: keys sorted, no NaN, nothing that PostgreSQL would refuse."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    except RecursionError as error:
+        raise BadValueError(TOO_DEEP) from error
     except (TypeError, ValueError) as error:
         raise BadValueError(f"this is not JSON ({error}); use strings, finite numbers, lists and dicts") from error
+    if text.count("[") + text.count("{") > DEEPEST:
+        _check_depth(value)
     # A NUL is written as an escape, and so is a backslash that somebody typed: only then look closer.
     if "\\u0000" in text:
         _check_nothing_has_nul(value)
     _check_text(text)
     return text
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        holders = [one for one in level if isinstance(one, dict | list | tuple)]
+        level = [part for one in holders for part in (one.values() if isinstance(one, dict) else one)]
+    if level:
+        raise BadValueError(TOO_DEEP)
 
 
 def _check_text(value: str) -> None:

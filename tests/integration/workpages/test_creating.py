@@ -1,5 +1,7 @@
 """Writing an example through the page's calls."""
 
+import json
+
 import pytest
 
 from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, SessionStatus, WorkSession
@@ -100,6 +102,13 @@ def test_a_text_that_cannot_be_is_refused_in_one_sentence_and_asks_no_model(
             assert told["error"] == why
     assert office.predictor.asked == []
     assert page.state()["items"][0]["tries_used"] == 0
+
+
+def test_a_draft_with_too_many_brackets_inside_each_other_is_refused(office: Office) -> None:
+    page = office.open("W1")
+    body = page.written("A draft.")
+    body["result"][0]["value"]["n"] = json.loads("[" * 101 + "]" * 101)
+    assert "brackets inside each other" in page.refused("/items/0/draft", body, "PUT")["error"]
 
 
 def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(office: Office) -> None:

@@ -60,3 +60,16 @@ def test_a_text_fits_up_to_its_length() -> None:
     assert Words(3).process_bind_param("äöü", SQLITE) == "äöü"
     with pytest.raises(BadValueError, match="at most 3 fit; shorten it"):
         Words(3).process_bind_param("äöüß", SQLITE)
+
+
+@pytest.mark.parametrize("deep", [101, 960, 100_000])
+def test_json_text_refuses_what_a_deeper_stack_could_not_read_back(deep: int) -> None:
+    value: object = "text"
+    for _ in range(deep):
+        value = {"in": [value]} if deep == 101 else [value]
+    with pytest.raises(BadValueError, match="more than 100 brackets inside each other"):
+        json_text(value)
+
+
+def test_json_text_keeps_many_brackets_that_stand_beside_each_other() -> None:
+    assert json_text([[]] * 1_000 + ["[" * 1_000]).count("[]") == 1_000
