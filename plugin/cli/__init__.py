@@ -18,6 +18,7 @@ from mturk.errors import CrowdError
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from plugin import __version__
 from plugin.cli.lazy import LazyGroup
+from plugin.cli.streams import give_up_output, take_every_text
 from plugin.cli.terminal import harmless
 from plugin.errors import PluginError
 from plugin.logs import configure_logs
@@ -98,4 +99,15 @@ def _tell(error: Exception, *, as_json: bool) -> None:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run(sys.argv[1:]))
+    take_every_text()
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:
+        # With a name it is about a file; what is printed has none.
+        if error.filename is not None:
+            raise
+        give_up_output()
+        click.echo(f"outfox: not all could be written ({error.strerror}); make room, then try again", err=True)
+        code = 3
+    sys.exit(code)

@@ -10,6 +10,7 @@ import click
 from rich.console import Console, RenderableType
 
 from plugin.cli.listing import Listing
+from plugin.cli.streams import knows_all_characters
 from plugin.cli.terminal import harmless
 
 WIDTH_WITHOUT_TERMINAL = 160
@@ -36,7 +37,7 @@ def wants_json() -> bool:
 def show(data: Any, text: RenderableType) -> None:
     """Prints the data as JSON, or the text, whichever the caller asked for."""
     if wants_json():
-        click.echo(harmless(json.dumps(data, ensure_ascii=False, indent=2, default=str)))
+        click.echo(harmless(json.dumps(data, ensure_ascii=not knows_all_characters(), indent=2, default=str)))
     else:
         console().print(harmless(text) if isinstance(text, str) else text)
 

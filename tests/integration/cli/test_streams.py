@@ -1,0 +1,43 @@
+"""The command as a process whose output goes to odd places."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).parent / "outfox"
+FEW_CHARACTERS = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def _ran(home: Path, command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "OUTFOX_HOME": str(home), **settings}
+    line = f"'{PROGRAM}' {command}"
+    return subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_closed_output_is_no_reason_not_to_work(tmp_path: Path) -> None:
+    ran = _ran(tmp_path, "templates list >&-")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_an_output_without_room_is_told_in_one_line(tmp_path: Path, form: str) -> None:
+    ran = _ran(tmp_path, f"templates list {form} >/dev/full")
+    told = "outfox: not all could be written (No space left on device); make room, then try again\n"
+    assert (ran.returncode, ran.stderr) == (3, told)
+
+
+def test_what_a_terminal_does_not_know_is_told_by_its_number(tmp_path: Path) -> None:
+    context = tmp_path / "contexts.jsonl"
+    context.write_text(json.dumps({"id": "caf\u00e9 \u2026", "prompt": "A prompt."}), encoding="utf-8")
+    assert _ran(tmp_path, "task create sentiment").returncode == 0
+    assert _ran(tmp_path, f"context upload sentiment '{context}'").returncode == 0
+    for form in ("", "--json"):
+        ran = _ran(tmp_path, f"context list sentiment --most 100 {form}", **FEW_CHARACTERS)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    (found,) = [one for one in json.loads(ran.stdout)["shown"] if one["id"].startswith("caf")]
+    assert found["id"] == "caf\u00e9 \u2026"
