@@ -8,6 +8,9 @@ By example: those with the lowest hashes of the round and their id are held out.
 
 Of exact duplicates the first is used. Near duplicates go where their first goes; where a worker's rule forbids it, they
 are not used. What is not used has no split.
+
+What goes where another's text goes does not count when parts are drawn: whoever wrote nothing else would fill no part.
+By the first rule, which drew what has no `rule` in its manifest, it did.
 """
 
 import hashlib
@@ -23,13 +26,15 @@ from round_manager.archive.duplicates import Duplicates, Texts, Written, find_du
 from round_manager.models import Split
 from templates.policy import RoundPolicy
 
+FIRST_RULE, RULE = 1, 2
+
 ONE_WORKER = (
     "one worker wrote everything, so nothing is held out; with rounds.split_by_worker: false their examples are split"
 )
-
-
 NOBODY_NEW = "all who could be held out were trained on in another round, so nothing is held out"
 NOBODY_TO_TRAIN = "all who wrote were held out in another round, so there is nothing to train on"
+NOT_COUNTED = "; workers who wrote nothing but near duplicates of others' texts are not counted"
+ONE_TEXT = "there is one text only, duplicates aside, so one part is empty"
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,14 @@ class SplitReport:
     kept_apart: int
     note: str = ""
     sides: Sides = Sides()
+    rule: int = FIRST_RULE
 
     def told(self) -> dict[str, Any]:
-        """As manifests and the audit log write it; of sides only where other rounds were split before."""
+        """As manifests and the audit log write it: sides only where other rounds were split before, no first rule."""
         told = asdict(self)
         del told["sides"]
+        if self.rule == FIRST_RULE:
+            del told["rule"]
         if self.sides.rounds:
             told["sides_from"] = list(self.sides.rounds)
             told["came_to_train"], told["came_held_out"] = sorted(self.sides.train), sorted(self.sides.held_out)
@@ -115,19 +123,34 @@ class SplitPlan:
 
 
 def plan_splits(
-    texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None
+    texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None, *, rule: int = RULE
 ) -> tuple[SplitPlan, SplitReport]:
     """The plan for a round's verified examples, and what there is to tell about it."""
     tally = _Tally(texts, seed, keep_places=not policy.split_by_worker)
     duplicates = find_duplicates(tally)
     written = tally.written - Counter(duplicates.authors[one] for one in duplicates.exact)
-    places = tally.places_but(duplicates.exact)
+    following = [] if rule == FIRST_RULE else _following(duplicates, by_worker=policy.split_by_worker)
+    counted = written - Counter(duplicates.authors[one] for one in following)
     known = (sides or Sides()).of(written) if policy.split_by_worker else Sides()
-    held = _held_out_workers(written, policy.held_out_share, seed, known) if policy.split_by_worker else frozenset()
-    border = 0 if policy.split_by_worker else _border(places, policy.held_out_share)
-    plan = SplitPlan(seed, policy.split_by_worker, held, border, duplicates)
-    held_out = sum(written[worker] for worker in held) + int((places < border).sum())
-    return plan, _report(plan, policy, written, held_out, known)
+    if policy.split_by_worker:
+        drawn = _held_out_workers(counted, policy.held_out_share, seed, known.of(counted))
+        plan = SplitPlan(seed, True, drawn | known.held_out, 0, duplicates)
+        held_out = sum(written[worker] for worker in plan.held_out_workers)
+        note = _note(policy, counted, sum(counted[worker] for worker in drawn), known.of(counted))
+        note += NOT_COUNTED if note and len(counted) < len(written) else ""
+    else:
+        border = _border(tally.places_but([*duplicates.exact, *following]), policy.held_out_share)
+        plan = SplitPlan(seed, False, frozenset(), border, duplicates)
+        held_out = int((tally.places_but(duplicates.exact) < border).sum())
+        alone = counted.total() == 1 and 0 < policy.held_out_share < 1
+        note = ONE_TEXT if alone and rule != FIRST_RULE else ""
+    return plan, _report(plan, policy, written, held_out, note=note, sides=known, rule=rule)
+
+
+def _following(duplicates: Duplicates, *, by_worker: bool) -> list[str]:
+    """The near duplicates that go where another's text goes: by worker, those of somebody else's first."""
+    whose = duplicates.authors if by_worker else {one: one for one in duplicates.near}
+    return [one for one, first in duplicates.near.items() if whose[one] != whose[first]]
 
 
 class _Tally:
@@ -181,7 +204,9 @@ def _border(places: NDArray[np.uint64], share: float) -> int:
     return int(places[wanted]) if wanted < len(places) else 2**64
 
 
-def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_out: int, sides: Sides) -> SplitReport:
+def _report(
+    plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_out: int, *, note: str, sides: Sides, rule: int
+) -> SplitReport:
     parts = Counter({Split.HELD_OUT: held_out, Split.TRAIN: written.total() - held_out})
     unused = 0
     for one in plan.duplicates.near:
@@ -204,17 +229,18 @@ def _report(plan: SplitPlan, policy: RoundPolicy, written: Counter[str], held_ou
         near_duplicates=len(plan.duplicates.near) - plan.duplicates.near_groups,
         near_groups=plan.duplicates.near_groups,
         kept_apart=unused,
-        note=_note(policy, written, held_out, sides) if plan.by_worker else "",
+        note=note,
         sides=sides,
+        rule=rule,
     )
 
 
-def _note(policy: RoundPolicy, written: Counter[str], held_out: int, sides: Sides) -> str:
-    if not written:
+def _note(policy: RoundPolicy, counted: Counter[str], held_out: int, sides: Sides) -> str:
+    if not counted:
         return ""
     if held_out == 0 and policy.held_out_share > 0:
         return NOBODY_NEW if sides.train else ONE_WORKER
-    return NOBODY_TO_TRAIN if held_out == written.total() and sides.held_out else ""
+    return NOBODY_TO_TRAIN if held_out == counted.total() and sides.held_out else ""
 
 
 def _place(seed: str, name: str) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from round_manager.archive.archived import ArchivedTexts, batches
 from round_manager.archive.archives import name_of
 from round_manager.archive.manifest import CURE, ArchiveManifest, read_manifest
-from round_manager.archive.split_plan import Sides, plan_splits
+from round_manager.archive.split_plan import FIRST_RULE, RULE, Sides, SplitPlan, plan_splits
 from round_manager.archive.splitting import split_seed
 from round_manager.errors import ArchiveError
 from round_manager.models import ExampleStatus, Split
@@ -47,19 +47,31 @@ class SplitProof:
         except (TypeError, ValueError):
             yield f"the manifest does not tell workers' sides as it should; {CURE}"
             return
+        rule = self._manifest.splits.get("rule", FIRST_RULE)
+        if rule not in (FIRST_RULE, RULE):
+            yield f"the splits were drawn by the rule {rule}, which this program does not know; use the newer Outfox"
+            return
         beside = self._beside() if self._spec.rounds.split_by_worker else {}
         found = _sides(told.rounds, beside) if told.rounds else None
         if found is None and told.rounds:
             rounds = ", ".join(map(str, told.rounds))
             self.unchecked.append(f"sides that workers have since rounds {rounds}, which do not all lie beside it")
         policy, seed = self._spec.rounds, split_seed(self._manifest.task, self._manifest.round)
-        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or told)
+        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or told, rule=rule)
         if report.sides != told:
             rounds = ", ".join(map(str, told.rounds))
             yield f"workers' sides are not those that rounds {rounds} gave them; {CURE}"
         would, says = _short(report.told()), _short(dict(self._manifest.splits))
         if would != says:
             yield f"the splits would be {would}, the manifest says {says}; {CURE}"
+        wrong, parts = self._held_against(plan)
+        if wrong:
+            yield f"{count(wrong, 'example is', 'examples are')} not in the part that follows from the ids; {CURE}"
+        if policy.split_by_worker:
+            yield from _worker_problems(parts, beside)
+
+    def _held_against(self, plan: SplitPlan) -> tuple[int, Parts]:
+        """How many examples are not where the plan has them, and the parts that workers are in."""
         parts: Parts = defaultdict(set)
         wrong = 0
         for batch in batches(self._folder, "examples", ["id", "author", "status", "split"]):
@@ -68,10 +80,7 @@ class SplitProof:
                 wrong += row["split"] != (plan.part(row["id"], row["author"]) if verified else None)
                 if row["split"] in PARTS:
                     parts[row["author"]].add(Split(row["split"]))
-        if wrong:
-            yield f"{count(wrong, 'example is', 'examples are')} not in the part that follows from the ids; {CURE}"
-        if policy.split_by_worker:
-            yield from _worker_problems(parts, beside)
+        return wrong, parts
 
     def _beside(self) -> dict[int, _Beside]:
         """The other rounds of the task that lie beside this one."""

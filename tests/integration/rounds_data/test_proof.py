@@ -1,6 +1,7 @@
 """`verify` finds whatever is not as it was frozen, also where every hash was made to fit again."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,16 @@ import pytest
 from sqlalchemy import text
 
 from plugin.recounting import counting
+from round_manager.archive import splitting
 from round_manager.archive.archives import open_archives
 from round_manager.archive.manifest import FILE
 from round_manager.archive.proof import Proof, verify
+from round_manager.archive.split_plan import FIRST_RULE, plan_splits
 from round_manager.errors import ArchiveError, ArchiveSpoiled
-from round_manager.models import Round
+from round_manager.models import ExampleStatus, Round
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.forging import change_manifest, forge, set_column
-from tests.integration.rounds_data.played import Played, play
+from tests.integration.rounds_data.played import Played, play, text_of
 
 
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
@@ -190,3 +193,25 @@ def test_a_database_that_lost_votes_is_found_out(played: Played, tmp_path: Path)
         proof = verify(Path(frozen.where), database=(session, session.get_one(Round, played.round_id)))
         session.rollback()
     assert "votes, the archive 70" in " ".join(proof.problems)
+
+
+def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
+    any_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text(number: int) -> str:
+        return f"{text_of(number - number % 2)}{'!' * (number % 2)}"
+
+    monkeypatch.setattr(splitting, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
+    with any_databases.opened() as store:
+        # The second worker's every text is nearly one of the first's.
+        played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
+        old = played.freeze(open_archives(str(tmp_path)))
+        monkeypatch.undo()
+        again = played.freeze(open_archives(str(tmp_path)))
+    assert (old.splits.kept_apart, old.splits.note, again.sha256) == (20, "", old.sha256)
+    assert verify(Path(old.where), counting=counting).problems == ()
+
+
+def test_splits_of_a_rule_that_is_not_known_are_told_so(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["splits"].update(rule=3))
+    assert "the rule 3, which this program does not know" in " ".join(verify(archive).problems)
