@@ -42,6 +42,7 @@ class Judged:
     fooled: bool
     status: ExampleStatus
     gold_label: str | None
+    gold_answer: dict[str, Any] | None
 
     def outcome(self, ballots: Ballots) -> Outcome:
         """What the example is by its votes alone, where votes decide; else the status that it has."""
@@ -60,7 +61,7 @@ def judged_batches(session: Session, round: Round) -> Iterator[list[Judged]]:
     example = Example
     columns = (
         example.id, example.author_id, example.context_id, example.session_id, example.item, example.label,
-        example.answer, example.active_ms, example.fooled, example.status, example.gold_label,
+        example.answer, example.active_ms, example.fooled, example.status, example.gold_label, example.gold_answer,
     )  # fmt: skip
     after = 0
     while True:

@@ -119,7 +119,7 @@ def round_metrics(session: Session, round: Round) -> RoundMetrics:
             outcome = decision(example, ballots, settled)
             counts = _add(counts, example, outcome, in_house_cost(example))
             votes += len(example.votes)
-            differing += example.status in DECIDED and outcome.status is not example.status
+            differing += example.status in DECIDED and _told(outcome) != _told(example)
             if example.status is not ExampleStatus.WITHDRAWN:
                 agreement.add(_values(example, ballots))
     cost = counts.cost + crowd_cost(session, round)
@@ -156,7 +156,13 @@ def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
 
 def decision(example: Judged, ballots: Ballots, settled: frozenset[int]) -> Outcome:
     """What the example is: by its votes, or by its owner where they settled it."""
-    return Outcome(example.status, example.gold_label) if example.id in settled else example.outcome(ballots)
+    if example.id in settled:
+        return Outcome(example.status, example.gold_label, example.gold_answer)
+    return example.outcome(ballots)
+
+
+def _told(decided: Outcome | Judged) -> tuple[Any, ...]:
+    return decided.status, decided.gold_label, decided.gold_answer
 
 
 def settled_ids(session: Session, round: Round) -> frozenset[int]:

@@ -72,6 +72,33 @@ def test_votes_are_believed_and_neither_counters_nor_statuses(panel: Panel) -> N
     assert (found.counts.verified_fooling, found.counts.collected, found.differing) == (2, 2, 1)
 
 
+def test_a_stored_gold_label_that_the_votes_do_not_give_is_told(panel: Panel) -> None:
+    agreed, doubted, _ = examples = [panel.floor.pending() for _ in range(3)]
+    for example in examples:
+        panel.vote(example, *[panel.other(example)] * 3 if example is doubted else [None, None])
+    panel.decide()
+    assert figures(panel).differing == 0
+    with panel.store.write() as session:
+        wrong = update(Example).values(gold_label=panel.other(agreed))
+        session.execute(wrong.where(Example.id == agreed.id))
+        session.execute(update(Example).where(Example.id == doubted.id).values(gold_label=None))
+    found = figures(panel)
+    assert (found.differing, found.counts.verified_fooling) == (2, 2)
+
+
+def test_a_stored_gold_answer_that_the_votes_do_not_give_is_told(seat: SeatPanel) -> None:
+    panel = seat("qa")
+    example = panel.floor.pending()
+    panel.vote(example, None, None)
+    panel.decide()
+    assert figures(panel).differing == 0
+    with panel.store.write() as session:
+        row = session.get_one(Example, example.id)
+        assert row.gold_answer is not None
+        row.gold_answer = {**row.gold_answer, "start": row.gold_answer["start"] + 1}
+    assert figures(panel).differing == 1
+
+
 def test_metrics_do_not_wait_for_anybody_to_decide(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, None, None)
