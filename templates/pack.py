@@ -1,6 +1,7 @@
 """A task pack: one folder that describes one task, loaded whole or not at all."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from templates.errors import PackError, Problem, TemplateError
 from templates.rows import Context, SeedRow, read_contexts, read_seed
-from templates.spec import TaskSpec
+from templates.spec import COLUMNS, TaskSpec
 from templates.spec_problems import problems_of
 from templates.yaml_lines import LinedYaml
 
@@ -86,7 +87,22 @@ def load_pack(folder: Path) -> Pack:
     if spec.name != folder.name:
         text = f"name is `{spec.name}` but the folder is called `{folder.name}`; make them equal"
         raise PackError([Problem("task.yaml", document.line_of(("name",)), text)])
-    return Pack(folder, spec, document)
+    pack = Pack(folder, spec, document)
+    # Not a rule of the spec: rounds that were opened with such names can still be read.
+    doubled = list(_doubled_columns(pack))
+    if doubled:
+        raise PackError(doubled)
+    return pack
+
+
+def _doubled_columns(pack: Pack) -> Iterator[Problem]:
+    """Fields that have the name which archives give to another one."""
+    places = {field.name: place for place, field in enumerate(pack.spec.fields) if field.role != "span"}
+    for name in sorted(places.keys() & COLUMNS):
+        other = f"field_{name}"
+        if other in places:
+            text = f"`{other}` is also what archives call the field `{name}`, whose name is a column's there"
+            yield pack.problem(f"fields.{places[other]}.name", f"{text}; choose another")
 
 
 def find_pack(name: str, own_folder: Path | None = None) -> Pack:

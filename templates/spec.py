@@ -16,6 +16,15 @@ from templates.policy import Budget, Pay, Quiz, RoundPolicy, Validation, Work
 RESERVED_FIELDS = frozenset(
     {"id", "label", "answer", "answer_start", "split", "target", "target_title", "feedback", "flag", "comment"}
 )
+# What archives call their own columns; a field of that name is written there as `field_…`.
+COLUMNS = frozenset(
+    {
+        "id", "round", "context", "author", "status", "split", "label", "answer", "answer_start", "gold_label",
+        "gold_answer", "gold_answer_start", "model", "prediction", "confidence", "fooled", "verdicts", "judged_at",
+        "votes", "tries", "active_ms", "source", "submitted_at", "decided_at", "example", "worker", "flag",
+        "comment", "voted_at", "number", "latency_us", "asked_at",
+    }
+)  # fmt: skip
 # What every verdict sentence of a pack may be built from.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})

@@ -7,17 +7,9 @@ import pyarrow as pa
 
 from round_manager.archive.columnwise import Gathered, parsed
 from templates import TaskSpec
+from templates.spec import COLUMNS
 
 TEXT, TIME = pa.string(), pa.timestamp("us", tz="UTC")
-# What an archive calls its own columns; a field of that name is written as `field_…`.
-OWN = frozenset(
-    {
-        "id", "round", "context", "author", "status", "split", "label", "answer", "answer_start", "gold_label",
-        "gold_answer", "gold_answer_start", "model", "prediction", "confidence", "fooled", "verdicts", "judged_at",
-        "votes", "tries", "active_ms", "source", "submitted_at", "decided_at", "example", "worker", "flag",
-        "comment", "voted_at", "number", "latency_us", "asked_at",
-    }
-)  # fmt: skip
 ANSWER = pa.schema([("text", TEXT), ("start", pa.int64())])
 
 
@@ -35,7 +27,7 @@ class Columns:
     def named(self, *roles: str) -> list[tuple[str, str]]:
         """The fields of these roles, as (name in the spec, name of the column)."""
         names = [field.name for field in self.spec.fields if field.role in roles]
-        return [(name, f"field_{name}" if name in OWN else name) for name in names]
+        return [(name, f"field_{name}" if name in COLUMNS else name) for name in names]
 
     @cached_property
     def written(self) -> list[tuple[str, str]]:

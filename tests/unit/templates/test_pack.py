@@ -153,6 +153,23 @@ def test_parts_that_do_not_fit_are_told(copy_of: CopyOf, old: str, new: str, exp
     assert any(expected in problem for problem in problems(folder))
 
 
+def test_two_fields_that_archives_would_call_the_same_are_told(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "{name: why_right,", "{name: author,")
+    load_whole(folder)
+    replace_in(folder / "task.yaml", "{name: why_wrong,", "{name: field_author,")
+    (problem,) = problems(folder)
+    line = (folder / "task.yaml").read_text().partition("field_author")[0].count("\n") + 1
+    assert problem.startswith(f"task.yaml:{line}: fields.3.name: `field_author` is also what archives call")
+    assert problem.endswith("choose another")
+
+
+def test_a_field_may_be_called_field_something_where_archives_have_no_such_column(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", "{name: why_right,", "{name: field_text,")
+    load_whole(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "setting"),
     [
