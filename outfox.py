@@ -62,6 +62,15 @@ FORMAT = 1
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
 SPLIT = r"[A-Za-z0-9_-]{1,64}"
 ATTRS = "outfox"
+# What archives call their own columns; a field of that name is `field_…` there.
+OWN = frozenset(
+    {
+        "id", "round", "context", "author", "status", "split", "label", "answer", "answer_start", "gold_label",
+        "gold_answer", "gold_answer_start", "model", "prediction", "confidence", "fooled", "verdicts", "judged_at",
+        "votes", "tries", "active_ms", "source", "submitted_at", "decided_at", "example", "worker", "flag",
+        "comment", "voted_at", "number", "latency_us", "asked_at",
+    }
+)  # fmt: skip
 # What a message repeats of what others say.
 MOST_SIGNS = 300
 # What the marketplace never confirmed, and what must not be used, was not collected.
@@ -1076,7 +1085,8 @@ def _arrow_column(column: pd.Series, schema: pa.Schema) -> pa.Array | pa.Chunked
 
 def _field(frame: pd.DataFrame, name: str) -> pd.Series:
     """The column of a task's field."""
-    return frame[f"field_{name}"] if f"field_{name}" in frame else frame[name]
+    renamed = name in OWN and f"field_{name}" in frame
+    return frame[f"field_{name}" if renamed else name]
 
 
 def _lines(rows: pd.DataFrame, split: pd.Series, folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 import outfox
+from templates.spec import COLUMNS
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -342,3 +343,20 @@ def test_a_forged_split_names_no_file(archives: Path, tmp_path: Path, form: str,
 def test_a_frame_that_outfox_did_not_load_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(outfox.OutfoxError, match=r"take one that `outfox\.load` returned"):
         outfox.export(pd.DataFrame({"split": ["train"]}), "anli", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "column", "other"), [("text", "text", "field_text"), ("source", "field_source", "source")]
+)
+def test_a_field_is_read_from_its_own_column(
+    archives: Path, tmp_path: Path, field: str, column: str, other: str
+) -> None:
+    df = outfox.load("sentiment", path=archives).rename(columns={"text": "written"})
+    df[column], df[other] = df["written"], "another column"
+    df.attrs["outfox"] = {**df.attrs["outfox"], "inputs": [field]}
+    rows = [row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)]
+    assert "another column" not in {row["sentence"] for row in rows}
+
+
+def test_the_columns_that_are_no_fields_are_those_that_archives_have() -> None:
+    assert outfox.OWN == COLUMNS
