@@ -1,8 +1,9 @@
 """Duplicates: examples that say the same, or nearly, found without holding a round in memory.
 
-Exact ones have the same fingerprint of what the model reads. Near ones belong to the same context and share at least
-70 % of their runs of seven bytes (Jaccard), once case, punctuation and spacing are gone. Candidates come from MinHash
-with six bands of four rows, which finds 96 of 100 pairs at 80 %, and every candidate is then compared text by text.
+Exact ones have the same fingerprint of what the model reads. Near ones belong to the same context, where the model
+reads it, and share at least 70 % of their runs of seven bytes (Jaccard), once case, punctuation and spacing are gone.
+Candidates come from MinHash with six bands of four rows, which finds 96 of 100 pairs at 80 %, and every candidate is
+then compared text by text.
 What is kept in memory grows with the duplicates that are suspected, not with the round: the rest goes to files.
 """
 
