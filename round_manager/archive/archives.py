@@ -6,7 +6,7 @@
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -155,8 +155,9 @@ def _mend(target: Path, draft: Path, manifest: ArchiveManifest) -> None:
 
 @contextmanager
 def _draft(parent: Path) -> Iterator[Path]:
-    """A folder beside the target; whatever happens, it is not there afterwards."""
+    """A folder beside the target; whatever happens, it is not there afterwards, nor what was made for it in vain."""
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
+    missing = [one for one in (parent, *parent.parents) if not one.exists()]
     try:
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent)
@@ -164,6 +165,9 @@ def _draft(parent: Path) -> Iterator[Path]:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        for one in missing:
+            with suppress(OSError):  # There is an archive in it now, or something of others.
+                one.rmdir()
 
 
 def _moved(draft: Path, target: Path) -> bool:

@@ -197,6 +197,15 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     other.freeze(open_archives(str(tmp_path / "kept")))
 
 
+def test_a_full_disk_leaves_no_folders_that_were_made_for_the_archive(played: Played, tmp_path: Path) -> None:
+    split_with_pauses(played.store, played.round_id, SettableClock())
+    (tmp_path / "mine").mkdir()
+    for place in (tmp_path / "new" / "place", tmp_path / "mine"):
+        with full_disk(5_000), pytest.raises(ArchiveError, match="nothing was kept"):
+            played.freeze(open_archives(str(place)))
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
+
+
 def test_a_full_disk_while_duplicates_are_sought_leaves_the_round_as_it_was(played: Played, tmp_path: Path) -> None:
     with full_disk(2), pytest.raises(ArchiveError, match=r"cannot look for duplicates in .*: File too large; free"):
         played.freeze(open_archives(str(tmp_path)))
