@@ -94,15 +94,22 @@ def _errors(app: Flask) -> None:
     @app.errorhandler(BackendError)
     def later(error: Exception) -> Response:
         # What is wrong is wrong here and not with the request: whoever sent it keeps it and comes back.
-        response = told(503, str(error))
+        response = _told(503, str(error), retry=True)
         response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
         return response
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
-        return told(error.code or 400, error.name)
+        return _told(error.code or 400, error.name, retry=False)
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Response:
         reply = failure(error, request.environ[REQUEST_ID])
-        return told(reply.status, "the web app failed; its log tells where")
+        return _told(reply.status, "the web app failed; its log tells where", retry=True)
+
+
+def _told(status: int, text: str, *, retry: bool) -> Response:
+    """Readers of data are told whether to ask again, also at addresses that no route of the data has."""
+    if f"{request.path}/".startswith("/data/"):
+        return told(status, text, retry=retry)
+    return told(status, text)

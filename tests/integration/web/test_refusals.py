@@ -49,6 +49,30 @@ def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> 
     assert answer["error"] == "the web app failed; its log tells where"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/data", 404),
+        ("GET", "/data/sentiment/no/such/place", 404),
+        ("POST", "/data/sentiment", 405),
+        ("DELETE", "/data/sentiment/rounds/1/votes.csv", 405),
+    ],
+)
+def test_errors_of_the_data_tell_a_program_that_asking_again_is_of_no_use(
+    web: Web, method: str, path: str, status: int
+) -> None:
+    app = web_app(web.door, web.intake, SECRETS, pages=[data_pages(web.settings, web.door, SystemClock())])
+    answer = app.test_client().open(path, method=method)
+    assert (answer.status_code, (answer.json or {}).get("retry")) == (status, False)
+
+
+def test_data_that_cannot_be_read_just_now_can_be_asked_for_again(web: Web) -> None:
+    door = StoreDoor("sqlite:////no/such/folder/outfox.db")
+    app = web_app(door, web.intake, SECRETS, pages=[data_pages(web.settings, door, SystemClock())])
+    answer = app.test_client().get("/data/sentiment")
+    assert (answer.status_code, (answer.json or {}).get("retry")) == (503, True)
+
+
 def test_what_was_asked_for_is_never_a_part_of_the_page(web: Web) -> None:
     page = web.client.get("/<script>alert(1)</script>?q=<img>", headers={"Accept": BROWSER})
     assert page.status_code == 404
