@@ -11,6 +11,7 @@ from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
 from templates.row_keeping import context_id_problems, id_problems, text_problems
 from templates.spec import TaskSpec
+from templates.written import is_blank
 from templates.wrong_values import shown_json
 
 MAX_LINE_BYTES = 1_000_000
@@ -61,7 +62,7 @@ def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
     problems = []
     for field in spec.with_role("context"):
         value = row.get(field.name)
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or is_blank(value):
             problems.append(f"has no text in `{field.name}`; add it")
         elif len(value) > field.max_chars:
             longest = f"at most {field.max_chars:,} are accepted; shorten it, or raise max_chars in task.yaml"
@@ -117,7 +118,7 @@ def _with_answer(
         return SeedRow(row_id, split, fields, str(label), None, None, extra)
     passage = fields[spec.model_input[1]]
     answer = row.get("answer")
-    if not isinstance(answer, str) or not answer.strip():
+    if not isinstance(answer, str) or is_blank(answer):
         lines.complain(number, "has no answer; add the text that answers the question")
         return None
     start = row.get("answer_start", passage.find(answer))
@@ -184,7 +185,7 @@ class _Lines:
     def texts(self, number: int, row: dict[str, Any], names: list[str]) -> dict[str, str] | None:
         for name in names:
             value = row.get(name)
-            if not isinstance(value, str) or not value.strip():
+            if not isinstance(value, str) or is_blank(value):
                 self.complain(number, f"has no text in `{name}`; add it")
                 return None
         return {name: row[name] for name in names}

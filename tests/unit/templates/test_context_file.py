@@ -111,6 +111,11 @@ def test_every_mistake_of_a_csv_is_told_with_its_line(folder: Path) -> None:
     assert all(";" in line for line in found)
 
 
+def test_a_context_in_which_nothing_can_be_seen_is_no_text(folder: Path) -> None:
+    found = [problems(folder, "premise\n\u200b\n"), problems(folder, r'{"premise": "\u200b\u2060"}', "p.jsonl")]
+    assert found == [[":2: has no text in `premise`; add it"], [":1: has no text in `premise`; add it"]]
+
+
 def test_every_mistake_of_a_jsonl_is_told_with_its_line(folder: Path) -> None:
     rows = [
         '{"premise": 3}', "[1]", '{"premise": "a", "@mine": 1}', r'{"premise": "a\u0000"}', "nope", '{"premise": NaN}',

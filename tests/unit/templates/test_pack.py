@@ -280,6 +280,7 @@ def test_a_seed_row_that_no_database_keeps_is_told_with_its_line(copy_of: CopyOf
         ("[1, 2]", "seed.jsonl:3: is not a JSON object"),
         ('{"text": "Fine.", "label": "fine"}', 'label is "fine"; write one of positive, negative, neutral'),
         ('{"text": " ", "label": "neutral"}', "seed.jsonl:3: has no text in `text`"),
+        ('{"text": "\u200b\u2060", "label": "neutral"}', "seed.jsonl:3: has no text in `text`"),
         ('{"text": "Fine.", "label": "neutral", "split": "test"}', "write train or held_out"),
         ('{"text": "\udcff"}'.encode("utf-8", "surrogateescape").decode("latin-1"), "seed.jsonl:3:"),
     ],
@@ -295,6 +296,12 @@ def test_an_empty_seed_is_told(copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     (folder / "seed.jsonl").write_text("\n\n")
     assert problems(folder) == ["seed.jsonl: is empty; add rows, one JSON object per line"]
+
+
+def test_a_context_in_which_nothing_can_be_seen_is_told(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    (folder / "contexts.jsonl").write_text('{"prompt": "\\u200b \\u2060"}\n', encoding="utf-8")
+    assert problems(folder) == ["contexts.jsonl:1: has no text in `prompt`; add it"]
 
 
 def test_a_label_that_no_row_has_is_told(copy_of: CopyOf) -> None:
