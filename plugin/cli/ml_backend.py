@@ -11,8 +11,9 @@ import click
 from plugin.cli.auth import backend_auth
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
+from plugin.packs import find_named_pack
 from plugin.settings import Settings
-from templates import Pack, find_pack
+from templates import Pack
 from templates.errors import PackError, TemplateError
 
 if TYPE_CHECKING:
@@ -136,9 +137,9 @@ def _served(settings: Settings, names: str | None, registry: "Registry") -> tupl
     from ml_backend.serving.catalogue import Catalogue
 
     if names:
-        found = [find_pack(name.strip(), settings.templates_path) for name in names.split(",")]
+        found = [find_named_pack(name.strip(), settings) for name in names.split(",")]
         return {pack.spec.name: pack for pack in found}, None
-    catalogue = Catalogue(lambda task: find_pack(task, settings.templates_path))
+    catalogue = Catalogue(lambda task: find_named_pack(task, settings))
     for task in registry.tasks():
         if registry.stamp(task):
             try:

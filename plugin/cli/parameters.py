@@ -5,6 +5,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from plugin.packs import find_named_pack, known_folders
 from plugin.settings import Settings
 from templates import Pack, find_pack, pack_folders
 
@@ -23,12 +24,12 @@ class PackType(click.ParamType[Pack]):
         if isinstance(value, Pack):
             return value
         settings = ctx.find_object(Settings) if ctx else None
-        return find_pack(str(value), settings.templates_path if settings else None)
+        return find_named_pack(str(value), settings) if settings else find_pack(str(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Packs that begin so, then folders."""
         settings = ctx.find_object(Settings)
-        folders = pack_folders(settings.templates_path if settings else None)
+        folders = known_folders(settings) if settings else pack_folders()
         names = [CompletionItem(folder.name) for folder in folders if folder.name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="dir")]
 

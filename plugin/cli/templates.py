@@ -9,8 +9,9 @@ from rich.console import Group
 from mturk.dollars import dollars
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
+from plugin.packs import find_named_pack, known_folders
 from plugin.settings import Settings
-from templates import Pack, PackError, find_pack, load_pack, pack_folders
+from templates import Pack, PackError, load_pack
 from templates.plurals import count
 from templates.samples import Template
 
@@ -30,7 +31,7 @@ def templates() -> None:
 def list_packs(settings: Settings) -> None:
     """List the task packs, yours first."""
     rows = []
-    for folder in pack_folders(settings.templates_path):
+    for folder in known_folders(settings):
         try:
             spec = load_pack(folder).spec
         except PackError as error:
@@ -84,11 +85,11 @@ def check(settings: Settings, names: tuple[str, ...]) -> None:
     """Check packs, all of them if none is named: data, numbers, and both templates against Label Studio's own rules."""
     from plugin.pack_check import check_pack
 
-    wanted = names or [str(folder) for folder in pack_folders(settings.templates_path)]
+    wanted = names or [str(folder) for folder in known_folders(settings)]
     packs, problems = [], []
     for name in wanted:
         try:
-            packs.append(find_pack(name, settings.templates_path))
+            packs.append(find_named_pack(name, settings))
             problems += [(name, one) for one in check_pack(packs[-1])]
         except PackError as error:
             problems += [(name, one) for one in error.problems]
