@@ -45,6 +45,16 @@ def stragglers(registry: Registry, pins: Pins) -> list[Beat]:
     return awaited
 
 
+def wait_for_servers(registry: Registry, task: str, timeout: float) -> list[Beat]:
+    """The processes that answer for a task; where only other tasks are served, one may take it in for so long."""
+    deadline = time.monotonic() + timeout
+    while True:
+        ready = [beat for beat in registry.beats(task) if beat.tasks[task].generation]
+        if ready or time.monotonic() > deadline or not any(map(registry.beats, registry.tasks())):
+            return ready
+        time.sleep(registry.pace.wait)
+
+
 def wait_for_return(registry: Registry, gone: Pins, back: Pins, timeout: float) -> list[Beat]:
     """The processes that had followed pins which were taken back, and after so long still have not followed that."""
     deadline = time.monotonic() + timeout

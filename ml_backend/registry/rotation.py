@@ -15,7 +15,7 @@ from ml_backend.registry.errors import (
     RotationRefused,
 )
 from ml_backend.registry.pins import Book, Pins, check_pins, check_task, name_of
-from ml_backend.registry.registry import Registry
+from ml_backend.registry.registry import Beat, Registry
 
 SECONDS_TO_CONFIRM = 60.0
 SECONDS_TO_UNDO = 10.0
@@ -133,11 +133,19 @@ class _Rotation:
             raise RegistryUnreachable(f"{error}; {cure}") from error
 
     def _wait(self, pins: Pins) -> None:
-        self._stage(0, "Every serving process loads it and switches")
-        wait_for_all(
-            self.registry, pins, self.timeout, lambda awaited: self._step(0, ", ".join(beat.name for beat in awaited))
-        )
-        self._done()
+        told = False
+
+        def tell(awaited: Sequence[Beat]) -> None:
+            # Where nobody serves the task, nobody switches.
+            nonlocal told
+            if not told:
+                self._stage(0, "Every serving process loads it and switches")
+            told = True
+            self._step(0, ", ".join(beat.name for beat in awaited))
+
+        wait_for_all(self.registry, pins, self.timeout, tell)
+        if told:
+            self._done()
 
     def _undo(self, pins: Pins, book: Book) -> str:
         """The pins are again what they were in the book; the words for it."""

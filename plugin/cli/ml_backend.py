@@ -132,7 +132,8 @@ def ml_backend(
 def _served(settings: Settings, names: str | None, registry: "Registry") -> tuple[Mapping[str, Pack], Knows | None]:
     """The packs of the tasks that were named; or of those whose models answer now, and how to tell of later ones.
 
-    Of the latter, one whose pack is not here is left out, and one whose pack is broken is told at once.
+    Of the latter, one whose pack is not here or broken is left out: a pack that somebody works on must not keep the
+    others from being served. Where that leaves none, the broken one is told at once.
     """
     from ml_backend.serving.catalogue import Catalogue
 
@@ -140,12 +141,14 @@ def _served(settings: Settings, names: str | None, registry: "Registry") -> tupl
         found = [find_named_pack(name.strip(), settings) for name in names.split(",")]
         return {pack.spec.name: pack for pack in found}, None
     catalogue = Catalogue(lambda task: find_named_pack(task, settings))
+    broken = None
     for task in registry.tasks():
         if registry.stamp(task):
             try:
                 catalogue.add(task)
-            except PackError:
-                raise
             except TemplateError as error:
+                broken = error if isinstance(error, PackError) else broken
                 log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
+    if broken and not catalogue:
+        raise broken
     return catalogue, catalogue.knows

@@ -21,6 +21,13 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from round_manager.database.store import Store
 
+# A backend looks for new tasks every two seconds, and then loads a model.
+SECONDS_TO_TAKE_IN = 15.0
+NOT_SERVED = (
+    "no process serves {task}, and nobody gets verdicts: start `outfox ml-backend` without --tasks, or with {task} "
+    "among them; one that runs so tells in its log why it does not"
+)
+
 
 @click.group("round")
 def rounds() -> None:
@@ -55,6 +62,7 @@ def open_next(
     Exit code 3: not every serving process confirmed the versions; the round stays a draft.
     """
     from ml_backend.predictor import load_predictor
+    from ml_backend.registry.confirmation import wait_for_servers
     from ml_backend.registry.registry import open_registry
     from plugin.round_opening import RoundOpening
     from round_manager.clock import SystemClock
@@ -65,13 +73,15 @@ def open_next(
         registry = open_registry(place, settings.cache_path / "models")
         opening = RoundOpening(store, registry, place, load_predictor, SystemClock(), timeout, progress)
         opened = opening.open(task, versions, who=operator_name(), why=why)
+        servers = [beat.name for beat in wait_for_servers(registry, task, min(timeout, SECONDS_TO_TAKE_IN))]
         followed = _follow(settings, store, task)
         paused = opened.already and _is_paused(store, task)
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
     was = "is open already" if opened.already else "is open"
     text = f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}"
     text += f"; it is paused, and `outfox round resume {task}` goes on" if paused else ""
-    show({**data, "label_studio": followed or None}, f"{text}\n{followed}" if followed else text)
+    lines = [text, "" if servers else NOT_SERVED.format(task=task), followed]
+    show({**data, "servers": servers, "label_studio": followed or None}, "\n".join(filter(None, lines)))
 
 
 def _is_paused(store: "Store", task: str) -> bool:

@@ -144,7 +144,8 @@ class Demo:
         place, settings = self._place, self.settings
         last = ["--rounds", str(self._terms.last_round)] if self._terms.last_round else []
         return [
-            our_server(place, "ml-backend", "--tasks", TASK, url=settings.ml_backend_url),
+            # It serves every task, but only this one has to answer before the demo is ready.
+            our_server(place, "ml-backend", url=f"{settings.ml_backend_url}/tasks/{TASK}"),
             our_server(place, "serve", url=settings.web_url),
             our_server(place, "marketplace", url=settings.crowd_url),
             our_server(place, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", self._terms.mode, *last),

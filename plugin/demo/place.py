@@ -110,7 +110,7 @@ class HomeLock:
 
 def port_of(url: str) -> int:
     """The port of an address of the demo."""
-    return int(url.rpartition(":")[2])
+    return int(url.rpartition(":")[2].partition("/")[0])
 
 
 def _url(url: str) -> str:

@@ -179,7 +179,7 @@ class _Connecting:
             if error.status != BAD_REQUEST:
                 raise
             text = f"Label Studio cannot use the ML backend at {url}: does `outfox ml-backend` run there"
-            cure = "and are --ml-backend and --ml-auth right? Run this again then"
+            cure = f"and serve {self._name}, and are --ml-backend and --ml-auth right? Run this again then"
             raise LabelStudioError(f"{text}, {cure}. {error}", retry=True, status=BAD_REQUEST) from error
 
     def _put_backend(self, link: LabelStudioLink, mine: BackendSeen | None, url: str) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ml_backend.registry.shelf import Shelf
 from tests.conftest import Outfox
-from tests.fakes.registry import load_fixed, make_version
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 
 
 @pytest.fixture
@@ -48,6 +49,21 @@ def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfo
         ("began validating", "enough"),
         ("closed", "enough"),
     ]
+
+
+def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(outfox: Outfox, home: Path) -> None:
+    ran = outfox("round", "open", "sentiment")
+    assert (ran.code, "switches" in ran.err) == (0, False)
+    assert "no process serves sentiment, and nobody gets verdicts: start `outfox ml-backend`" in ran.out
+    assert json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"] == []
+    registry = QuickRegistry(home / "models")
+    shelf = Shelf(registry, load_fixed, ["sentiment"])
+    shelf.start()
+    try:
+        assert "no process" not in outfox("round", "open", "sentiment").out
+        assert len(json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"]) == 1
+    finally:
+        shelf.stop()
 
 
 @pytest.mark.usefixtures("home")

@@ -14,7 +14,8 @@ from ml_backend.registry.local import LocalRegistry
 from plugin.cli.ml_backend import ml_backend
 from plugin.errors import PluginError
 from plugin.settings import Settings
-from templates import find_pack
+from templates import PackError, find_pack
+from templates.copying import copy_pack
 from tests.fakes.calls import predict, shown, writes
 from tests.fakes.registry import TASK, make_version
 from tests.integration.serving.running import ROOT, Running, wait_for
@@ -77,6 +78,29 @@ def test_a_task_that_gets_a_model_while_it_runs_is_served_without_a_restart(tmp_
         assert backend.status()["tasks"] == [TASK, "nli"]
     finally:
         assert backend.end() == 0
+
+
+def test_a_pack_that_is_broken_keeps_no_other_task_from_being_served(tmp_path: Path) -> None:
+    registry, folder = LocalRegistry(tmp_path / "models"), tmp_path / "templates"
+    for task in (TASK, "my_task"):
+        registry.set_pins(task, [make_version(tmp_path / "models", task=task)])
+    copy_pack(find_pack(TASK), folder / "my_task")
+    (folder / "my_task" / "task.yaml").write_text("name: my_task\n", encoding="utf-8")
+    backend, process, told = begun(tmp_path, "--port", "0")
+    try:
+        assert told.startswith(f"serving {TASK} at ")
+        wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
+        assert "a task is not served" in backend.log.read_text()
+    finally:
+        assert backend.end() == 0
+
+
+def test_where_nothing_but_a_broken_pack_could_be_served_that_is_told(tmp_path: Path) -> None:
+    LocalRegistry(tmp_path / "models").set_pins(TASK, [make_version(tmp_path / "models")])
+    copy_pack(find_pack(TASK), tmp_path / "templates" / TASK)
+    (tmp_path / "templates" / TASK / "README.md").unlink()
+    with pytest.raises(PackError, match=r"README\.md: is missing"):
+        called(tmp_path, "--port", "0")
 
 
 def test_a_password_file_that_has_none_is_one_line(tmp_path: Path) -> None:

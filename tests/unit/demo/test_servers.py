@@ -99,3 +99,9 @@ def test_what_lies_in_the_demos_home_is_not_imported(tmp_path: Path) -> None:
     _until(lambda: not server.child.lives)
     server.stop()
     assert "_outfox_completion" in server.child.log_file.read_text()
+
+
+def test_a_server_can_be_looked_at_below_its_address(tmp_path: Path) -> None:
+    place = DemoPlace(load_settings({}, home=str(tmp_path)), "password")
+    server = our_server(place, "ml-backend", url="http://127.0.0.1:9090/tasks/sentiment")
+    assert list(server.child.command)[-2:] == ["--port", "9090"]

@@ -1,0 +1,52 @@
+"""Who serves a task whose first pins were just made."""
+
+import threading
+import time
+from pathlib import Path
+
+from ml_backend.registry.confirmation import wait_for_servers
+from ml_backend.registry.rotation import rotate
+from ml_backend.registry.shelf import Shelf
+from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version
+from tests.unit.registry.conftest import StartShelf
+
+LONG = 30.0
+
+
+def test_where_nobody_serves_anything_nobody_is_waited_for(models: Path, registry: QuickRegistry) -> None:
+    rotate(registry, TASK, [make_version(models)], load=load_fixed)
+    began = time.monotonic()
+    assert wait_for_servers(registry, TASK, LONG) == []
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_a_process_that_serves_every_task_is_waited_for_until_it_has_taken_this_one_in(
+    models: Path, registry: QuickRegistry
+) -> None:
+    rotate(registry, "nli", [make_version(models, task="nli")], load=load_fixed)
+    may_load = threading.Event()
+
+    def load_late(directory: Path) -> object:
+        assert directory.parent.name == "nli" or may_load.wait(LONG)
+        return load_fixed(directory)
+
+    shelf = Shelf(registry, load_late, ["nli"], knows=lambda _: True)  # type: ignore[arg-type]
+    shelf.start()
+    try:
+        rotate(registry, TASK, [make_version(models)], load=load_fixed)
+        threading.Timer(0.1, may_load.set).start()
+        (server,) = wait_for_servers(registry, TASK, LONG)
+        assert server.tasks[TASK].generation == 1
+        assert shelf.serving(TASK).generation == 1
+    finally:
+        may_load.set()
+        shelf.stop()
+
+
+def test_one_that_serves_other_tasks_only_is_not_waited_for_longer_than_that(
+    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+) -> None:
+    rotate(registry, "nli", [make_version(models, task="nli")], load=load_fixed)
+    start_shelf(load_fixed, "nli")
+    rotate(registry, TASK, [make_version(models)], load=load_fixed)
+    assert wait_for_servers(registry, TASK, 0.05) == []
