@@ -1,5 +1,6 @@
 """The demo as a whole: Label Studio, the marketplace, the ML backend, the web app and the manager, with one task."""
 
+import sys
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,6 +14,7 @@ from plugin.demo.market import VISITOR, DemoMarket
 from plugin.demo.place import HomeLock, find_place
 from plugin.demo.servers import SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, Server, Tell, Watch, our_server
 from plugin.demo.studio import StartingStudio
+from plugin.demo.typed import typed_program
 from plugin.demo.welcome import Ready, Standing, standing_of
 from plugin.errors import PluginError
 from plugin.labelstudio.connecting import Wishes, connect
@@ -138,6 +140,8 @@ class Demo:
             seconds=seconds,
             task=TASK,
             standing=standing,
+            program=typed_program("outfox"),
+            python=typed_program(Path(sys.executable).name),
         )
 
     def _made_servers(self) -> list[Server]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from plugin.demo.typed import typed_path
 from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.loop.manager_record import troubles
@@ -51,6 +53,8 @@ class Ready:
     seconds: float
     task: str
     standing: Standing
+    program: str
+    python: str
 
 
 def standing_of(store: Store, name: str, clock: Clock) -> Standing:
@@ -87,6 +91,7 @@ def _lines(ready: Ready) -> Iterator[str]:
     yield "  Its money is not real."
     yield ""
     yield f"As a researcher, {_researcher_text(ready.standing.frozen)}:"
+    yield f"  start     {ready.python}"
     yield "  import outfox"
     yield f'  outfox.load("{ready.task}", path="{ready.archives}")'
     yield ""
@@ -116,11 +121,12 @@ def _owner(ready: Ready) -> Iterator[str]:
     else:
         yield "  Look around; what is written there now waits until a round is open."
         yield "  How it goes on, and how it went:"
-    yield f"  outfox --config {ready.config} status"
+    outfox = f"{ready.program} --config {typed_path(Path(ready.config))}"
+    yield f"  {outfox} status"
     if not ready.standing.takes_texts:
-        yield f"  outfox --config {ready.config} round metrics {ready.task}"
+        yield f"  {outfox} round metrics {ready.task}"
     if ready.standing.status == "paused":
-        yield f"  outfox --config {ready.config} round resume {ready.task}"
+        yield f"  {outfox} round resume {ready.task}"
 
 
 def _worker_text(standing: Standing) -> str:

@@ -1,6 +1,7 @@
 """The demo says what is true of its round when it starts, be it the first time or not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,12 +25,22 @@ READY = Ready(
     seconds=12.4,
     task="sentiment",
     standing=OPEN,
+    program=".venv/bin/outfox",
+    python=".venv/bin/python",
 )
 TRAINING = "the next model is being trained: training on 900 rows 40 %"
 
 
 def told(standing: Standing) -> str:
     return welcome(replace(READY, standing=standing))
+
+
+def test_commands_are_told_as_they_can_be_typed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    text = welcome(replace(READY, config=str(tmp_path / "a demo" / "demo.toml")))
+    assert "\n  .venv/bin/outfox --config 'a demo/demo.toml' status\n" in text
+    assert "\n  start     .venv/bin/python\n  import outfox\n" in text
 
 
 def test_with_an_open_round_everybody_is_told_how_to_begin() -> None:
@@ -66,7 +77,7 @@ def test_with_an_open_round_everybody_is_told_how_to_begin() -> None:
         ),
         (
             replace(OPEN, status="paused", waits_for=("it is paused since noon",)),
-            ("Round 1 is paused. What is waited for:", "outfox --config /home/demo.toml round resume sentiment"),
+            ("Round 1 is paused. What is waited for:", "bin/outfox --config /home/demo.toml round resume sentiment"),
         ),
     ],
 )
