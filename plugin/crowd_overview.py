@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mturk.crowd import Crowd, PostedHit
 from mturk.errors import UnknownToCrowd
-from round_manager.crowd.reviewing import Undecided, undecided
+from round_manager.crowd.reviewing import Decided, Undecided, decided, undecided
 from round_manager.crowd.status import (
     GroupFigures,
     LooseEnd,
@@ -58,6 +58,7 @@ class Overview:
 
     groups: list[GroupRow]
     undecided: list[Undecided]
+    decided: list[Decided]
     planned: list[Planned]
     in_doubt: list[LooseEnd]
     held: list[LooseEnd]
@@ -78,6 +79,7 @@ def find_overview(
         standing = standing_hits(session, marketplace, one)
         ends = loose_ends(session, marketplace, one)
         waiting = undecided(session, marketplace, one, our_pages=our_pages)
+        done = decided(session, marketplace, one)
         unsent = planned(session, marketplace, one)
         wages = [wage for each in tasks for wage in group_wages(session, each)]
         without_round = [each.name for each in tasks if live_round(session, each.id) is None]
@@ -85,6 +87,7 @@ def find_overview(
     return Overview(
         groups=_rows(figures, wages, seats),
         undecided=waiting,
+        decided=done,
         planned=unsent,
         in_doubt=ends.in_doubt,
         held=ends.held,

@@ -17,6 +17,7 @@ from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.crowd_overview import GroupRow, Overview
+    from round_manager.crowd.reviewing import Decided
     from round_manager.crowd.status import LooseEnd
 
 FEW = 10
@@ -64,7 +65,7 @@ def _data(found: "Overview") -> dict[str, Any]:
         name: [{**asdict(one), "cure": cure(one) if name == "held" else ""} for one in getattr(found, name)]
         for name in ("in_doubt", "held", "refused", "astray")
     }
-    rest = {name: [asdict(one) for one in getattr(found, name)] for name in ("undecided", "planned")}
+    rest = {name: [asdict(one) for one in getattr(found, name)] for name in ("undecided", "decided", "planned")}
     return {"groups": groups, **rest, **ends, "without_round": found.without_round}
 
 
@@ -79,10 +80,7 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
         if one.is_low:
             yield ""
             yield _warning(one)
-    if found.undecided:
-        yield from _section(f"{count(len(found.undecided), 'piece')} of work to decide on, the oldest first:")
-        yield _undecided(found)
-        yield from _advice(found)
+    yield from _work(found)
     for plan in (one for one in found.planned if one.unsent):
         what = f"{count(plan.unsent, 'HIT')} {asking(plan.kind)} of {plan.task}"
         yield from _section(f"{what} waiting to be posted")
@@ -102,6 +100,17 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
     if found.refused:
         yield from _section("refused or given up, the newest first; nothing was spent on these:")
         yield _ends(found.refused, FEW)
+
+
+def _work(found: "Overview") -> Iterator[RenderableType]:
+    if found.undecided:
+        yield from _section(f"{count(len(found.undecided), 'piece')} of work to decide on, the oldest first:")
+        yield _undecided(found)
+        yield from _advice(found)
+    if found.decided:
+        last = found.decided[:FEW]
+        yield from _section(f"{count(len(last), 'piece')} of work {_were(last)} decided on last, the newest first:")
+        yield _decided(last)
 
 
 def cure(one: "LooseEnd") -> str:
@@ -168,6 +177,17 @@ def _undecided(found: "Overview") -> RenderableType:
     ]  # fmt: skip
     shown = len(columns) if any(one.page_unfinished for one in found.undecided) else -1
     return Group(table(columns[:shown], [row[:shown] for row in rows]), *filter(None, [more_than(found.undecided)]))
+
+
+def _were(some: Sequence[object]) -> str:
+    return "was" if len(some) == 1 else "were"
+
+
+def _decided(last: Sequence["Decided"]) -> RenderableType:
+    columns = ("assignment", "worker", "kind", "was", "when")
+    return table(
+        columns, [(one.assignment_id, one.worker_id, one.kind, one.status, when(one.decided_at)) for one in last]
+    )
 
 
 def _advice(found: "Overview") -> Iterator[str]:

@@ -35,6 +35,8 @@ from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_
 from round_manager.tasks.tasks import spec_of
 
 LONGEST_REASON = 1_024
+# Enough to find what a bonus is for, and no whole history each time somebody looks.
+MOST_DECIDED = 1_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,18 @@ class Undecided:
     submitted_at: datetime
     auto_approve_at: datetime | None
     page_unfinished: bool
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Work that was approved or rejected."""
+
+    assignment_id: str
+    worker_id: str
+    hit_id: str
+    kind: str
+    status: str
+    decided_at: datetime
 
 
 def undecided(
@@ -91,12 +105,33 @@ def undecided(
     ]
 
 
+def decided(session: Session, marketplace: str, task_id: int | None = None) -> list[Decided]:
+    """The work that was decided on last, the newest first; of a large crowd's not all."""
+    wanted = (
+        select(Assignment, Worker.external_id, Hit)
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .join(Worker, Worker.id == Assignment.worker_id)
+        .where(Assignment.marketplace == marketplace, Assignment.decided_at.is_not(None))
+        .order_by(Assignment.decided_at.desc(), Assignment.id.desc())
+        .limit(MOST_DECIDED)
+    )
+    if task_id is not None:
+        wanted = wanted.where(Hit.task_id == task_id)
+    return [
+        Decided(work.external_id, worker, hit.external_id or "", hit.kind.value, work.status.value, decided_at)
+        for work, worker, hit in session.execute(wanted)
+        if (decided_at := work.decided_at)
+    ]
+
+
 def find_assignment(session: Session, marketplace: str, external_id: str) -> Assignment:
     """The work of that id, or an error that tells where to look."""
     wanted = select(Assignment).where(Assignment.marketplace == marketplace, Assignment.external_id == external_id)
     found = session.scalar(wanted)
     if found is None:
-        raise CrowdWorkError(f"no work {external_id} has been collected; `outfox crowd status` shows what has")
+        raise CrowdWorkError(
+            f"no work {external_id} has been collected; `outfox crowd status` shows what was collected last"
+        )
     return found
 
 

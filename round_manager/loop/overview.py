@@ -89,9 +89,11 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
 
 def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int]) -> dict[str, int]:
     hits = unfinished_hits(session, round)
+    # What was undecided when a round was closed stays so.
+    undecided = {} if round.status is RoundStatus.CLOSED else tallies
     return {
-        "examples_waiting_for_votes": sum(n for (status, _), n in tallies.items() if status is ExampleStatus.PENDING),
-        "examples_waiting_for_owner": sum(n for (status, _), n in tallies.items() if status is ExampleStatus.FLAGGED),
+        "examples_waiting_for_votes": sum(n for (status, _), n in undecided.items() if status is ExampleStatus.PENDING),
+        "examples_waiting_for_owner": sum(n for (status, _), n in undecided.items() if status is ExampleStatus.FLAGGED),
         **{f"hits_to_{kind.value}": number for kind, number in sorted(hits.items())},
         "pages_to_confirm": pages_to_confirm(session, task.id),
         "work_to_approve": work_to_decide(session, task.id),

@@ -54,6 +54,19 @@ def test_of_many_that_were_given_up_a_person_sees_the_newest_and_a_program_all(s
     assert len({one["key"] for one in shop.asked("status")["refused"]}) == 25
 
 
+def test_the_ids_of_decided_work_are_shown_for_a_bonus_or_second_thoughts(shop: Shop) -> None:
+    shop.post(3)
+    first, second = shop.hand_in("Ann"), shop.hand_in("Bob")
+    assert shop.asked("status")["decided"] == []
+    shop.asked("approve", first)
+    shop.asked("reject", second, "--reason", "It is empty.")
+    told = shop.asked("status")["decided"]
+    assert [(one["assignment_id"], one["status"]) for one in told] == [(second, "rejected"), (first, "approved")]
+    assert "2 pieces of work were decided on last, the newest first:" in shop.text("status")
+    assert shop.asked("bonus", first, "0.10", "--reason", "Well done.", "--dry-run")["assignment"] == first
+    assert "`outfox crowd status` shows what was collected last" in shop.refused("bonus", "X1", "1", "--reason", "x")
+
+
 def test_what_to_do_next_is_told_where_there_is_nothing_yet(shop: Shop) -> None:
     assert "`outfox crowd post sentiment --kind create --hits 10 --dry-run`" in shop.text("status")
     assert "`outfox crowd status` reads the marketplace" in shop.text("workers")

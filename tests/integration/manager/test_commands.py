@@ -70,6 +70,15 @@ def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> Non
         assert part in text
 
 
+def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, owned: Company) -> None:
+    owned.floor.pending()
+    assert json.loads(outfox("status", "--json").out)["tasks"][0]["queues"]["examples_waiting_for_votes"] == 1
+    assert outfox("round", "close", "sentiment", "--now").code == 0
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert (task["status"], task["collected"]) == ("closed", 1)
+    assert (task["queues"]["examples_waiting_for_votes"], task["queues"]["examples_waiting_for_owner"]) == (0, 0)
+
+
 def test_an_open_round_that_nobody_can_reach_says_so_with_the_cure(
     outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
