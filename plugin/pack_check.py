@@ -9,9 +9,11 @@ from plugin.labelstudio.interface import check_templates
 from plugin.pack_costs import costs_of
 from round_manager.errors import PolicyError
 from round_manager.policies import find_policy
-from templates import Pack, PackError, Problem
-from templates.likeness import lookalikes
+from templates import Pack, PackError, Problem, SeedRow
+from templates.likeness import likeness, lookalikes
+from templates.markup import check_markup
 from templates.plurals import count
+from templates.rows import MOST_PROBLEMS
 
 
 def check_pack(pack: Pack) -> list[Problem]:
@@ -24,10 +26,26 @@ def check_pack(pack: Pack) -> list[Problem]:
         except PackError as error:
             problems += error.problems
             readable = False
-    # The samples that the templates are tried with are made from the data.
-    if readable:
-        problems += check_templates(pack)
-    return problems
+    if not readable:
+        # The samples that Label Studio tries the templates with are made from the data.
+        return [*problems, *check_markup(pack)]
+    return [*problems, *_leaks(pack), *check_templates(pack)]
+
+
+def _leaks(pack: Pack) -> Iterator[Problem]:
+    """Texts that a model would be measured on after it has learnt them."""
+
+    def read(row: SeedRow) -> tuple[str, ...]:
+        return tuple(likeness(row.fields[name]) for name in pack.spec.model_input)
+
+    learnt = {read(row): row.id for row in pack.seed if row.split == "train"}
+    found = [(row.id, learnt[read(row)]) for row in pack.seed if row.split == "held_out" and read(row) in learnt]
+    for held_out, trained in found[:MOST_PROBLEMS]:
+        text = f"row {held_out} is held out, and row {trained} to train on has the same text; remove one"
+        yield Problem("seed.jsonl", None, text)
+    if len(found) > MOST_PROBLEMS:
+        more = count(len(found) - MOST_PROBLEMS, "more row")
+        yield Problem("seed.jsonl", None, f"has {more} like that, held out and to train on; mend these first")
 
 
 def _lookalikes(pack: Pack) -> Iterator[Problem]:

@@ -65,6 +65,7 @@ class _Template:
             known.add("label")
             yield from self._control("label", "Choices", required=True)
             yield from self._choices("label", self._spec.label_names, "labels")
+            yield from self._titles()
             yield from self._label_gives_way()
         for field in self._spec.with_role("span"):
             known.add(field.name)
@@ -148,6 +149,16 @@ class _Template:
         for value in expected:
             if value not in stored:
                 yield element.line, f'`{name}` lacks `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
+
+    def _titles(self) -> Found:
+        titles = {label.name: label.title for label in self._spec.labels}
+        label = self._named.get("label")
+        for choice in self._elements:
+            name = choice.attributes.get("alias", "")
+            title, value = titles.get(name), choice.attributes.get("value")
+            if label is not None and choice.inside("Choices") is label and title not in (None, value):
+                text = f"choice `{name}` of `label` has the value `{value}`"
+                yield choice.line, f'{text}; write the title of task.yaml, value="{title}"'
 
     def _label_gives_way(self) -> Found:
         label = self._named.get("label")

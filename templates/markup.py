@@ -23,8 +23,8 @@ validate.xml, for people who check them
   comment          an optional TextArea
   never            anything else: not the target, the reasons, the author or the model's answer
 
-A Choice or Label is stored as its `alias`, or its `value` when it has none: write the label's name into `alias` and
-what people read into `value` or `html`.
+A Choice or Label is stored as its `alias`, or its `value` when it has none: write the label's name into `alias`, its
+title into `value`, and what else people should read into `html`.
 """
 
 import re

@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
+from templates.plurals import count
 from templates.row_keeping import context_id_problems, id_problems, text_problems
 from templates.spec import TaskSpec
 from templates.written import is_blank
 from templates.wrong_values import shown_json
 
 MAX_LINE_BYTES = 1_000_000
-TOO_MANY_PROBLEMS = 20
+MOST_PROBLEMS = 20
 
 Split = Literal["train", "held_out"]
 
@@ -147,6 +148,7 @@ class _Lines:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._problems: list[Problem] = []
+        self._more = 0
         self._ids: dict[str, int] = {}
         self._count = 0
 
@@ -205,12 +207,16 @@ class _Lines:
         return row_id
 
     def complain(self, number: int, text: str) -> None:
-        self._problems.append(Problem(self._path.name, number, text))
-        if len(self._problems) >= TOO_MANY_PROBLEMS:
-            self.finish()
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(self._path.name, number, text))
+        else:
+            self._more += 1
 
     def finish(self) -> None:
         """Raise everything that was found, or that nothing was there."""
+        if self._more:
+            text = f"has {count(self._more, 'more mistake')}; mend these first"
+            self._problems.append(Problem(self._path.name, None, text))
         if self._problems:
             raise PackError(self._problems)
         if not self._count:

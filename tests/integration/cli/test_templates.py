@@ -1,6 +1,8 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 
@@ -78,6 +80,52 @@ def test_what_would_only_be_noticed_by_people_or_in_training_is_told_at_its_line
     assert told, "nothing was said of it"
     line = int(told[0].split(f"{file}:")[1].split(":")[0])
     assert new.splitlines()[-1] in "\n".join(texts[line - 1 : line + 1])
+
+
+def test_of_many_mistakes_it_is_told_how_many_more_there_are_and_other_files_are_checked_too(
+    outfox: Outfox, copy_of: CopyOf
+) -> None:
+    folder = copy_of("sentiment")
+    rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
+    broken = [row.replace('"label": ', '"lable": ') for row in rows[:30]]
+    (folder / "seed.jsonl").write_text("\n".join([*broken, *rows[30:]]), encoding="utf-8")
+    replace_in(folder / "contexts.jsonl", '"prompt": ', '"promt": ')
+    replace_in(folder / "validate.xml", "<Header", "<Haeder")
+    told = outfox("templates", "check", folder).err.splitlines()
+    assert sum("seed.jsonl:" in line for line in told) == 21
+    assert "outfox: seed.jsonl: has 10 more mistakes; mend these first" in told
+    assert sum("contexts.jsonl:1: " in line for line in told) == 1
+    assert sum("validate.xml:" in line for line in told) == 1
+
+
+def test_a_text_that_is_trained_on_and_held_out_is_told(outfox: Outfox, copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    row = {"split": "train", "text": "The very same.", "label": "neutral"}
+    same = {**row, "id": "mine", "split": "held_out", "text": "the very  same."}
+    with (folder / "seed.jsonl").open("a", encoding="utf-8") as file:
+        file.write("".join(f"{json.dumps(one)}\n" for one in (row, same)))
+    ran = outfox("templates", "check", folder)
+    assert ran.code == 2
+    assert "seed.jsonl: row mine is held out, and row seed-1201 to train on has the same text; remove one" in ran.err
+
+
+def test_a_choice_that_is_called_otherwise_than_its_label_is_told(outfox: Outfox, copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "validate.xml", 'value="Negative"', 'value="Bad"')
+    ran = outfox("templates", "check", folder)
+    assert ran.code == 2
+    assert 'choice `negative` of `label` has the value `Bad`; write the title of task.yaml, value="Negative"' in ran.err
+
+
+def test_a_field_as_the_readme_of_the_pack_tells_it_passes(outfox: Outfox, copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    blocks = re.findall(r"(?:^    .*\n)+", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    (field,) = [dedent(block) for block in blocks if "role: extra" in block]
+    (control,) = [dedent(block) for block in blocks if "<Choices" in block]
+    replace_in(folder / "task.yaml", "fields:\n", "fields:\n" + indent(field, "  "))
+    replace_in(folder / "create.xml", "</View>", f"{control}</View>")
+    ran = outfox("templates", "check", folder)
+    assert ran.code == 0, ran.err
 
 
 def test_a_base_model_beside_the_pack_or_on_the_hub_is_no_mistake(outfox: Outfox, copy_of: CopyOf) -> None:
