@@ -18,7 +18,7 @@ setup: $(READY) ## make the virtual environment with everything in it
 $(READY): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Outfox needs Python 3.11 or newer: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing the packages, Label Studio and PyTorch among them (2 to 5 minutes, about 3 GB)"
+	@echo "installing the packages, Label Studio and PyTorch among them (2 to 5 minutes, about 3 GB; pip is silent for minutes while it unpacks them)"
 	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
 	@touch $(READY)
 

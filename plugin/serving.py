@@ -22,10 +22,13 @@ _DICE = SystemRandom()
 def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
     """Serves until Ctrl-C, on loopback; says where."""
     try:
-        server = make_server(HOST, port, app, threaded=True)
-    except (OSError, SystemExit) as error:  # werkzeug exits where the port is taken
+        # Ours: werkzeug prints lines of its own where the port is taken, and exits.
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
         raise PluginError(f"port {port} is taken; choose another with --port, or 0 for a free one") from error
-    address = f"http://{HOST}:{server.server_port}/"
+    with listening:
+        server = make_server(HOST, port, app, threaded=True, fd=listening.fileno())
+    address = f"http://{HOST}:{server.port}/"
     click.echo(f"look at {address} (Ctrl-C ends it)")
     if open_browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

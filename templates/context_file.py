@@ -37,8 +37,9 @@ def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
     with path.open("rb") as file:
         for number, row in _rows(file, path, spec, report):
             problems = [*context_problems(row, spec), *text_problems(row)]
-            row_id = _row_id(path, row, spec) if not problems else ""
-            problems += _id_problems(row_id, number, seen) if not problems else []
+            # Without an id of its own, a row with mistakes may have no texts to make one of.
+            row_id = _row_id(path, row, spec) if not problems or row.get("id") is not None else ""
+            problems += _id_problems(row_id, number, seen) if row_id or not problems else []
             for problem in problems:
                 report.complain(number, problem)
             if not report.problems:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,13 +26,29 @@ MOST_DAYS = 3_660
 EARLIEST = date(2000, 1, 1)
 
 
+class DayType(click.ParamType[date]):
+    """A day, such as 2026-03-31."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """The day, or how one is written."""
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"'{value}' is no day; write one like 2026-03-31", param, ctx)
+
+
+DAY = DayType()
+
+
 @click.command()
 @click.argument("task", required=False)
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The last day (UTC). Default: today, until now.")
+@click.option("--day", type=DAY, help="The last day (UTC). Default: today, until now.")
 @click.option("--days", type=click.IntRange(1, MOST_DAYS), default=1, show_default=True, help="How many days up to it.")
 @json_option
 @click.pass_obj
-def statement(settings: Settings, task: str | None, day: datetime | None, days: int) -> None:
+def statement(settings: Settings, task: str | None, day: date | None, days: int) -> None:
     """Show where every cent of the budgets was at the end of each day, and what the day moved; the newest first.
 
     Reserved, owed, sent and released make the budget, to the cent; `released` is also what was never bound. Budgets are
@@ -42,7 +58,7 @@ def statement(settings: Settings, task: str | None, day: datetime | None, days: 
     from round_manager.database.store import open_store
 
     today = SystemClock().now().date()
-    last = day.date() if day else today
+    last = day or today
     if last > today:
         raise click.UsageError(f"{last} is yet to come; today is {today} (UTC)")
     if last < EARLIEST:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
+from mturk.dollars import dollars
 from plugin.cli.crowd_words import not_counted_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
@@ -163,7 +164,17 @@ def _overview(store: "Store", name: str, number: int | None, *, has_marketplace:
         "budget": str(money),
         "due": {"to": step.to.value, "why": step.why} if step else None,
         "waits_for": [*(reason.text for reason in reasons), *filter(None, [cut_off])],
-        "history": [{"at": one.at, "who": one.actor, "did": one.action, "why": one.reason} for one in noted],
+        "history": [
+            {
+                "at": one.at,
+                "who": one.actor,
+                "did": one.action,
+                "why": one.reason,
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in noted
+        ],
     }
 
 
@@ -188,9 +199,15 @@ def _texts(data: dict[str, Any]) -> list[RenderableType]:
     if data["waits_for"]:
         texts += ["", "why it waits:", *_lines(data["waits_for"])]
     if data["history"]:
-        rows = [(when(one["at"]), one["who"], one["did"], one["why"]) for one in data["history"]]
+        rows = [(when(one["at"]), one["who"], _did(one), one["why"]) for one in data["history"]]
         texts += ["", table(("when", "who", "did", "why"), rows)]
     return texts
+
+
+def _did(one: dict[str, Any]) -> str:
+    before, after = (dict(one[name] or {}).get("budget_cents") for name in ("before", "after"))
+    moved = f" from {dollars(before)} to {dollars(after)}" if before is not None and after is not None else ""
+    return f"{one['did']}{moved}"
 
 
 def _lines(reasons: list[str]) -> list[str]:

@@ -43,6 +43,24 @@ def begun_rounds(store: "Store", task: str, number: int | None) -> "list[Round]"
     return begun
 
 
+class ExampleType(click.ParamType[UUID]):
+    """An example by its id."""
+
+    name = "example"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
+        """The id, or where ids are shown."""
+        try:
+            return UUID(str(value))
+        except ValueError:
+            task = ctx.params.get("task", "TASK") if ctx else "TASK"
+            cure = f"`outfox round flags {task}` shows those that wait for you"
+            self.fail(f"'{value}' is no id of an example; {cure}", param, ctx)
+
+
+EXAMPLE = ExampleType()
+
+
 @click.command()
 @click.argument("task")
 @ROUND
@@ -74,7 +92,7 @@ def flags(settings: Settings, task: str, number: int | None) -> None:
 
 @click.command()
 @click.argument("task")
-@click.argument("example", type=click.UUID, required=False)
+@click.argument("example", type=EXAMPLE, required=False)
 @click.option("--keep", "wish", flag_value="keep", help="Nothing is wrong with EXAMPLE: its votes decide.")
 @click.option("--withdraw", "wish", flag_value="withdraw", help="EXAMPLE is not used, whatever people voted.")
 @ROUND

@@ -101,12 +101,12 @@ class Recount:
             yield f"{plural(wrong, 'example is', 'examples are')} not what the policy makes of the votes; {CURE}"
         if not_yet:
             yield f"{plural(not_yet, 'example has', 'examples have')} a gold label without being decided; {CURE}"
-        told = {
-            "labels that were settled where people did not agree": settled,
-            "examples with more votes than are tried in every order": unsure,
-            "examples that are withdrawn or undecided": taken,
-        }
-        self.unchecked += [f"{number} {what}" for what, number in told.items() if number]
+        told = (
+            (settled, "label that was settled", "labels that were settled", "where people did not agree"),
+            (unsure, "example", "examples", "with more votes than are tried in every order"),
+            (taken, "example that is", "examples that are", "withdrawn or undecided"),
+        )
+        self.unchecked += [f"{plural(number, one, many)} {rest}" for number, one, many, rest in told if number]
 
     def _count(self) -> Callable[[str, Said, Said, tuple[Said, ...]], str] | None:
         if self._counting is None:

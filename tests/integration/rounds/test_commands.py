@@ -51,6 +51,22 @@ def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfo
     ]
 
 
+def test_a_changed_budget_is_told_from_what_to_what(outfox: Outfox, home: Path) -> None:
+    assert home
+    assert outfox("round", "budget", "sentiment", "500", "--why", "enough").code == 0
+    assert "changed the budget from $600.00 to $500.00" in outfox("round", "show", "sentiment").out
+    (noted,) = json.loads(outfox("round", "show", "sentiment", "--json").out)["history"]
+    assert (noted["before"], noted["after"]) == ({"budget_cents": 60000}, {"budget_cents": 50000})
+
+
+def test_what_cannot_be_an_example_or_a_day_is_told_with_what_would_be(outfox: Outfox, home: Path) -> None:
+    assert home
+    ran = outfox("round", "decide", "sentiment", "xyz", "--keep", "--why", "x")
+    assert (ran.code, "`outfox round flags sentiment` shows" in ran.err) == (2, True)
+    ran = outfox("crowd", "statement", "--day", "yesterday")
+    assert (ran.code, "'yesterday' is no day; write one like 2026-03-31" in ran.err) == (2, True)
+
+
 def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(outfox: Outfox, home: Path) -> None:
     ran = outfox("round", "open", "sentiment")
     assert (ran.code, "switches" in ran.err) == (0, False)

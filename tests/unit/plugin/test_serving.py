@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from flask import Flask
 
 from plugin import serving
 from plugin.errors import PluginError
@@ -25,6 +26,12 @@ def test_a_free_port_is_none_that_the_system_gives_to_somebodys_request() -> Non
     if first <= serving.LASTING_PORTS.start:
         pytest.skip("this system gives every port away")
     assert not [port for port in (free_port() for _ in range(200)) if first <= port <= last]
+
+
+def test_a_taken_port_is_told_once_and_in_our_words(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(PluginError, match="is taken; choose another"):
+        serving.serve_locally(Flask("x"), taken.getsockname()[1], open_browser=False)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_taken_port_is_passed_over_and_a_machine_without_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_votes_whose_times_are_not_the_order_in_which_they_came_are_no_problem(t
 def test_a_label_that_was_settled_where_people_did_not_agree_is_told(tmp_path: Path, status: str, gold: str) -> None:
     found = recount(tmp_path, example(status, gold, OTHER, MINE, MINE, OTHER, THIRD))
     assert list(found.problems()) == []
-    assert found.unchecked == ["1 labels that were settled where people did not agree"]
+    assert found.unchecked == ["1 label that was settled where people did not agree"]
 
 
 def test_gold_where_nothing_is_decided_is_a_problem(tmp_path: Path) -> None:

@@ -116,6 +116,17 @@ def test_a_context_in_which_nothing_can_be_seen_is_no_text(folder: Path) -> None
     assert found == [[":2: has no text in `premise`; add it"], [":1: has no text in `premise`; add it"]]
 
 
+def test_an_id_that_comes_twice_is_told_beside_another_mistake_of_its_row(folder: Path) -> None:
+    content = "id,premise,targets\na,One.,\na,Two.,maybe\nb,,\nb,Three.,\n"
+    found = problems(folder, content)
+    assert [line.split(";")[0] for line in found] == [
+        ':3: targets is ["maybe"]',
+        ':3: id "a" is also on line 2, or its text is',
+        ":4: has no text in `premise`",
+        ':5: id "b" is also on line 4, or its text is',
+    ]
+
+
 def test_every_mistake_of_a_jsonl_is_told_with_its_line(folder: Path) -> None:
     rows = [
         '{"premise": 3}', "[1]", '{"premise": "a", "@mine": 1}', r'{"premise": "a\u0000"}', "nope", '{"premise": NaN}',
