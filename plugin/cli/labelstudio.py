@@ -95,9 +95,9 @@ def push(settings: Settings, task: str) -> None:
 
     with open_store(settings.database) as store, ProgressBar() as bar:
         pushed = push_task(store, _studio(settings), task, SystemClock(), _steps(bar, f"{task} goes to Label Studio"))
-    data = {"task": task, "contexts": pushed.contexts, "validations": pushed.validations, "found": pushed.found}
     text = f"{task}: {pushed.contexts} to write for and {pushed.validations} to check were sent"
-    show(data, f"{text}; {pushed.found} were found there" if pushed.found else text)
+    text += f"; {pushed.found} were found there" if pushed.found else ""
+    show({"task": task, **vars(pushed)}, text + _cleared_text(pushed.cleared))
 
 
 @labelstudio.command()
@@ -264,4 +264,8 @@ def _told(row: dict[str, Any]) -> str:
         text += f", {count(crowd['refused'], 'was', 'were')} refused, see `outfox labelstudio status {row['task']}`"
     if row["left"]:
         text += f"; {row['left']} wait until a round is open: `outfox round open {row['task']}`"
-    return text
+    return text + _cleared_text(row["cleared"])
+
+
+def _cleared_text(number: int) -> str:
+    return f"; {count(number, 'check')} that can take no vote any more taken down" if number else ""

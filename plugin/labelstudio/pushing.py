@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from plugin.labelstudio.clearing import clear
+from plugin.labelstudio.finding import look_for
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import KEY, Json, Studio
 from round_manager.clock import Clock
@@ -21,7 +23,6 @@ from templates import TaskSpec
 from templates.payloads import creation_task, validation_task
 
 TASKS_AT_ONCE = 100
-TASKS_TO_LOOK_AT = 500
 
 # How many are done and how many there are to do.
 Progress = Callable[[int, int], None]
@@ -29,24 +30,29 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push sent to the two projects, and what it found there already."""
+    """What a push sent to the two projects, what it found there already, and what it took down."""
 
     contexts: int = 0
     validations: int = 0
     found: int = 0
+    cleared: int = 0
 
 
 def push(
     store: Store, studio: Studio, task_name: str, clock: Clock, progress: Progress = lambda _done, _total: None
 ) -> Pushed:
-    """Sends what Label Studio does not have yet; killed anywhere and run again, each task is there once."""
+    """Sends what Label Studio does not have yet; killed anywhere and run again, each task is there once.
+
+    Checks that can take no vote any more and that nobody annotated are taken down.
+    """
     task, links = linked(store, studio, task_name)
-    sent, found = {}, 0
+    sent, found, cleared = {}, 0, 0
     for kind, link in links.items():
         with remembered(store, link, task_name, clock):
             sent[kind], adopted = _push(store, studio, task, link, clock, progress)
             found += adopted
-    return Pushed(sent[ProjectKind.CREATE], sent[ProjectKind.VALIDATE], found)
+            cleared += clear(store, studio, link)
+    return Pushed(sent[ProjectKind.CREATE], sent[ProjectKind.VALIDATE], found, cleared)
 
 
 def _push(
@@ -63,7 +69,7 @@ def _push(
     found = 0
     if in_doubt:
         # Planned by an earlier push that did not end: Label Studio may have them.
-        there = _look_for(studio, link, {one.key for one in in_doubt})
+        there = look_for(studio, link, {one.key for one in in_doubt})
         with store.write() as session:
             found = adopt_tasks(session, link, there)
             waiting = unsent_tasks(session, link)
@@ -79,24 +85,9 @@ def _send(store: Store, studio: Studio, spec: TaskSpec, link: LabelStudioLink, b
     numbers = studio.add_tasks(link.project, [payload(spec, one) for one in batch])
     with store.write() as session:
         late = mark_sent(session, {one.row: number for one, number in zip(batch, numbers, strict=True)})
-    for number in late:
-        # Another push was quicker by a moment; nobody can have worked on this one yet.
-        studio.remove_task(number)
-
-
-def _look_for(studio: Studio, link: LabelStudioLink, keys: set[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    after, missing = 0, set(keys)
-    while missing:
-        page = studio.all_tasks(link.project, after=after, size=TASKS_TO_LOOK_AT)
-        for task in page.tasks:
-            if task.key in missing:
-                found[task.key] = task.id
-                missing.discard(task.key)
-        if len(page.tasks) < TASKS_TO_LOOK_AT:
-            break
-        after = page.tasks[-1].id
-    return found
+    if late:
+        # Another push was quicker by a moment; nobody can have worked on these yet.
+        studio.remove_untouched(link.project, late)
 
 
 def payload(spec: TaskSpec, one: Unsent) -> Json:

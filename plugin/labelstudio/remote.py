@@ -23,8 +23,15 @@ from plugin.labelstudio.studio import (
 
 NOT_FOUND = 404
 BACKEND_TITLE = "outfox"
+
+
+def _annotations(operator: str) -> Json:
+    """A filter by how many there are that were not skipped, as compared with none."""
+    return {"filter": "filter:tasks:total_annotations", "operator": operator, "type": "Number", "value": 0}
+
+
 _WORKED_ON: list[Json] = [
-    {"filter": "filter:tasks:total_annotations", "operator": "greater", "type": "Number", "value": 0},
+    _annotations("greater"),
     {"filter": f"filter:tasks:data.{WORKER}", "operator": "empty", "type": "String", "value": True},
 ]
 
@@ -121,9 +128,16 @@ class RemoteStudio:
             answer = self._sdk.projects.import_tasks(project_id, request=list(tasks), return_task_ids=True)
             return [int(number) for number in answer.task_ids]
 
-    def remove_task(self, task_id: int) -> None:
+    def remove_untouched(self, project_id: int, numbers: Sequence[int]) -> set[int]:
+        if not numbers:
+            return set()  # Label Studio takes none for all.
+        chosen = {"all": False, "included": list(numbers)}
+        # Label Studio itself looks whether somebody annotated them, so that nobody can submit in between.
+        filters = {"conjunction": "and", "items": [_annotations("equal")]}
         with translated(self.url):
-            self._sdk.tasks.delete(str(task_id))
+            self._sdk.actions.create(id="delete_tasks", project=project_id, filters=filters, selected_items=chosen)
+        stay = self._tasks(project_id, [], "tasks:id", len(numbers), selectedItems=chosen)
+        return {task.id for task in stay.tasks}
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
         with translated(self.url, sends_texts=True):
@@ -132,9 +146,9 @@ class RemoteStudio:
             text = f"took {made.created} of {len(predictions)} predictions; do the project's template and the task fit?"
             raise LabelStudioError(f"Label Studio at {self.url} {text}")
 
-    def _tasks(self, project_id: int, filters: list[Json], order: str, size: int) -> Page:
+    def _tasks(self, project_id: int, filters: list[Json], order: str, size: int, **more: Json) -> Page:
         # Always the first page: while people work, tasks move from page to page, and one could be passed over.
-        query = json.dumps({"filters": {"conjunction": "and", "items": filters}, "ordering": [order]})
+        query = json.dumps({"filters": {"conjunction": "and", "items": filters}, "ordering": [order], **more})
         with translated(self.url):
             found = self._sdk.tasks.list(project=project_id, query=query, page=1, page_size=size, fields="all")
             return Page(tuple(_task(one) for one in found.items or ()), int(found.response.total))

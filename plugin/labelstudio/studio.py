@@ -152,8 +152,8 @@ class Studio(Protocol):
         """Makes tasks, with their annotations where they have some: all or none; their ids, in the same order."""
         ...
 
-    def remove_task(self, task_id: int) -> None:
-        """Removes a task that nobody has worked on."""
+    def remove_untouched(self, project_id: int, numbers: Sequence[int]) -> set[int]:
+        """Removes those of the project's tasks that nobody has annotated, skipped ones too; those that stay."""
         ...
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:

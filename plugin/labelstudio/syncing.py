@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from plugin.labelstudio.clearing import clear
 from plugin.labelstudio.errors import NoRound
 from plugin.labelstudio.intake import Intake, Outcome
 from plugin.labelstudio.links import linked, remembered
@@ -24,13 +25,17 @@ TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Synced:
-    """What a sync found: annotations that were new or changed, what they became, and what waits for a round."""
+    """What a sync found: annotations that were new or changed, what they became, and what waits for a round.
+
+    And how many checks it took down that nobody annotated and that can take no vote any more.
+    """
 
     read: int = 0
     examples: int = 0
     votes: int = 0
     problems: int = 0
     left: int = 0
+    cleared: int = 0
 
     def __add__(self, other: "Synced") -> "Synced":
         return Synced(
@@ -39,6 +44,7 @@ class Synced:
             self.votes + other.votes,
             self.problems + other.problems,
             self.left + other.left,
+            self.cleared + other.cleared,
         )
 
 
@@ -64,6 +70,7 @@ def sync_task(
             began = clock.now()
             intake = Intake(store, task, link, judge, clock)
             found += _sync(studio, intake, None if from_start else _since(link))
+            found += Synced(cleared=clear(store, studio, link))
             with store.write() as session:
                 note_success(session, link.id, now=began)
     return found

@@ -13,6 +13,7 @@ from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
 from round_manager.tasks.tasks import list_tasks
+from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.labelstudio.following import Course
@@ -48,7 +49,8 @@ class ConnectedStudio:
             show_crowd_work(self._store, self._studio, task, self._clock)
         told = ((found.examples, "examples"), (found.votes, "votes"), (found.problems, "that became nothing"))
         parts = [f"{number} {what}" for number, what in told if number]
-        return f"{', '.join(parts)} from Label Studio" if parts else ""
+        done = [f"{', '.join(parts)} from Label Studio"] if parts else []
+        return "; ".join([*done, *_cleared_text(found.cleared)])
 
     def follow(self, task: str) -> str:
         from plugin.labelstudio.following import find_course, follow
@@ -64,9 +66,9 @@ class ConnectedStudio:
         from plugin.labelstudio.pushing import push
 
         sent = push(self._store, self._studio, task, self._clock)
-        if not (sent.contexts or sent.validations):
-            return ""
-        return f"{sent.contexts} to write for and {sent.validations} to check sent to Label Studio"
+        told = f"{sent.contexts} to write for and {sent.validations} to check sent to Label Studio"
+        done = [told] if sent.contexts or sent.validations else []
+        return "; ".join([*done, *_cleared_text(sent.cleared)])
 
     @cached_property
     def _studio(self) -> "Studio":
@@ -74,3 +76,7 @@ class ConnectedStudio:
         from plugin.labelstudio.remote import RemoteStudio
 
         return RemoteStudio(self._url, self._token)
+
+
+def _cleared_text(number: int) -> list[str]:
+    return [f"{count(number, 'check')} that can take no vote any more taken down from Label Studio"] if number else []

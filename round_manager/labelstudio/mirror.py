@@ -1,7 +1,7 @@
 """The mirror of what stands in Label Studio: projects, tasks, annotations, and how far they were read.
 
-Nothing here calls Label Studio. What stood in a project that is gone keeps its rows, under numbers below zero: a
-Label Studio that was set up anew counts from one again.
+Nothing here calls Label Studio. What was taken down, or stood in a project that is gone, keeps its rows, under numbers
+below zero: a Label Studio that was set up anew counts from one again.
 """
 
 from collections.abc import Sequence
@@ -190,8 +190,7 @@ def _set_aside(session: Session, link: LabelStudioLink) -> None:
     """What was sent to the old project goes below zero; what was not will go to the new one."""
     gone = select(LabelStudioTask).where(LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0)
     for task in session.scalars(gone).all():
-        task.key = f"{_GONE}{task.id}:{task.key}"[:LONGEST_KEY]
-        task.external_id = -task.id
+        set_aside_task(task)
     annotation = LabelStudioAnnotation
     # Of crowd work the number may be below zero already, where somebody removed the annotation.
     known = or_(annotation.external_id > 0, annotation.external_id.is_not(None) & annotation.key.not_like(f"{_GONE}%"))
@@ -199,3 +198,9 @@ def _set_aside(session: Session, link: LabelStudioLink) -> None:
         one.key = one.key and f"{_GONE}{one.id}:{one.key}"[:LONGEST_KEY]
         one.external_id = -one.id
     session.flush()
+
+
+def set_aside_task(task: LabelStudioTask) -> None:
+    """The task stands in Label Studio no more, and another one may get its key."""
+    task.key = f"{_GONE}{task.id}:{task.key}"[:LONGEST_KEY]
+    task.external_id = -task.id

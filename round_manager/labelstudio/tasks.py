@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from round_manager.examples.votes import TAKES_VOTES
 from round_manager.models import (
     Context,
     ContextTally,
@@ -104,7 +105,7 @@ def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -
         .join(Round, Round.id == Example.round_id)
         .where(
             Example.task_id == link.task_id,
-            Round.status.in_((RoundStatus.OPEN, RoundStatus.VALIDATING)),
+            Round.status.in_(TAKES_VOTES),
             Example.status == ExampleStatus.PENDING,
         )
         .order_by(Example.id)
@@ -129,10 +130,14 @@ def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
         select(LabelStudioTask, Context, Example)
         .outerjoin(Context, Context.id == LabelStudioTask.context_id)
         .outerjoin(Example, Example.id == LabelStudioTask.example_id)
+        .outerjoin(Round, Round.id == Example.round_id)
         .where(
             LabelStudioTask.link_id == link.id,
             LabelStudioTask.external_id.is_(None),
-            or_(Context.id.is_not(None) & Context.retired_at.is_(None), Example.status == ExampleStatus.PENDING),
+            or_(
+                Context.id.is_not(None) & Context.retired_at.is_(None),
+                (Example.status == ExampleStatus.PENDING) & Round.status.in_(TAKES_VOTES),
+            ),
         )
         .order_by(LabelStudioTask.id)
     )
@@ -243,7 +248,7 @@ def hold_link(session: Session, link: LabelStudioLink) -> LabelStudioLink:
 
 
 def is_standing() -> ColumnElement[bool]:
-    """The task is not of a project that is gone."""
+    """The task is neither of a project that is gone nor taken down."""
     return or_(LabelStudioTask.external_id.is_(None), LabelStudioTask.external_id > 0)
 
 

@@ -156,10 +156,14 @@ class FakeStudio:
         self._done("add_tasks")
         return made
 
-    def remove_task(self, task_id: int) -> None:
-        self._call("remove_task", changes=True)
-        assert not self.tasks[task_id].annotations, "somebody worked on it"
-        del self.tasks[task_id]
+    def remove_untouched(self, project_id: int, numbers: Sequence[int]) -> set[int]:
+        self._call("remove_untouched", changes=True)
+        there = {task.id for task in self._of(project_id) if task.id in numbers}
+        stay = {number for number in there if _is_annotated(self.tasks[number])}
+        for number in there - stay:
+            del self.tasks[number]
+        self._done("remove_untouched")
+        return stay
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
         self._call("add_predictions", changes=True)
@@ -206,7 +210,7 @@ class FakeStudio:
 
     def _worked_on(self, project_id: int) -> list[TaskSeen]:
         for_people = [task for task in self._of(project_id) if not task.data.get(WORKER)]
-        return [task for task in for_people if any(not one["was_cancelled"] for one in task.annotations)]
+        return [task for task in for_people if _is_annotated(task)]
 
     def _next(self, kind: str) -> int:
         """The next number: the real one numbers each kind of thing from one, too."""
@@ -229,3 +233,8 @@ class FakeStudio:
     def _done(self, name: str) -> None:
         if name in self.after:
             raise self.after.pop(name)
+
+
+def _is_annotated(task: TaskSeen) -> bool:
+    """Somebody submitted something; to skip is not to submit."""
+    return any(not one["was_cancelled"] for one in task.annotations)

@@ -18,8 +18,9 @@ from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.syncing import Synced, sync_task
 from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
-from round_manager.tasks.rounds import open_round
-from round_manager.tasks.tasks import create_task
+from round_manager.models import RoundStatus
+from round_manager.tasks.rounds import live_round, open_round
+from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, find_pack, load_pack
 from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements
@@ -67,6 +68,14 @@ class Adapter:
     def predict(self, **more: Any) -> Predicted:
         predictor = FakePredictor(self.pack.spec, "v1")
         return predict(self.store, self.remote, self.name, predictor, self.clock, **more)
+
+    def close_round(self) -> None:
+        with self.store.write() as session:
+            live = live_round(session, find_task(session, self.name).id)
+            assert live is not None
+            live.status, live.validating_at = RoundStatus.VALIDATING, self.clock.now()
+            session.flush()
+            live.status, live.closed_at = RoundStatus.CLOSED, self.clock.now()
 
     def rows(self, model: type[Any]) -> list[Any]:
         with self.store.read() as session:

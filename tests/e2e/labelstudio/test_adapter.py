@@ -47,6 +47,29 @@ def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: l
     assert adapter.push() == Pushed()
 
 
+def test_once_the_round_is_closed_only_checks_that_somebody_did_stay(adapters: Adapters, others: list[int]) -> None:
+    adapter = adapters(contexts=4)
+    made = adapter.connect()
+    adapter.push()
+    for task in adapter.tasks(made.projects["create"]):
+        label = next(one for one in adapter.pack.spec.label_names if one != task["data"]["target"])
+        adapter.annotate(task["id"], adapter.written(f"{label} {task['id']}", task), user=others[2])
+    adapter.sync()
+    sent = adapter.push().validations
+    first, *rest = adapter.tasks(made.projects["validate"])
+    adapter.annotate(first["id"], adapter.judged(first), user=others[0])
+    assert sent == len(rest) + 1 > 2
+    assert adapter.sync() == Synced(read=1, votes=1)
+    adapter.close_round()
+    adapter.annotate(rest[0]["id"], adapter.judged(rest[0]), user=others[0])
+    assert adapter.sync() == Synced(read=1, problems=1, cleared=sent - 2)
+    there = [task["id"] for task in adapter.tasks(made.projects["validate"])]
+    assert there == [first["id"], rest[0]["id"]]
+    adapter.proxy.requests.clear()
+    assert (adapter.sync(), adapter.push()) == (Synced(), Pushed())
+    assert adapter.proxy.changing == []
+
+
 def test_a_second_run_of_everything_changes_nothing_there(adapters: Adapters) -> None:
     adapter = adapters()
     auth = BackendAuth("user", "word")

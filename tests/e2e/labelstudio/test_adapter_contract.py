@@ -103,8 +103,22 @@ def test_tasks_get_numbers_in_their_order_and_keep_their_keys(bench: Bench) -> N
     page = bench.studio.all_tasks(project, after=numbers[1], size=2)
     assert [(one.id, one.key) for one in page.tasks] == [(numbers[2], "key:2"), (numbers[3], "key:3")]
     assert page.total == 3
-    bench.studio.remove_task(numbers[0])
-    assert [one.id for one in bench.studio.all_tasks(project).tasks] == numbers[1:]
+
+
+def test_of_tasks_that_are_to_go_those_that_somebody_annotated_stay(bench: Bench) -> None:
+    project, other = bench.project(), bench.project()
+    annotated, skipped, untouched, gone, kept = bench.tasks(project, 5)
+    (elsewhere,) = bench.tasks(other, 1)
+    bench.annotate(annotated)
+    bench.annotate(skipped, was_cancelled=True)
+    assert bench.studio.remove_untouched(project, [gone]) == set()
+    numbers = [annotated, skipped, untouched, gone, elsewhere]
+    assert bench.studio.remove_untouched(project, numbers) == {annotated}
+    assert [one.id for one in bench.studio.all_tasks(project).tasks] == [annotated, kept]
+    assert [one.id for one in bench.studio.all_tasks(other).tasks] == [elsewhere]
+    assert bench.studio.remove_untouched(project, []) == set()
+    assert bench.studio.remove_untouched(project, [kept]) == set()
+    assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [annotated]
 
 
 def test_changed_tasks_are_those_with_work_the_longest_unchanged_first(bench: Bench) -> None:
