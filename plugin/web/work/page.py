@@ -98,7 +98,11 @@ class HitPages:
                 "consent": bool(warning),
                 "languages": list(spec.languages),
             },
-            "pay": {"reward_cents": shown.hit.reward_cents, "bonus_cents": bonus},
+            "pay": {
+                "reward_cents": shown.hit.reward_cents,
+                "bonus_cents": bonus,
+                "hourly_cents": spec.pay.minimum_hourly_cents,
+            },
             "editor": None if kind is HitKind.QUIZ else editor_json(),
             "config": "" if kind is HitKind.QUIZ else pack.config(TEMPLATES[kind]),
             "sample": self._sample(shown, pack) if token is None else None,
@@ -111,8 +115,8 @@ class HitPages:
         return {"task": pack.sample(TEMPLATES[shown.hit.kind])}
 
 
-def error_setup(title: str, text: str) -> Json:
-    """A page that only tells what is wrong."""
+def error_setup(title: str, text: str, *, give_back: bool = False) -> Json:
+    """A page that only tells what is wrong, and where the HIT is given back if nothing else helps."""
     task = {"title": title, "instructions_html": "", "content_warning": "", "consent": False, "languages": ["en"]}
     return {
         "kind": HitKind.CREATE.value,
@@ -120,11 +124,11 @@ def error_setup(title: str, text: str) -> Json:
         "token": None,
         "api": API,
         "task": task,
-        "pay": {"reward_cents": 0, "bonus_cents": 0},
+        "pay": {"reward_cents": 0, "bonus_cents": 0, "hourly_cents": 0},
         "editor": None,
         "config": "",
         "sample": None,
-        "error": {"title": title, "text": text},
+        "error": {"title": title, "text": text, "give_back": give_back},
     }
 
 

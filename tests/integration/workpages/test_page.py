@@ -31,9 +31,23 @@ def test_whoever_accepted_a_hit_gets_the_template_that_annotators_get_and_a_toke
     assert page.setup["config"] == pack.create_xml
     assert page.setup["task"]["title"] == pack.spec.title
     assert "<h" in page.setup["task"]["instructions_html"]
-    assert page.setup["pay"] == {"reward_cents": 45, "bonus_cents": pack.spec.pay.fooled_bonus_cents}
+    pay = pack.spec.pay
+    shown = {"reward_cents": 45, "bonus_cents": pay.fooled_bonus_cents, "hourly_cents": pay.minimum_hourly_cents}
+    assert page.setup["pay"] == shown
     assert page.setup["editor"]["module"] == editor_bundle().module
     assert page.state()["status"] == "open"
+
+
+@pytest.mark.parametrize("kind", HitKind)
+def test_every_page_shows_the_hourly_rate_that_pay_is_topped_up_to(office: Office, kind: HitKind) -> None:
+    answer = office.get(office.floor.hit(kind=kind), assignmentId=PREVIEW)
+    assert pack_of("sentiment").spec.pay.minimum_hourly_cents == 1_500
+    assert "topped up to $15.00 an hour" in answer.text
+
+
+def test_a_page_of_a_task_that_tops_nothing_up_promises_nothing(open_office: OpenOffice) -> None:
+    office = open_office(pay={"minimum_hourly_cents": 0})
+    assert "topped up to $" not in office.get(office.floor.hit(), assignmentId=PREVIEW).text
 
 
 def test_the_page_may_be_framed_by_the_marketplace_alone_and_keeps_no_cookie(office: Office) -> None:
@@ -147,6 +161,12 @@ def test_an_author_has_nothing_to_check_where_all_is_their_own(office: Office) -
     office.floor.pending("W1")
     answer = office.open("W1", kind=HitKind.VALIDATE)
     assert "nothing to check for you" in answer.setup["error"]["text"]
+    assert answer.setup["error"]["give_back"] is True
+
+
+def test_a_page_that_can_be_tried_again_asks_nobody_to_give_the_hit_back(office: Office) -> None:
+    elsewhere = office.open("W1", turkSubmitTo="https://elsewhere.example")
+    assert elsewhere.setup["error"]["give_back"] is False
 
 
 @pytest.mark.parametrize("token", ["", "x", "Bearer x", "Bearer eyJ4Ijox.YWJj"])
