@@ -21,6 +21,7 @@ BUILT_IN = {
     LOCALE: ("Location", "The country of the worker."),
     ADULT: ("Adult content", "1 when the worker agreed to see work with adult content, else 0."),
 }
+LONGEST_TOLD = 200
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "EqualTo": operator.eq,
     "NotEqualTo": operator.ne,
@@ -108,21 +109,33 @@ class Record:
         return COMPARE[comparator](score, values[0])
 
     def _why(self, requirement: dict[str, Any]) -> str:
-        key = requirement["QualificationTypeId"]
-        if key in BUILT_IN:
-            name = BUILT_IN[key][0]
-        else:
-            found = self._session.scalars(select(QualificationType.name).where(QualificationType.id == key))
-            name = found.one_or_none() or key
+        key, comparator = requirement["QualificationTypeId"], str(requirement["Comparator"])
+        name, how = self._qualification(key)
+        if comparator == "DoesNotExist":
+            return f"You have {name} already, and this is for people who do not have it."
+        if comparator == "Exists" or (self.score(key) is None and key not in BUILT_IN):
+            return f"You need {name} first. {how}".strip()
         values = requirement.get("IntegerValues") or [
             locale["Country"] for locale in requirement.get("LocaleValues", ())
         ]
-        return f"{name} {WORDS[requirement['Comparator']]} {' or '.join(map(str, values))}".strip() + "."
+        return f"{name} {WORDS[comparator]} {' or '.join(map(str, values))}."
+
+    def _qualification(self, key: str) -> tuple[str, str]:
+        """The name that workers read, and how to get it in the requester's words."""
+        if key in BUILT_IN:
+            return BUILT_IN[key][0], ""
+        found = self._session.scalars(select(QualificationType).where(QualificationType.id == key)).one_or_none()
+        return (f"“{found.name}”", _shortened(found.description)) if found else (f"“{key}”", "")
+
+
+def _shortened(text: str) -> str:
+    """What fits on a card, as a sentence."""
+    line = " ".join(text.split())
+    line = line if len(line) <= LONGEST_TOLD else f"{line[:LONGEST_TOLD].rpartition(' ')[0] or line[:LONGEST_TOLD]} …"
+    return line if not line or line[-1] in ".!?…" else f"{line}."
 
 
 WORDS = {
-    "Exists": "has to be granted to you",
-    "DoesNotExist": "is for those who do not have it",
     "EqualTo": "has to be",
     "NotEqualTo": "must not be",
     "LessThan": "has to be less than",

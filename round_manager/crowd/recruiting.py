@@ -14,6 +14,7 @@ from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, DuplicateError
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
+from round_manager.specs import spec_of
 from round_manager.workers import ensure_worker
 
 PASSED = 100
@@ -37,7 +38,7 @@ class Recruiting:
         if known is not None and known.external_id:
             return known
         name = f"outfox {task.name}"
-        made = self._crowd.ensure_qualification(name, f"Has passed the instructions of: {task.spec['title']}")
+        made = self._crowd.ensure_qualification(name, _how_to_get(task))
         with self._store.write() as session:
             row = session.scalar(wanted.limit(1))
             if row is None:
@@ -117,3 +118,11 @@ class Recruiting:
 
     def _live_block(self, worker: Worker) -> Select[Block]:
         return select(Block).where(Block.worker_id == worker.id, Block.lifted_at.is_(None), Block.task_id.is_(None))
+
+
+def _how_to_get(task: Task) -> str:
+    """What workers read who do not have the task's qualification."""
+    spec = spec_of(task)
+    if spec.quiz is None or not spec.pay.quiz_cents:
+        return f"Whoever runs “{spec.title}” grants it."
+    return f"Pass the quiz of “{spec.title}”; it is paid, passed or not, and stands among our tasks."

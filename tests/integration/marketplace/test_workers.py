@@ -107,11 +107,40 @@ def test_a_requirement_stands_in_the_way_from_the_action_that_it_guards(
         else:
             with pytest.raises(NotQualified):
                 working.preview(session, worker, group_id, market.now())
-    with pytest.raises(NotQualified, match="Careful has to be granted"):
+    with pytest.raises(NotQualified, match=r"You need “Careful” first\. Reads the instructions\.$"):
         lab.server.accept(worker, type_id)
     lab.client.associate_qualification_with_worker(QualificationTypeId=kind, WorkerId=worker.id)
     assert [group.qualified for group in _groups(lab.server, worker)] == [True]
     assert lab.server.accept(worker, type_id).worker_id == worker.id
+
+
+@pytest.mark.parametrize(
+    ("description", "asks", "told"),
+    [
+        ("Pass the quiz first", {"Comparator": "Exists"}, "You need “Careful” first. Pass the quiz first."),
+        ("word " * 60, {"Comparator": "Exists"}, f"You need “Careful” first. {'word ' * 40}…"),
+        ("Ask us!", {"Comparator": "GreaterThan", "IntegerValues": [7]}, "You need “Careful” first. Ask us!"),
+    ],
+)
+def test_who_lacks_a_qualification_reads_in_its_requesters_words_how_to_get_it(
+    lab: Requests, description: str, asks: dict[str, Any], told: str
+) -> None:
+    made = lab.client.create_qualification_type(
+        Name="Careful", Description=description, QualificationTypeStatus="Active"
+    )
+    _asking(lab, {"QualificationTypeId": made["QualificationType"]["QualificationTypeId"], **asks})
+    assert [group.why_not for group in _groups(lab.server, lab.server.make_worker())] == [told]
+
+
+def test_who_has_what_others_must_not_have_or_too_little_of_it_is_told_so(lab: Requests) -> None:
+    kind, worker = _kind(lab), lab.server.make_worker()
+    lab.client.associate_qualification_with_worker(QualificationTypeId=kind, WorkerId=worker.id, IntegerValue=5)
+    _asking(lab, {"QualificationTypeId": kind, "Comparator": "DoesNotExist"})
+    _asking(lab, {"QualificationTypeId": kind, "Comparator": "GreaterThan", "IntegerValues": [7]})
+    assert {group.why_not for group in _groups(lab.server, worker)} == {
+        "You have “Careful” already, and this is for people who do not have it.",
+        "“Careful” has to be more than 7.",
+    }
 
 
 def test_the_record_of_a_worker_counts(lab: Requests) -> None:

@@ -22,6 +22,13 @@ def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) ->
     assert [one.comparator for one in quiz.requirements] == [Comparator.DOES_NOT_EXIST]
 
 
+def test_workers_read_how_to_get_the_qualification(counter: Counter) -> None:
+    held = counter.recruiting.qualification(counter.task)
+    there = counter.crowd.ensure_qualification(held.name, "")
+    title = counter.task.spec["title"]
+    assert there.description == f"Pass the quiz of “{title}”; it is paid, passed or not, and stands among our tasks."
+
+
 def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: Counter) -> None:
     counter.recruiting.qualification(counter.task)
     counter.post(2)

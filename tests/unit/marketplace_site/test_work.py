@@ -80,13 +80,14 @@ def test_what_is_said_above_the_list_is_true_of_what_is_listed(stage: Stage) -> 
     assert lead(browser.get("/").text) == "Nothing for you at this moment"
     stage.post("For the experienced", requirements=[FIFTY_APPROVED])
     asks = "Nothing that you can take now. 1 group asks for something that you do not have; why is said there."
-    assert lead(browser.get("/").text) == asks
+    moment = "A qualification that you have just earned may take a moment to be granted."
+    assert lead(browser.get("/").text) == f"{asks} {moment}"
     stage.post("For others", cents=50, requirements=[FIFTY_APPROVED])
     assert "2 groups ask for something" in lead(browser.get("/").text)
     group = stage.group_of(stage.post("For all"))
     assert lead(browser.get("/").text) == "1 task for you now, in 1 group"
     accepted(browser, group)
-    assert lead(browser.get("/").text).endswith("why is said there. You have 1 task to finish in your queue.")
+    assert lead(browser.get("/").text).endswith(f"why is said there. {moment} You have 1 task to finish in your queue.")
 
 
 def test_who_has_all_there_is_in_the_queue_is_led_there(stage: Stage) -> None:
