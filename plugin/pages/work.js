@@ -226,6 +226,8 @@ scheme.addEventListener("change", paint);
 paint();
 
 at("error-again").onclick = () => location.reload();
+// Only the page around this one can give the HIT back. Ours shows its button plainly then; another hears nothing of it.
+if (setup.error?.give_back) window.parent.postMessage({outfox: "nothing-to-do"}, "*");
 if (!setup.error) {
   await consented();
   try {

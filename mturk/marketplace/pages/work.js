@@ -9,6 +9,8 @@
   const told = document.getElementById("told");
   const over = document.getElementById("over");
   const ask = document.getElementById("ask");
+  const frame = stage.querySelector("iframe");
+  const giveBack = document.getElementById("return");
   // Counted from what the server says is left: the visitor's own clock may be wrong. Not with performance.now(), which
   // stands still while a machine sleeps.
   const began = Date.now();
@@ -34,9 +36,10 @@
   const ticking = setInterval(tick, 250);
   tick();
 
-  // The answer to a submission comes from our own address, inside the requester's frame. Whatever else the frame
-  // says is not listened to, and what happened is asked of the server again by the form.
-  addEventListener("message", ({origin, data}) => {
+  // The answer to a submission comes from our own address, inside the requester's frame; what happened is asked of the
+  // server again by the form. Of all else that the frame says only one thing is listened to: that there is nothing to do.
+  addEventListener("message", ({origin, source, data}) => {
+    if (source === frame.contentWindow && data?.outfox === "nothing-to-do") giveBack.classList.add("primary");
     if (origin !== stage.dataset.origin || done) return;
     if (data?.outfox === "submitted" && data.assignment === stage.dataset.assignment) {
       done = true;
@@ -49,7 +52,6 @@
   });
 
   // Whoever works with the keyboard goes on in the task, not at the top of the page.
-  const frame = stage.querySelector("iframe");
   const goOn = () => {
     if (document.activeElement === document.body) frame.focus();
   };
@@ -57,7 +59,7 @@
   // The task may have been there before this script was; its document is then no longer the empty one.
   if (frame.contentDocument?.URL !== "about:blank") goOn();
 
-  document.getElementById("return").addEventListener("click", (event) => {
+  giveBack.addEventListener("click", (event) => {
     event.preventDefault();
     ask.showModal();
   });

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
 from plugin.labelstudio.errors import Unreadable
-from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
+from round_manager.errors import NothingToDo, OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
 from templates.errors import TemplateError
 
 SECONDS_UNTIL_RETRY = 2
@@ -42,6 +42,7 @@ class Trouble:
     kind: str
     text: str
     retry: bool
+    give_back: bool = False
 
 
 def trouble_of(error: Exception) -> Trouble:
@@ -52,7 +53,8 @@ def trouble_of(error: Exception) -> Trouble:
         case OtherText():
             return Trouble(409, "changed", sentence(str(error)), retry=False)
         case WorkRefused() | Unreadable():
-            return Trouble(409, "refused", sentence(str(error)), retry=False)
+            is_for_others = isinstance(error, NothingToDo)
+            return Trouble(409, "refused", sentence(str(error)), retry=False, give_back=is_for_others)
         case PageGone():
             return Trouble(401, "gone", sentence(str(error)), retry=False)
         case SlowDown():

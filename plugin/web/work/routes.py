@@ -28,6 +28,7 @@ PAGE = "page"
 UNFORESEEN = 500
 TOO_LONG = "this is too long to be sent; shorten your text"
 STORED = ("editor_file", "font", "own_file")
+GIVE_BACK = "Return this HIT, please"
 TITLES = {
     "over": "The time is over",
     "refused": "This HIT cannot be opened",
@@ -122,7 +123,8 @@ def _errors(blueprint: Blueprint) -> None:
 
 def _told(trouble: Trouble) -> Response:
     if (request.endpoint or "").rpartition(".")[2] == PAGE:
-        response = _rendered(error_setup(TITLES[trouble.kind], trouble.text))
+        title = GIVE_BACK if trouble.give_back else TITLES[trouble.kind]
+        response = _rendered(error_setup(title, trouble.text, give_back=trouble.give_back))
     else:
         response = jsonify({"error": trouble.text, "kind": trouble.kind, "retry": trouble.retry})
     response.status_code = trouble.status

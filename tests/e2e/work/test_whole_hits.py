@@ -1,5 +1,6 @@
 """From an open round to money earned, for every task: a marketplace, pages, a model and a browser that are all real."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -177,6 +178,8 @@ def _refused_as_author(stage: WorkStage, hands: Hands, author: Worker, reader: R
     sign_in(stage, hands, author)
     hit = accept(hands, f"Check: {reader.spec.title}")
     expect(hit.there("error-text")).to_have_text(NOTHING)
+    expect(hit.there("error-way")).to_contain_text("Return")
+    expect(hit.page.get_by_role("link", name="Return", exact=True)).to_have_class(re.compile("primary"))
     assert texts.fooling not in hit.frame.content()
     assert serious_problems(hit.frame) == []
     hit.keep(f"{reader.spec.name}-own")
