@@ -10,7 +10,8 @@ import {
 
 const setup = JSON.parse(at("setup").textContent);
 // Others than those that were read show again.
-const INSTRUCTIONS = `outfox.instructions.${setup.task.title}.${setup.task.instructions_html.length}`;
+const READ_FOR = setup.kind === "validate" ? "check" : "write";
+const INSTRUCTIONS = `outfox.instructions.${setup.task.title}.${READ_FOR}.${setup.task.instructions_html.length}`;
 const REFUSED = "That is all right. Return this HIT on the marketplace; nothing is held against you.";
 const UNFORESEEN = "Something failed on this page. Load it again; what was stored before is safe.";
 const A_MOMENT_MS = 1_000;

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import get_args
 
 from plugin.labelstudio.projects import instructions_html
 from templates import Pack, find_pack, load_pack
@@ -34,7 +35,13 @@ class ShownPack:
 
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
-        self.instructions_html = instructions_html(pack.instructions)
+        self._instructions = {
+            template: instructions_html(pack.instructions, template) for template in get_args(Template)
+        }
+
+    def instructions_html(self, template: Template) -> str:
+        """The instructions, for those who write or for those who check."""
+        return self._instructions[template]
 
     def config(self, template: Template) -> str:
         """The template, as a Label Studio annotator gets it."""

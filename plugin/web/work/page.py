@@ -93,7 +93,7 @@ class HitPages:
             "api": API,
             "task": {
                 "title": spec.title,
-                "instructions_html": pack.instructions_html,
+                "instructions_html": pack.instructions_html(TEMPLATES.get(kind, "create")),
                 "content_warning": warning,
                 "consent": bool(warning),
                 "languages": list(spec.languages),

@@ -1,5 +1,6 @@
 """Templates under Label Studio's own rules, and as text."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,10 +76,50 @@ def test_a_rendered_template_says_what_is_required_and_what_asks_the_model() -> 
 
 
 def test_instructions_become_html_and_nothing_in_them_runs() -> None:
-    html = instructions_html("# Hello\n\n<script>alert(1)</script>\n\n| a | b |\n|---|---|\n| **c** | d |\n")
+    text = "# Hello\n\n<script>alert(1)</script>\n\n| a | b |\n|---|---|\n| **c** | d |\n"
+    html = instructions_html(text, "create")
     assert "<h1>Hello</h1>" in html
     assert "<strong>c</strong>" in html
     assert "<script>" not in html
+
+
+WRITING, CHECKING = (
+    "## What you do\n\nWrite.\n",
+    "## When you check other people's work\n\nJudge.\n\n### Flags\n\nFew.\n",
+)
+WARNING, PAY = "## Before you start\n\nBeware.\n", "## Pay\n\nGood.\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "for_checkers"),
+    [
+        ([WRITING, PAY, CHECKING], ["What you do", "Pay"]),
+        ([WRITING, CHECKING, PAY], ["What you do", "Pay"]),
+        ([PAY, CHECKING], ["Pay"]),
+    ],
+)
+def test_whoever_checks_reads_first_what_is_for_them(parts: list[str], for_checkers: list[str]) -> None:
+    text = "\n".join(parts)
+    found = re.findall("<h[23]>(.*?)</h", instructions_html(text, "validate"))
+    assert found == ["When you check other people's work", "Flags", *for_checkers]
+    assert instructions_html(text, "create").startswith(f"<h2>{parts[0].splitlines()[0][3:]}</h2>")
+
+
+def test_what_stands_before_what_to_do_stays_before_it_for_those_who_check() -> None:
+    html = instructions_html("\n".join([WARNING, WRITING, CHECKING]), "validate")
+    found = re.findall("<h2>(.*?)</h", html)
+    assert found == ["Before you start", "When you check other people's work", "What you do"]
+
+
+@pytest.mark.parametrize("text", [WRITING, "", "```\n## When you check\n```\n", f"{CHECKING}\n{WRITING}"])
+def test_instructions_without_a_part_to_move_are_the_same_for_all(text: str) -> None:
+    assert instructions_html(text, "validate") == instructions_html(text, "create")
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_every_pack_tells_those_who_check_what_to_do_before_it_speaks_of_writing(name: str) -> None:
+    html = instructions_html(find_pack(name).instructions, "validate")
+    assert html.index("When you check") < html.index("What you do")
 
 
 def test_without_a_token_nothing_is_asked() -> None:
