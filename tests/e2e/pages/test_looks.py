@@ -49,6 +49,22 @@ def test_the_page_fits_desks_and_phones_and_has_no_serious_accessibility_problem
     assert tab.complaints == []
 
 
+def test_on_a_phone_what_is_wrong_with_a_text_leaves_room_for_the_text(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("text", "All was well.")
+    tab.sees("not-fooled")
+    tab.ask("text", "All was well. " * 40)
+    expect(tab.there("trouble-text")).to_contain_text("at most")
+    dock = tab.page.locator(".work-dock").bounding_box()
+    assert dock is not None
+    tab.keep("too-long-360")
+    assert dock["height"] <= 740 / 3
+    tab.there("trouble-close").click()
+    expect(tab.there("verdict")).to_be_visible()
+
+
 def test_on_a_slow_line_the_first_bytes_say_that_the_task_loads(open_office: OpenOffice, browser: Browser) -> None:
     office, held, is_quick = open_office(), list[Route](), threading.Event()
     context = browser.new_context(viewport={"width": 1280, "height": 800})
