@@ -1,13 +1,16 @@
 """What a pack's projects are in Label Studio: their titles, instructions and settings."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from templates import Pack
 from templates.payloads import Json
 from templates.samples import Template, template_xml
 
+LIST_PARTS = [f"{part}_{end}" for part in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")]
 FOR_CHECKERS, FOR_WRITERS = "when you check", "what you do"
 _PURPOSE = {"create": "write", "validate": "check"}
 
@@ -17,15 +20,31 @@ def project_title(pack: Pack, template: Template) -> str:
     return f"{pack.spec.name}: {_PURPOSE[template]}"
 
 
-def instructions_html(markdown: str, template: Template) -> str:
-    """Instructions as Label Studio shows them: HTML, in a place that keeps line breaks.
+def instructions_html(markdown: str, template: Template, *, lists: bool = True) -> str:
+    """Instructions as HTML for a place that keeps line breaks; without `lists`, their items are lines with a marker.
 
     Whoever checks reads first what is for them: the section *When you check …* comes before *What you do*, or before
     everything where there is no such section.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    html: str = reader.render(_for_checkers(reader, markdown) if template == "validate" else markdown)
+    tokens = reader.parse(_for_checkers(reader, markdown) if template == "validate" else markdown)
+    if not lists:
+        _write_markers(tokens)
+    html: str = reader.renderer.render(tokens, reader.options, {})
     return html.replace(">\n<", "><").strip()
+
+
+def _write_markers(tokens: Sequence[Token]) -> None:
+    marker = ""
+    for token in tokens:
+        if token.type in LIST_PARTS:
+            token.tag = "div"
+            token.attrs.pop("start", None)
+        if token.type == "list_item_open":
+            marker = f"{token.info}. " if token.info else "• "
+        elif token.type == "inline" and marker and token.children is not None:
+            token.children.insert(0, Token("text", "", 0, content=marker))
+            marker = ""
 
 
 def _for_checkers(reader: MarkdownIt, markdown: str) -> str:
@@ -54,7 +73,8 @@ def project_settings(pack: Pack, template: Template) -> Json:
         "title": project_title(pack, template),
         "description": pack.spec.description,
         "label_config": template_xml(pack, template),
-        "expert_instruction": instructions_html(pack.instructions, template),
+        # Label Studio draws no markers of lists, and takes away whatever could bring them back.
+        "expert_instruction": instructions_html(pack.instructions, template, lists=False),
         "show_instruction": True,
         "enable_empty_annotation": False,
         # People who write or check must not see what a model said beforehand.

@@ -9,7 +9,7 @@ import pytest
 
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.interface import check_templates, render
-from plugin.labelstudio.projects import instructions_html
+from plugin.labelstudio.projects import instructions_html, project_settings
 from plugin.labelstudio.sdk import open_sdk, translated
 from templates import find_pack, load_pack
 from templates.samples import TEMPLATES
@@ -81,6 +81,15 @@ def test_instructions_become_html_and_nothing_in_them_runs() -> None:
     assert "<h1>Hello</h1>" in html
     assert "<strong>c</strong>" in html
     assert "<script>" not in html
+
+
+def test_in_label_studio_which_draws_no_markers_lists_have_theirs_as_text() -> None:
+    settings = project_settings(find_pack("sentiment"), "create")
+    html = settings["expert_instruction"]
+    assert "<div>1. Look at the label" in html
+    assert "<div>2. Write your sentence, then press <strong>Shift+Enter</strong>" in html
+    assert "<div>• Nonsense and spam.</div>" in html
+    assert not re.search("<(ol|ul|li)", html)
 
 
 WRITING, CHECKING = (
