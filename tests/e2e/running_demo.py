@@ -9,7 +9,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,19 @@ class RunningDemo:
                 self._process.wait()
                 self.start()
         return True
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Until the end of the block its simulated crowd does nothing, for that is in the demo's own process."""
+        with self._lock:
+            pid = self._process.pid
+            self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            # Whoever killed it meanwhile has started another one.
+            with self._lock, suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def ended(self) -> int | None:
         """Its exit code; None while it runs, or is being started again."""

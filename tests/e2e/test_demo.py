@@ -99,6 +99,8 @@ def _give_small_pack(folder: Path) -> None:
     (folder / "sentiment" / "seed.jsonl").write_text("\n".join(rows[::SEED_PART]), encoding="utf-8")
     replace_in(folder / "sentiment" / "task.yaml", "guard_points: 2.0", "guard_points: 50.0")
     replace_in(folder / "sentiment" / "task.yaml", "split_by_worker: true", "split_by_worker: false")
+    # So that there is something for everybody who wants to check.
+    replace_in(folder / "sentiment" / "task.yaml", "validations_per_hit: 5", "validations_per_hit: 2")
 
 
 def _visitor(demo: RunningDemo, page: Page) -> Visitor:
@@ -108,7 +110,11 @@ def _visitor(demo: RunningDemo, page: Page) -> Visitor:
     pack = demo_pack(EXAMPLES, demo.home / "templates")
     notes = demo.home / "simulation.jsonl"
     (person,) = make_people(1, "a person")
-    return Visitor(page, invited["link"], pack.spec, person, lambda text: Notebook(notes, pack).reading(text))
+
+    def reading(text: str) -> str:
+        return Notebook(notes, pack).reading(text)
+
+    return Visitor(page, invited["link"], pack.spec, person, reading, demo.resting)
 
 
 def _look_around(demo: RunningDemo, port: int) -> None:

@@ -48,7 +48,7 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
     assert "no open round" in told.out
     synced = outfox_here("labelstudio", "sync", "--all", "--json")
     nothing = {"sent": 0, "found": 0, "refused": 0}
-    read = {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0}
+    read = {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0, "cleared": 0}
     assert json.loads(synced.out) == [{**read, "crowd": nothing, "error": None}]
     assert studio.get(f"projects/{project}")["task_number"] == 72
     assert studio.server.token not in told.out + told.err + made.out + made.err
