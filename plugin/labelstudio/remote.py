@@ -132,7 +132,8 @@ class RemoteStudio:
         if not numbers:
             return set()  # Label Studio takes none for all.
         chosen = {"all": False, "included": list(numbers)}
-        # Label Studio itself looks whether somebody annotated them, so that nobody can submit in between.
+        # Label Studio looks whether somebody annotated them in the very call that deletes: between two calls of ours,
+        # people could submit; inside that one only milliseconds are left for it.
         filters = {"conjunction": "and", "items": [_annotations("equal")]}
         with translated(self.url):
             self._sdk.actions.create(id="delete_tasks", project=project_id, filters=filters, selected_items=chosen)
