@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from common.text import count
 from ml_backend.manifest import DataRecord, DataSource, Manifest, Serving
-from templates.plurals import count
 
 _HOW = {
     "full": "all layers fine-tuned, the word embeddings left as they were",

@@ -6,25 +6,28 @@ BackendError
 └── VerdictError       a verdict cannot be made, or its signature does not hold
 """
 
+from common.errors import CodedError
 
-class BackendError(Exception):
+
+class BackendError(CodedError):
     """Something that ml_backend cannot do; the message says what to do about it."""
 
-    retry = False
+    code = "backend_error"
 
 
 class ModelError(BackendError):
     """A model that must not, or cannot, be used."""
 
+    code = "model_error"
+
 
 class TrainingCancelled(BackendError):
     """Training was stopped before its end; no model was written."""
+
+    code = "training_cancelled"
 
 
 class VerdictError(BackendError):
     """A verdict that cannot be made or believed."""
 
-
-def one_line(error: BaseException) -> str:
-    """What a library's error says, short enough to stand in one of ours."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    code = "verdict_error"

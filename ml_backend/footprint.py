@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ml_backend.errors import one_line
+from common.errors import one_line
 
 SECONDS = 300
 WORDS = 60

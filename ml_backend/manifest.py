@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from common.text import count
 from ml_backend.errors import ModelError
 from ml_backend.hashing import json_sha256
 from ml_backend.model_files import read_json_object
 from templates.part import Name
-from templates.plurals import count
 from templates.spec import TrainingSettings
 
 FILE = "model.json"

@@ -19,7 +19,8 @@ from transformers import (
 )
 from transformers.utils import logging as untyped_logging
 
-from ml_backend.errors import ModelError, one_line
+from common.errors import one_line
+from ml_backend.errors import ModelError
 from ml_backend.runtime import Kind
 
 # What transformers raises at a config, tokenizer or weights that do not fit together.

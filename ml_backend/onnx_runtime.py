@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
+from common.errors import one_line
 from ml_backend.encoding import TextEncoder, read_tokenizer
-from ml_backend.errors import ModelError, one_line
+from ml_backend.errors import ModelError
 from ml_backend.manifest import ONNX
 from ml_backend.onnx_file import OnnxFile, check_onnx
 from ml_backend.runtime import OUTPUTS, Kind, Scores, TokenArray

@@ -251,14 +251,14 @@ class MTurkCrowd:
         except WrongState as error:
             state = self.work(assignment_id).state
             if state is not wanted:
-                raise WrongState(f"assignment {assignment_id} is {state}; {error}", error.code) from error
+                raise WrongState(f"assignment {assignment_id} is {state}; {error}", error.remote_code) from error
 
     def _take(self, operation: str, reason: str, **members: str) -> None:
         said = {"Reason": reason} if reason else {}
         try:
             self._wire.call(operation, **members, **said)
         except CrowdRefused as error:
-            if not error.code.endswith(NOTHING_TO_TAKE):
+            if not error.remote_code.endswith(NOTHING_TO_TAKE):
                 raise
 
     def _qualification(self, name: str) -> QualificationKind | None:

@@ -58,6 +58,8 @@ STATES = {"HITAlreadyPassedReview", "HITTooOldForExtension", "InvalidMaximumAssi
 class Repeated(CrowdRefused):
     """The marketplace has done this before: what was asked for is there already."""
 
+    code = "repeated"
+
 
 def in_our_words(error: Exception, crowd: str, operation: str) -> CrowdError:
     """The CrowdError that says what a failed call means; never with a key in it."""

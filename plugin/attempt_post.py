@@ -28,6 +28,7 @@ Seconds = Callable[[], float]
 class NotTaken(BackendError):
     """Tries that nobody takes now; later somebody may."""
 
+    code = "not_taken"
     retry = True
 
 

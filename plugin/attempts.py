@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock, SystemClock
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import BackendError
 from ml_backend.registry.registry import Registry, open_registry
@@ -11,7 +12,6 @@ from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
-from round_manager.clock import Clock, SystemClock
 from round_manager.errors import RoundManagerError
 from round_manager.examples.attempts import Intake, store_attempts
 from round_manager.learning.versions import register_version

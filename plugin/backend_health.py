@@ -15,15 +15,20 @@ ADDRESS = f"{PREFIX}ML_BACKEND_URL"
 class BackendAway(PluginError):
     """The ML backend has no model for the round now."""
 
+    code = "backend_away"
     retry = True
 
 
 class BackendSilent(BackendAway):
     """Nothing answers where the ML backend should be."""
 
+    code = "backend_silent"
+
 
 class BackendWrong(PluginError):
     """Something answers that will not judge for the task."""
+
+    code = "backend_wrong"
 
 
 def look_at_backend(settings: Settings, task: str, round_number: int) -> None:

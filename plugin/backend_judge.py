@@ -21,6 +21,7 @@ TOO_BUSY = (429, 503, 504)
 class ModelAway(PluginError):
     """The ML backend cannot answer now; whoever asked can ask again in a moment."""
 
+    code = "model_away"
     retry = True
 
 

@@ -4,7 +4,7 @@ Its turn does not tell: PostgreSQL gives it back with a lost connection, while t
 has heard of for a while is gone.
 """
 
-from round_manager.clock import Clock
+from common.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import TrainingBusy
 from round_manager.learning.jobs import DIED, ask_to_cancel, bury, is_heard_of, running_job, training_turn

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.clock import Clock, SystemClock
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.crowd import Crowd
@@ -10,7 +11,6 @@ from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
 from plugin.settings import PREFIX, Settings
-from round_manager.clock import Clock, SystemClock
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.posting import Posting

@@ -11,9 +11,9 @@ from typing import Literal
 
 import requests
 
+from common.money import dollars
 from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
-from mturk.dollars import dollars
 from mturk.errors import CrowdError
 from plugin.backend_health import BackendSilent, look_at_backend
 from plugin.errors import PluginError, SettingsError

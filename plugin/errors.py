@@ -5,12 +5,17 @@ PluginError
 └── LabelStudioError    Label Studio does not answer, or answers no (plugin.labelstudio)
 """
 
+from common.errors import CodedError
 
-class PluginError(Exception):
+
+class PluginError(CodedError):
     """Something that the command cannot do; the message says what to do about it."""
 
+    code = "plugin_error"
     retry = False
 
 
 class SettingsError(PluginError):
     """A setting that is missing, unknown or unreadable."""
+
+    code = "settings_error"

@@ -50,9 +50,9 @@ def _trouble_of_server(address: str) -> str:
 
 
 def _trouble_of_manager() -> str:
+    from common.clock import SystemClock
     from plugin.errors import PluginError
     from plugin.settings import load_settings
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.errors import RoundManagerError
     from round_manager.loop.manager_record import last_pass

@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from common.clock import Clock
 from ml_backend.errors import TrainingCancelled
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import RoundManagerError
 from round_manager.learning.jobs import HowFar, Wish, beat, begin_rotation

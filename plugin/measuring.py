@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ml_backend.errors import ModelError, one_line
+from common.clock import Clock
+from common.errors import one_line
+from ml_backend.errors import ModelError
 from ml_backend.examination import examine, metric_of
 from ml_backend.predictor import Predictor
 from ml_backend.registry.candidate import Load, prepare
 from ml_backend.registry.registry import Registry
 from plugin.heartbeat import Heartbeat
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.learning.acceptance import Acceptance, Comparison
 from round_manager.learning.evaluating import keep_evaluation, kept_evaluation

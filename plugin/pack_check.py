@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from common.text import count
 from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
 from ml_backend.fooled_rules import find_rule
@@ -12,7 +13,6 @@ from round_manager.policies import find_policy
 from templates import Pack, PackError, Problem, SeedRow
 from templates.likeness import likeness, lookalikes
 from templates.markup import check_markup
-from templates.plurals import count
 from templates.rows import MOST_PROBLEMS
 
 

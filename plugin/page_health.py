@@ -25,11 +25,14 @@ SITES = f"{PREFIX}CROWD_SITE_URL"
 class PagesAway(PluginError):
     """The pages do not answer now."""
 
+    code = "pages_away"
     retry = True
 
 
 class PagesWrong(PluginError):
     """Something answers that will not show our HITs."""
+
+    code = "pages_wrong"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ _PURPOSE = b"outfox.post.1"
 class BadSignature(PluginError):
     """A post that nobody who holds the secret has sent, or not lately."""
 
+    code = "bad_signature"
+
 
 def signed(secrets: Sequence[str], body: bytes, now: float) -> dict[str, str]:
     """The headers of a post; the last secret signs."""

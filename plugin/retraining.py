@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from common.clock import Clock
+from common.errors import one_line
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import ModelError, TrainingCancelled, one_line
+from ml_backend.errors import ModelError, TrainingCancelled
 from ml_backend.registry.candidate import Load
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.registry import Registry
@@ -19,7 +21,6 @@ from plugin.measuring import Measuring
 from plugin.version_registration import VersionRegistration
 from plugin.workshop import Order, Workshop
 from round_manager.audit import note
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import ModelVersionError, NothingToLearn
 from round_manager.learning.acceptance import Acceptance

@@ -7,12 +7,12 @@ where it says that the round is open, its versions are pinned again and nothing 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock
 from ml_backend.registry.candidate import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import Progress, rotate
 from plugin.errors import PluginError
 from plugin.version_registration import VersionRegistration
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.learning.versions import find_versions

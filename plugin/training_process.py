@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.clock import Clock
 from plugin.operator import operator_name
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import TrainingBusy
 from round_manager.learning.jobs import Trainer, new_token, tell_failure, tell_stop, training_turn

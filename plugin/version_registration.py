@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError
 from ml_backend.manifest import Manifest
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.registry import Registry
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.learning.versions import check_fits, register_version
 from round_manager.tasks.tasks import find_task

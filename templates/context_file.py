@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from common.text import count
 from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
-from templates.plurals import count
 from templates.row_keeping import context_id_problems, text_problems
 from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
 from templates.spec import TaskSpec

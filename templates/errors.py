@@ -7,6 +7,8 @@ TemplateError
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from common.errors import CodedError
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -21,14 +23,17 @@ class Problem:
         return f"{where}: {self.text}"
 
 
-class TemplateError(Exception):
+class TemplateError(CodedError):
     """A mistake in a template folder; trying again does not help, mending the folder does."""
 
+    code = "template_error"
     retry = False
 
 
 class PackError(TemplateError):
     """A pack that cannot be used, with every problem that was found."""
+
+    code = "pack_invalid"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

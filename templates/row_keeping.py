@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from templates.plurals import count
+from common.text import count
 from templates.wrong_values import shown_json
 
 LONGEST_ID = 180

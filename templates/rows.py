@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from common.text import count
 from templates.errors import PackError, Problem
 from templates.json_line import Unfit, read_json_line
-from templates.plurals import count
 from templates.row_keeping import context_id_problems, id_problems, text_problems
 from templates.spec import TaskSpec
 from templates.written import is_blank

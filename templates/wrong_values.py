@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from templates.plurals import count
+from common.text import count
 
 LONGEST_SHOWN = 40
 # What each pattern in the settings asks for, by how it begins.

@@ -12,6 +12,8 @@ from ml_backend.errors import BackendError
 class RequestRefused(BackendError):
     """A request that cannot be answered; the status says of which kind the mistake is."""
 
+    code = "request_refused"
+
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
@@ -20,6 +22,7 @@ class RequestRefused(BackendError):
 class Busy(BackendError):
     """No place or no time for a request just now; `after` is in how many seconds to come back."""
 
+    code = "busy"
     retry = True
 
     def __init__(self, text: str, after: int = 1) -> None:
@@ -29,3 +32,5 @@ class Busy(BackendError):
 
 class Undeliverable(BackendError):
     """What a sink's `deliver` raises for tries that no later attempt would deliver either."""
+
+    code = "undeliverable"

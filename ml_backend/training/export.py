@@ -12,8 +12,9 @@ from onnx.helper import set_model_props
 from torch import nn
 from transformers import PreTrainedModel
 
+from common.errors import one_line
 from ml_backend.encoding import TextEncoder
-from ml_backend.errors import ModelError, one_line
+from ml_backend.errors import ModelError
 from ml_backend.onnx_file import PAD_ID
 from ml_backend.runtime import OUTPUTS, Kind, TokenArray
 from ml_backend.torch_runtime import batch_of

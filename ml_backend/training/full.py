@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from transformers import PreTrainedModel
 
+from common.text import count
 from ml_backend.encoding import by_length
 from ml_backend.errors import ModelError
 from ml_backend.evaluation import Metrics, headline
 from ml_backend.training.examples import Examples
 from ml_backend.training.progress import Watch
-from templates.plurals import count
 from templates.spec import TrainingSettings
 
 WARM_UP = 0.1

@@ -14,25 +14,28 @@ MarketError                 a definite no; nothing was changed
 MarketDatabaseError         the database cannot be used; the message says what to do
 """
 
-from mturk.dollars import dollars
+from common.errors import CodedError
+from common.money import dollars
 
 PREFIX = "AWS.MechanicalTurk."
 
 
-class MarketError(Exception):
+class MarketError(CodedError):
     """A definite no, in one sentence; nothing was changed."""
 
+    code = "market_error"
     retry = False
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = PREFIX + code
+        self.wire_code = PREFIX + code
         self.message = message
 
 
 class InsufficientFunds(MarketError):
     """The requester's balance does not cover it; the same call can succeed after a deposit."""
 
+    code = "insufficient_funds"
     retry = True
 
     def __init__(self, needed_cents: int, available_cents: int) -> None:
@@ -46,42 +49,61 @@ class InsufficientFunds(MarketError):
 class DuplicateToken(MarketError):
     """A request token that was used within the last day; the message names what it made."""
 
+    code = "duplicate_token"
+
 
 class WorkRefused(MarketError):
     """A worker cannot do this."""
+
+    code = "market_work_refused"
 
 
 class NoSuchWork(WorkRefused):
     """There is no such group, HIT or assignment."""
 
+    code = "no_such_work"
+
 
 class NothingLeft(WorkRefused):
     """The group has nothing more for this worker."""
+
+    code = "nothing_left"
 
 
 class NotQualified(WorkRefused):
     """The worker does not meet what the requester asks for."""
 
+    code = "not_qualified"
+
 
 class TooManyHeld(WorkRefused):
     """The worker holds as much as one may."""
+
+    code = "too_many_held"
 
 
 class NotTheHolder(WorkRefused):
     """Somebody else has this assignment."""
 
+    code = "not_the_holder"
+
 
 class TimeIsOver(WorkRefused):
     """Nobody has it: its time was over, or it was returned."""
+
+    code = "market_time_is_over"
 
 
 class AlreadySubmitted(WorkRefused):
     """It was handed in before."""
 
+    code = "already_submitted"
 
-class MarketDatabaseError(Exception):
+
+class MarketDatabaseError(CodedError):
     """The database cannot be used; the message says what to do."""
 
+    code = "market_database_error"
     retry = False
 
 

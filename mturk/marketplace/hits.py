@@ -10,13 +10,13 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.text import count
 from mturk.fees import MANY_ASSIGNMENTS, reward_fee
 from mturk.marketplace import events, standing
 from mturk.marketplace.errors import MarketError, bad_parameter
 from mturk.marketplace.ids import entity_id
 from mturk.marketplace.questions import Page
 from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester
-from templates.plurals import count
 
 MOST_ASSIGNMENTS = 1_000_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 30, 31_536_000

@@ -23,17 +23,25 @@ USED = "this link was used already; ask for another one"
 class LinkRefused(MarketError):
     """A link that does not sign in anybody (any more)."""
 
+    code = "link_refused"
+
 
 class LinkUnknown(LinkRefused):
     """Nobody was given this link."""
+
+    code = "link_unknown"
 
 
 class LinkUsed(LinkRefused):
     """It worked once already."""
 
+    code = "link_used"
+
 
 class LinkExpired(LinkRefused):
     """It was not used in time."""
+
+    code = "link_expired"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mturk.dollars import dollars
-from templates.plurals import count
+from common.money import dollars
+from common.text import count
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 

@@ -55,7 +55,7 @@ def answer(name: str, members: dict[str, Any]) -> Answer:
 
 def refusal(error: MarketError) -> Answer:
     """A definite no."""
-    return _error(400, "RequestError", {"Message": error.message, "TurkErrorCode": error.code})
+    return _error(400, "RequestError", {"Message": error.message, "TurkErrorCode": error.wire_code})
 
 
 def fault() -> Answer:

@@ -13,28 +13,16 @@ from pathlib import Path
 
 import click
 
-from ml_backend.errors import BackendError
-from mturk.errors import CrowdError
-from mturk.marketplace.errors import MarketDatabaseError, MarketError
+from common.errors import CodedError
 from plugin import __version__
+from plugin.cli.hints import command_for
 from plugin.cli.lazy import LazyGroup
 from plugin.cli.streams import give_up_output, take_every_text
 from plugin.cli.terminal import harmless
-from plugin.errors import PluginError
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
-from round_manager.errors import RoundManagerError
-from templates.errors import PackError, TemplateError
-
-OUR_ERRORS = (
-    TemplateError,
-    BackendError,
-    RoundManagerError,
-    PluginError,
-    CrowdError,
-    MarketError,
-    MarketDatabaseError,
-)
+from plugin.wiring import Application
+from templates.errors import PackError
 
 COMMANDS = {
     "completion": "plugin.cli.completion:completion",
@@ -67,7 +55,7 @@ def cli(context: click.Context, home: str | None, config: Path | None) -> None:
     """Collect examples that fool your model, check them, pay for them, and train the next model on them."""
     settings = load_settings(os.environ, config=config, home=home)
     configure_logs(settings.log_level, settings.log_format)
-    context.obj = settings
+    context.obj = Application(settings)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -83,18 +71,25 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return 2
-    except OUR_ERRORS as error:
-        _tell(error, as_json="--json" in arguments)
+    except CodedError as error:
+        _show_error(error, as_json="--json" in arguments)
         return 3 if error.retry else 2
 
 
-def _tell(error: Exception, *, as_json: bool) -> None:
+def _show_error(error: CodedError, *, as_json: bool) -> None:
     lines = [str(one) for one in error.problems] if isinstance(error, PackError) else [str(error)]
+    command = command_for(error.hint) if error.hint else ""
     if as_json:
-        click.echo(harmless(json.dumps({"error": lines[0], "problems": lines}, ensure_ascii=False)), err=True)
-    else:
-        for line in lines:
-            click.echo(harmless(f"outfox: {line}"), err=True)
+        data = error.as_data()
+        if error.hint:
+            data["hint"] = {**error.hint.as_data(), "command": command}
+        report = {"error": lines[0], "problems": lines, **data}
+        click.echo(harmless(json.dumps(report, ensure_ascii=False)), err=True)
+        return
+    for line in lines:
+        click.echo(harmless(f"outfox: {line}"), err=True)
+    if command:
+        click.echo(harmless(f"  try: {command}"), err=True)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import click
 
 from plugin.cli.output import json_option, show, table
 from plugin.settings import PREFIX, Settings
+from plugin.wiring import Application
 
 # A database's URL may carry a password.
 _PASSWORD = re.compile(r"(://[^:/@]*:).*(@)")
@@ -15,8 +16,9 @@ _PASSWORD = re.compile(r"(://[^:/@]*:).*(@)")
 @click.command()
 @json_option
 @click.pass_obj
-def config(settings: Settings) -> None:
+def config(app: Application) -> None:
     """Show every setting: its value, the variable that sets it, and what it is."""
+    settings = app.settings
     rows = []
     for one in fields(Settings):
         value = getattr(settings, one.name)

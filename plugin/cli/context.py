@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.work.context_files import Uploaded
@@ -39,7 +39,7 @@ def context() -> None:
 @DRY_RUN
 @json_option
 @click.pass_obj
-def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, dry_run: bool) -> None:
+def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry_run: bool) -> None:
     """Add contexts from a JSONL or CSV file; all of it, or nothing and a list of its mistakes.
 
     Each row has the task's context fields by name; `id`, `targets` (labels that may be asked for; in CSV with | between
@@ -48,7 +48,8 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
 
     Example: outfox context upload nli premises.csv --dry-run
     """
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.rehearsal import rehearsal
     from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task, spec_of
@@ -73,8 +74,9 @@ def upload(settings: Settings, task: str, file: Path, replace: bool, why: str, d
 @click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, show_default=True, help="How many to show.")
 @json_option
 @click.pass_obj
-def list_all(settings: Settings, task: str, retired: bool, most: int) -> None:
+def list_all(app: Application, task: str, retired: bool, most: int) -> None:
     """List a task's contexts in the owner's order, with the examples that were written on each."""
+    settings = app.settings
     from round_manager.database.store import open_store
     from round_manager.tasks.contexts import count_contexts, list_contexts
     from round_manager.tasks.tasks import find_task

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN, NOT_RIGHT, Desk, leave, open_desk
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.operator import operator_name
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -48,13 +49,14 @@ DAY = DayType()
 @click.option("--days", type=click.IntRange(1, MOST_DAYS), default=1, show_default=True, help="How many days up to it.")
 @json_option
 @click.pass_obj
-def statement(settings: Settings, task: str | None, day: date | None, days: int) -> None:
+def statement(app: Application, task: str | None, day: date | None, days: int) -> None:
     """Show where every cent of the budgets was at the end of each day, and what the day moved; the newest first.
 
     Reserved, owed, sent and released make the budget, to the cent; `released` is also what was never bound. Budgets are
     those of today. Exit code 1: it does not add up.
     """
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
 
     today = SystemClock().now().date()
@@ -85,13 +87,14 @@ def statement(settings: Settings, task: str | None, day: date | None, days: int)
 @json_option
 @click.pass_obj
 def reconcile(
-    settings: Settings, paid: str | None, unpaid: str | None, not_posted: str | None, why: str, dry_run: bool
+    app: Application, paid: str | None, unpaid: str | None, not_posted: str | None, why: str, dry_run: bool
 ) -> None:
     """Ask the marketplace about every HIT and payment in doubt, and send again only what it does not have.
 
     What asking cannot settle is held: look on the marketplace, then say here what is true. `outfox crowd status` lists
     what is held.
     """
+    settings = app.settings
     words = {"paid": paid, "unpaid": unpaid, "not posted": not_posted}
     given = [(word, key) for word, key in words.items() if key]
     if len(given) > 1:
@@ -169,7 +172,7 @@ def _texts(lines: Sequence["Line"], right: bool, drifted: int) -> list[Renderabl
 
 
 def _resolve(settings: Settings, word: str, key: str, why: str, *, dry_run: bool) -> None:
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.crowd.reconciling import resolve_hit, resolve_payment
     from round_manager.database.store import open_store
 

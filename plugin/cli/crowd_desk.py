@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from mturk.dollars import parse_dollars
+from common.money import parse_dollars
 from plugin.cli.output import console, wants_json
 from plugin.errors import PluginError
 from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from common.clock import Clock
     from mturk.crowd import Crowd
     from plugin.crowd import CrowdServices
-    from round_manager.clock import Clock
     from round_manager.crowd.payday import Paid
     from round_manager.database.store import Store
 
@@ -75,9 +75,9 @@ class Desk:
 @contextmanager
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """The desk; the marketplace is asked nothing yet."""
+    from common.clock import SystemClock
     from plugin.cli.crowd_patience import SpokenPatience
     from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     patience = SpokenPatience(budget=SECONDS_TO_WAIT, silent=not _may_announce())

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, ask, open_desk
 from plugin.cli.crowd_words import unknown_text
 from plugin.cli.output import json_option, show
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.crowd.status import Standing
@@ -31,13 +31,14 @@ WHY = "expired with all of the task's HITs"
 @json_option
 @click.pass_obj
 def expire(
-    settings: Settings, task: str, hits: tuple[str, ...], kind: str | None, every: bool, yes: bool, dry_run: bool
+    app: Application, task: str, hits: tuple[str, ...], kind: str | None, every: bool, yes: bool, dry_run: bool
 ) -> None:
     """Let no more workers take HITs; whoever has one may finish it and is paid.
 
     Then the marketplace is read, so that the money of places that nobody took comes back to the budget. With --all,
     HITs that were planned and never sent are given up too.
     """
+    settings = app.settings
     if bool(hits) == every:
         raise click.UsageError("name the HITs, or give --all")
     with open_desk(settings) as desk:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from common.text import count
 from plugin.cli.crowd_desk import open_desk
 from plugin.cli.crowd_words import every_text
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from mturk.notifications import EventQueue
@@ -28,12 +29,13 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
     help="How often everything unfinished is read without an event.",
 )
 @click.pass_obj
-def follow(settings: Settings, every: float) -> None:
+def follow(app: Application, every: float) -> None:
     """Read what workers hand in, until Ctrl-C: soon after an event, and every so often without one.
 
     Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost where one does not
     arrive, and nothing is done twice where one does.
     """
+    settings = app.settings
     from round_manager.crowd.following import Following
 
     stop = threading.Event()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DOLLARS, DRY_RUN, YES, Desk, announce, ask, leave, leave_paid, open_desk
 from plugin.cli.crowd_words import paid_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.crowd.debts import Owed
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @json_option
 @click.pass_obj
-def balance(settings: Settings) -> None:
+def balance(app: Application) -> None:
     """Show what the account has, what all tasks have reserved and owe, and whether it covers that."""
+    settings = app.settings
     from round_manager.crowd.debts import money_by_task
 
     with open_desk(settings) as desk:
@@ -55,12 +56,13 @@ def balance(settings: Settings) -> None:
 @DRY_RUN
 @json_option
 @click.pass_obj
-def bonus(settings: Settings, assignment: str, cents: int, reason: str, again: bool, yes: bool, dry_run: bool) -> None:
+def bonus(app: Application, assignment: str, cents: int, reason: str, again: bool, yes: bool, dry_run: bool) -> None:
     """Give whoever handed in an assignment a bonus, from the budget of its round, and pay it.
 
     Whatever else is owed is paid with it. After a crash, `outfox crowd pay` goes on; the same bonus for the same reason
     is not given twice unless --again says so.
     """
+    settings = app.settings
     with open_desk(settings) as desk:
         # Tried out first, so that nobody is asked about what would then be refused.
         _give(desk, assignment, cents, reason, again=again, rehearse=True)
@@ -90,11 +92,12 @@ def bonus(settings: Settings, assignment: str, cents: int, reason: str, again: b
 @DRY_RUN
 @json_option
 @click.pass_obj
-def pay(settings: Settings, task: str | None, top_up: bool, yes: bool, dry_run: bool) -> None:
+def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bool) -> None:
     """Pay all that is owed on the marketplace, after asking it about what is in doubt.
 
     Payments of every task are made; a TASK only narrows --top-up. Safe to run again after a crash: each is made once.
     """
+    settings = app.settings
     with open_desk(settings) as desk:
         account = desk.account_cents()
         wages = _wages(desk, task, top_up=top_up)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import ceil
 
+from common.text import count
 from mturk.errors import CrowdUnavailable
 from mturk.patience import Answer, Patience
-from templates.plurals import count
 
 # Where nothing listens, waiting helps only while somebody starts it again.
 SECONDS_WHERE_NOTHING_LISTENS = 5.0

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, announce, ask, leave, open_desk
 from plugin.cli.crowd_words import asking, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.crowd.reconciling import Reconciled
@@ -53,7 +54,7 @@ HOURS_OF_A_YEAR = 365 * 24
 @json_option
 @click.pass_obj
 def post(
-    settings: Settings,
+    app: Application,
     task: str,
     kind: str | None,
     hits: int,
@@ -68,6 +69,7 @@ def post(
     Safe to run again after a crash: it first asks the marketplace about what was in doubt, then sends what an earlier
     run planned and did not send, and plans new HITs only when none of those are left. Each HIT is posted once.
     """
+    settings = app.settings
     if hits and kind is None:
         raise click.UsageError("say with --kind what the HITs ask for: create, validate or quiz")
     with open_desk(settings) as desk:

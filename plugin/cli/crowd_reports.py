@@ -8,7 +8,7 @@ from rich.console import Group
 
 from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
 from plugin.cli.output import json_option, show, table
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.work.reports import Report
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 @click.argument("task")
 @json_option
 @click.pass_obj
-def reports(settings: Settings, task: str) -> None:
+def reports(app: Application, task: str) -> None:
     """List what workers reported on a task's pages, and why they skipped a text; the newest first.
 
     Workers are named as in the task's data. Who is not confirmed may be anybody who had the HIT's link.
     """
+    settings = app.settings
     from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task
     from round_manager.work.reports import worker_reports

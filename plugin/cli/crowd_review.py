@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN, Desk, leave_paid, open_desk
 from plugin.cli.crowd_words import (
     DECIDE,
@@ -19,8 +20,7 @@ from plugin.cli.crowd_words import (
 )
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.crowd.reviewing import Undecided
@@ -36,12 +36,13 @@ MOST_NAMED = 10
 @DRY_RUN
 @json_option
 @click.pass_obj
-def approve(settings: Settings, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
+def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
     """Read what was handed in, approve it and pay the rewards; whatever else is owed is paid with it.
 
     Where HITs show our own pages, --all leaves out what was handed in without its page being finished: name it to pay
     for it. With --dry-run nothing is read from the marketplace, so only what was collected before is told.
     """
+    settings = app.settings
     ours = settings.shows_our_pages
     with open_desk(settings) as desk:
         task_id, works = _split(desk, names)
@@ -73,12 +74,13 @@ def approve(settings: Settings, names: tuple[str, ...], every: bool, why: str, d
 @DRY_RUN
 @json_option
 @click.pass_obj
-def reject(settings: Settings, assignment: str, reason: str, override: bool, dry_run: bool) -> None:
+def reject(app: Application, assignment: str, reason: str, override: bool, dry_run: bool) -> None:
     """Reject work, which is then not paid.
 
     A rejection harms a worker's record everywhere, so it is not the default for bad work: approve it, do not use it,
     and take the worker's qualification back with `outfox crowd workers withdraw`.
     """
+    settings = app.settings
     from round_manager.errors import CrowdWorkError
 
     if not reason.strip():

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import open_desk
 from plugin.cli.crowd_words import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from plugin.crowd_overview import GroupRow, Overview
@@ -30,8 +30,9 @@ FEW = 10
 )
 @json_option
 @click.pass_obj
-def status(settings: Settings, task: str | None, collect: bool) -> None:
+def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, handed in, decided and earned, and what needs a person."""
+    settings = app.settings
     from plugin.crowd_overview import find_overview
     from round_manager.database.store import open_store
 

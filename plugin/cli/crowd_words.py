@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mturk.dollars import dollars
-from templates.plurals import count
+from common.money import dollars
+from common.text import count
 
 if TYPE_CHECKING:
     from round_manager.crowd.collecting import Collected

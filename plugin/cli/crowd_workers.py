@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import DRY_RUN, YES, Desk, ask, open_desk
 from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.crowd.workers import WorkerFigures
@@ -42,8 +42,9 @@ def workers() -> None:
 @click.argument("task", required=False)
 @json_option
 @click.pass_obj
-def list_all(settings: Settings, task: str | None) -> None:
+def list_all(app: Application, task: str | None) -> None:
     """List who worked, may work or is blocked, as far as it was collected; the latest to hand something in first."""
+    settings = app.settings
     from round_manager.crowd.workers import worker_figures
     from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task, list_tasks
@@ -62,8 +63,9 @@ def list_all(settings: Settings, task: str | None) -> None:
 @DRY_RUN
 @json_option
 @click.pass_obj
-def grant(settings: Settings, task: str, worker_ids: tuple[str, ...], why: str, dry_run: bool) -> None:
+def grant(app: Application, task: str, worker_ids: tuple[str, ...], why: str, dry_run: bool) -> None:
     """Give workers the task's qualification, so that they can take its HITs; safe to run again."""
+    settings = app.settings
     with open_desk(settings) as desk:
         found = _task(desk, task)
         if dry_run:
@@ -85,8 +87,9 @@ def grant(settings: Settings, task: str, worker_ids: tuple[str, ...], why: str, 
 @DRY_RUN
 @json_option
 @click.pass_obj
-def withdraw(settings: Settings, task: str, worker_ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
+def withdraw(app: Application, task: str, worker_ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
     """Take the task's qualification back: what follows from bad work, in place of a rejection."""
+    settings = app.settings
     with open_desk(settings) as desk:
         found = _task(desk, task)
         if dry_run:
@@ -108,9 +111,10 @@ def withdraw(settings: Settings, task: str, worker_ids: tuple[str, ...], reason:
 @json_option
 @click.pass_obj
 def message(
-    settings: Settings, worker_ids: tuple[str, ...], task: str | None, subject: str, text: str, yes: bool, dry_run: bool
+    app: Application, worker_ids: tuple[str, ...], task: str | None, subject: str, text: str, yes: bool, dry_run: bool
 ) -> None:
     """Write to workers by name, or to all of a task."""
+    settings = app.settings
     if bool(worker_ids) == bool(task):
         raise click.UsageError("name the workers, or give --task")
     if not subject.strip() or len(subject) > LONGEST_SUBJECT or not text.strip() or len(text) > LONGEST_MESSAGE:
@@ -142,11 +146,12 @@ def message(
 @DRY_RUN
 @json_option
 @click.pass_obj
-def block(settings: Settings, worker: str, reason: str, lift: bool, dry_run: bool) -> None:
+def block(app: Application, worker: str, reason: str, lift: bool, dry_run: bool) -> None:
     """Give a worker no more work of any task; what they handed in is still paid.
 
     To keep somebody from one task only, use `outfox crowd workers withdraw`.
     """
+    settings = app.settings
     from round_manager.crowd.workers import is_blocked
     from round_manager.errors import CrowdWorkError
 

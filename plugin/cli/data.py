@@ -9,6 +9,7 @@ from plugin.cli.output import json_option, show, table, wants_json
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,12 +32,13 @@ def data() -> None:
 @WHY
 @json_option
 @click.pass_obj
-def token(settings: Settings, task: str, days: int, why: str) -> None:
+def token(app: Application, task: str, days: int, why: str) -> None:
     """Make a token that opens a task's frozen rounds, and show it this once.
 
     For example: outfox data token sentiment --days 30 --why "for Ada's thesis"
     """
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.data_access import make_token
     from round_manager.tasks.tasks import find_task
@@ -58,9 +60,10 @@ def token(settings: Settings, task: str, days: int, why: str) -> None:
 @click.argument("task", required=False)
 @json_option
 @click.pass_obj
-def list_(settings: Settings, task: str | None) -> None:
+def list_(app: Application, task: str | None) -> None:
     """List tasks that are public, and tokens: of one task or of all."""
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.data_access import list_tokens
     from round_manager.tasks.tasks import find_task, list_tasks
@@ -83,9 +86,10 @@ def list_(settings: Settings, task: str | None) -> None:
 @WHY
 @json_option
 @click.pass_obj
-def revoke(settings: Settings, key: str, why: str) -> None:
+def revoke(app: Application, key: str, why: str) -> None:
     """End a token at once; TOKEN is its name in `outfox data list`."""
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.data_access import revoke_token
 
@@ -100,8 +104,9 @@ def revoke(settings: Settings, key: str, why: str) -> None:
 @WHY
 @json_option
 @click.pass_obj
-def publish(settings: Settings, task: str, why: str) -> None:
+def publish(app: Application, task: str, why: str) -> None:
     """Let anybody read a task's frozen rounds, without a token."""
+    settings = app.settings
     from round_manager.tasks.data_access import publish as make_public
 
     _change(settings, task, why, make_public)
@@ -114,8 +119,9 @@ def publish(settings: Settings, task: str, why: str) -> None:
 @WHY
 @json_option
 @click.pass_obj
-def unpublish(settings: Settings, task: str, why: str) -> None:
+def unpublish(app: Application, task: str, why: str) -> None:
     """Ask for a token again; what people have copied stays theirs."""
+    settings = app.settings
     from round_manager.tasks.data_access import unpublish as make_private
 
     _change(settings, task, why, make_private)
@@ -123,7 +129,7 @@ def unpublish(settings: Settings, task: str, why: str) -> None:
 
 
 def _change(settings: Settings, task: str, why: str, change: Any) -> None:
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task
 

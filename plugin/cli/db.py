@@ -3,21 +3,23 @@
 import click
 
 from plugin.cli.output import json_option, show
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 
 @click.group()
 @click.pass_obj
-def db(settings: Settings) -> None:
+def db(app: Application) -> None:
     """Make or update the database."""
+    settings = app.settings
     settings.make_home()
 
 
 @db.command()
 @json_option
 @click.pass_obj
-def upgrade(settings: Settings) -> None:
+def upgrade(app: Application) -> None:
     """Make the database or bring its tables up to date; safe to run again."""
+    settings = app.settings
     from round_manager.database.store import open_store
 
     with open_store(settings.database, upgrade=True) as store:
@@ -28,8 +30,9 @@ def upgrade(settings: Settings) -> None:
 @db.command()
 @json_option
 @click.pass_obj
-def check(settings: Settings) -> None:
+def check(app: Application) -> None:
     """Tell whether the database is there and up to date; if not, what to do."""
+    settings = app.settings
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:

@@ -10,7 +10,7 @@ import click
 
 from plugin.cli.output import console, json_option, show, wants_json
 from plugin.cli.progress import ProgressBar
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from plugin.demo.demo import Demo
@@ -49,7 +49,7 @@ MODE, SIMULATED_MODE = "head", "full"
 @json_option
 @click.pass_obj
 def demo(
-    settings: Settings,
+    app: Application,
     port: int,
     until_ready: bool,
     examples: int | None,
@@ -65,6 +65,7 @@ def demo(
     again. The next start finds everything as it was. With --simulate, programs work on the marketplace in place of
     people; what they came to is in `report` in the home.
     """
+    settings = app.settings
     # Whoever ends us while we start: what was started ends with us.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProgressBar() as progress:

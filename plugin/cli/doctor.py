@@ -3,7 +3,7 @@
 import click
 
 from plugin.cli.output import json_option, show, table
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
 
@@ -11,8 +11,9 @@ MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
 @click.command()
 @json_option
 @click.pass_obj
-def doctor(settings: Settings) -> None:
+def doctor(app: Application) -> None:
     """Tell what this machine lacks and what to do about it; exit code 1 if something needed is missing."""
+    settings = app.settings
     from plugin.doctor import examine
 
     findings = examine(settings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from common.text import count
 from ml_backend.errors import BackendError
 from plugin.cli.auth import backend_auth
 from plugin.cli.output import json_option, show
@@ -15,8 +16,8 @@ from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
 from plugin.settings import Settings
+from plugin.wiring import Application
 from round_manager.errors import RoundManagerError
-from templates.plurals import count
 
 if TYPE_CHECKING:
     from ml_backend.judging import RegistryJudge
@@ -56,12 +57,13 @@ def labelstudio() -> None:
 )
 @json_option
 @click.pass_obj
-def connect(settings: Settings, task: str, ml_backend: str | None, auth_file: Path | None, web_url: str | None) -> None:
+def connect(app: Application, task: str, ml_backend: str | None, auth_file: Path | None, web_url: str | None) -> None:
     """Make or update a task's two projects, with the ML backend and webhooks; safe to run again."""
+    settings = app.settings
+    from common.clock import SystemClock
     from plugin.labelstudio.connecting import Wishes
     from plugin.labelstudio.connecting import connect as connect_task
     from plugin.labelstudio.studio import BackendAuth
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     backend = settings.ml_backend_url if ml_backend is None else ml_backend
@@ -87,10 +89,11 @@ def connect(settings: Settings, task: str, ml_backend: str | None, auth_file: Pa
 @click.argument("task")
 @json_option
 @click.pass_obj
-def push(settings: Settings, task: str) -> None:
+def push(app: Application, task: str) -> None:
     """Send contexts to write for and examples to check; safe to run again, each is there once."""
+    settings = app.settings
+    from common.clock import SystemClock
     from plugin.labelstudio.pushing import push as push_task
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store, ProgressBar() as bar:
@@ -107,11 +110,12 @@ def push(settings: Settings, task: str) -> None:
 @REGISTRY
 @json_option
 @click.pass_obj
-def sync(settings: Settings, task: str | None, every: bool, from_start: bool, where: str | None) -> None:
+def sync(app: Application, task: str | None, every: bool, from_start: bool, where: str | None) -> None:
     """Read what people did since the last time, examples and votes, and show there what the crowd did."""
+    settings = app.settings
+    from common.clock import SystemClock
     from plugin.labelstudio.crowd_work import show_crowd_work
     from plugin.labelstudio.syncing import sync_task
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     if (task is None) == (not every):
@@ -140,8 +144,9 @@ def sync(settings: Settings, task: str | None, every: bool, from_start: bool, wh
 @click.argument("task", required=False)
 @json_option
 @click.pass_obj
-def status(settings: Settings, task: str | None) -> None:
+def status(app: Application, task: str | None) -> None:
     """Show whether Label Studio answers, and each project: backend, webhook, how far it was read, problems."""
+    settings = app.settings
     from dataclasses import asdict
 
     from plugin.cli.labelstudio_status import status_text
@@ -167,12 +172,13 @@ def status(settings: Settings, task: str | None) -> None:
 @REGISTRY
 @json_option
 @click.pass_obj
-def predictions(settings: Settings, task: str, version: str | None, project: int | None, where: str | None) -> None:
+def predictions(app: Application, task: str, version: str | None, project: int | None, where: str | None) -> None:
     """Send what a model version says as predictions with scores; safe to run again, one for each task."""
+    settings = app.settings
+    from common.clock import SystemClock
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
     from plugin.labelstudio.predicting import predict
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     registry = open_registry(where or settings.registry_place, settings.cache_path / "models")

@@ -2,10 +2,10 @@
 
 from rich.console import Group, RenderableType
 
+from common.text import count
 from plugin.cli.output import table
 from plugin.labelstudio.status import ProjectStatus, Status
 from round_manager.labelstudio.crowd import CrowdCounts
-from templates.plurals import count
 
 
 def status_text(found: Status) -> RenderableType:

@@ -13,6 +13,7 @@ from plugin.cli.crowd_words import every_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from mturk.notifications import EventQueue
@@ -76,7 +77,8 @@ def manage(
     from plugin.manager.steps import NAMES, STEPS
     from plugin.manager.wiring import Wishes, open_bench
 
-    settings: Settings = context.obj
+    app: Application = context.obj
+    settings = app.settings
     unknown = [name for name in skip if name not in NAMES]
     if unknown:
         raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(NAMES)}")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mturk.dollars import dollars as in_dollars
-from mturk.dollars import parse_dollars
+from common.money import dollars as in_dollars
+from common.money import parse_dollars
 from plugin.cli.marketplace_keys import key as key_command
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
 from plugin.cli.output import console, json_option, show, table, wants_json
 from plugin.errors import PluginError
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from plugin.marketplace_place import MarketplacePlace
@@ -71,12 +71,10 @@ def marketplace(
 
     Requesters use it through any MTurk client whose endpoint is this address, workers through its site.
     """
-    settings = context.find_object(Settings)
-    if settings is None:
-        raise TypeError("the command line made no settings")
+    app: Application = context.obj
     from plugin.marketplace_place import find_place
 
-    place = context.obj = find_place(settings, database, public_url)
+    place = context.obj = find_place(app.settings, database, public_url)
     if context.invoked_subcommand is None:
         from ml_backend.serving.processes import Address, Workers
         from plugin.marketplace_process import serve_marketplace

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_desk import YES, ask
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError
-from templates.plurals import count
 
 if TYPE_CHECKING:
     from mturk.marketplace.market import Market

@@ -13,6 +13,7 @@ from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
 from plugin.packs import find_named_pack
 from plugin.settings import Settings
+from plugin.wiring import Application
 from templates import Pack
 from templates.errors import PackError, TemplateError
 
@@ -77,7 +78,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @REGISTRY
 @click.pass_obj
 def ml_backend(
-    settings: Settings,
+    app: Application,
     host: str,
     port: int,
     names: str | None,
@@ -91,6 +92,7 @@ def ml_backend(
     where: str | None,
 ) -> None:
     """Serve live verdicts to Label Studio until Ctrl-C; a task's address is http://HOST:PORT/tasks/TASK."""
+    settings = app.settings
     from ml_backend.registry.registry import open_registry
     from ml_backend.registry.shelf import Shelf
     from ml_backend.serving.auth import BasicAuth

@@ -13,7 +13,7 @@ from plugin.cli.parameters import LARGEST_NUMBER, PACK
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import PluginError
-from plugin.settings import Settings
+from plugin.wiring import Application
 from templates import Pack, TaskSpec
 from templates.json_line import Unfit, read_json_line
 from templates.rows import read_seed
@@ -44,7 +44,7 @@ def model() -> None:
 @json_option
 @click.pass_obj
 def train(
-    settings: Settings,
+    app: Application,
     pack: Pack,
     mode: str | None,
     rows: Path | None,
@@ -53,6 +53,7 @@ def train(
     seed: int | None,
 ) -> None:
     """Train a model version of a task; Ctrl-C stops it and leaves nothing behind."""
+    settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.training import train as train_model
 
@@ -86,7 +87,7 @@ def train(
 @json_option
 @click.pass_obj
 def predict(
-    settings: Settings,
+    app: Application,
     pack: Pack,
     fields: tuple[str, ...],
     rows: Any,
@@ -95,6 +96,7 @@ def predict(
     runtime: str,
 ) -> None:
     """Ask a model, for example: outfox model predict sentiment text="What a day." --target negative."""
+    settings = app.settings
     from datetime import UTC, datetime
 
     from ml_backend.artefact import version_folder
@@ -121,8 +123,9 @@ def predict(
 @RUNTIME
 @json_option
 @click.pass_obj
-def evaluate(settings: Settings, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
+def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
     """Measure a model version on rows with known answers."""
+    settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.evaluation import evaluate as measure
     from ml_backend.predictor import load_predictor
@@ -137,8 +140,9 @@ def evaluate(settings: Settings, pack: Pack, rows: Path | None, version: str | N
 @click.argument("task", required=False)
 @json_option
 @click.pass_obj
-def list_models(settings: Settings, task: str | None) -> None:
+def list_models(app: Application, task: str | None) -> None:
     """List the trained model versions, newest first."""
+    settings = app.settings
     from ml_backend.artefact import list_versions
 
     found = list_versions(settings.models_path, task)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
+from common.text import count
 from plugin.cli.model_training import pack_of
 from plugin.cli.output import json_option, show, table
 from plugin.errors import PluginError
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from ml_backend.manifest import Manifest
@@ -27,8 +28,9 @@ DIFFERS = 2
 @click.option("--check", is_flag=True, help="Read the rows again and compare their hashes; exit code 2 if one differs.")
 @json_option
 @click.pass_obj
-def lineage(settings: Settings, task: str, version: str | None, check: bool) -> None:
+def lineage(app: Application, task: str, version: str | None, check: bool) -> None:
     """Show what a version learned from and what was measured of it. Default: the versions that answer."""
+    settings = app.settings
     from ml_backend.registry.registry import open_registry
     from round_manager.database.store import open_store
     from round_manager.learning.lineage import lineage as line_of

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group
 
+from common.text import count
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from plugin.wiring import Application
 from templates import Pack, find_pack, load_pack
-from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.retraining import Retrained
@@ -40,7 +41,7 @@ REFUSED = 2
 @json_option
 @click.pass_obj
 def retrain(
-    settings: Settings, task: str, mode: str | None, why: str, timeout: float, where: str | None, token: str | None
+    app: Application, task: str, mode: str | None, why: str, timeout: float, where: str | None, token: str | None
 ) -> None:
     """Train the next version on the seed and every closed round, measure it, and rotate it in.
 
@@ -48,12 +49,13 @@ def retrain(
     rounds.guard_points anywhere is not rotated in: exit code 2. Safe to run again after a crash: what was trained and
     measured is kept. Exit code 3: not every serving process confirmed the rotation; the old version goes on.
     """
+    settings = app.settings
+    from common.clock import SystemClock
     from ml_backend.footprint import footprint
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
     from plugin.retraining import Retraining
     from plugin.workshop import LocalWorkshop
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.learning.jobs import Trainer, new_token
 
@@ -84,9 +86,10 @@ def retrain(
 @click.option("--last", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many, newest first.")
 @json_option
 @click.pass_obj
-def jobs(settings: Settings, task: str, last: int) -> None:
+def jobs(app: Application, task: str, last: int) -> None:
     """Show the trainings of a task: how far the running one is, and how the others ended."""
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.learning.jobs import list_jobs
     from round_manager.learning.versions import names_of
@@ -106,10 +109,11 @@ def jobs(settings: Settings, task: str, last: int) -> None:
 @click.argument("task")
 @json_option
 @click.pass_obj
-def cancel(settings: Settings, task: str) -> None:
+def cancel(app: Application, task: str) -> None:
     """Stop the training of a task; the model that answers and the rounds stay as they are."""
+    settings = app.settings
+    from common.clock import SystemClock
     from plugin.cancellation import cancel_training
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from plugin.packs import find_named_pack, known_folders
-from plugin.settings import Settings
+from plugin.wiring import Application
 from templates import Pack, find_pack, pack_folders
 
 # What both databases keep as a number; nobody has as many of anything.
@@ -23,13 +23,13 @@ class PackType(click.ParamType[Pack]):
         """The pack, whose task.yaml is right."""
         if isinstance(value, Pack):
             return value
-        settings = ctx.find_object(Settings) if ctx else None
-        return find_named_pack(str(value), settings) if settings else find_pack(str(value))
+        app = ctx.find_object(Application) if ctx else None
+        return find_named_pack(str(value), app.settings) if app else find_pack(str(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Packs that begin so, then folders."""
-        settings = ctx.find_object(Settings)
-        folders = known_folders(settings) if settings else pack_folders()
+        app = ctx.find_object(Application)
+        folders = known_folders(app.settings) if app else pack_folders()
         names = [CompletionItem(folder.name) for folder in folders if folder.name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="dir")]
 

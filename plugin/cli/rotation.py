@@ -15,6 +15,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from ml_backend.registry.pins import Pins
@@ -44,7 +45,7 @@ TIMEOUT = click.option(
 @json_option
 @click.pass_obj
 def rotate(
-    settings: Settings,
+    app: Application,
     task: str,
     versions: tuple[str, ...],
     number: int | None,
@@ -57,6 +58,7 @@ def rotate(
     Several versions answer together. Exit code 2: refused, 3: not every process confirmed it; the old ones go on.
     A round that is open or validating keeps the versions that it was opened with: others are refused for it.
     """
+    settings = app.settings
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.rotation import rotate as rotate_to
 
@@ -85,8 +87,9 @@ def rotate(
 @REGISTRY
 @json_option
 @click.pass_obj
-def rollback(settings: Settings, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
+def rollback(app: Application, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
     """Rotate to the versions that were pinned before; once more goes further back."""
+    settings = app.settings
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.rotation import rollback as rotate_back
 
@@ -112,8 +115,9 @@ def rollback(settings: Settings, task: str, number: int | None, why: str, timeou
 @REGISTRY
 @json_option
 @click.pass_obj
-def pins(settings: Settings, task: str | None, where: str | None) -> None:
+def pins(app: Application, task: str | None, where: str | None) -> None:
     """Show which versions are pinned, by whom, when and why, and the processes that serve them."""
+    settings = app.settings
     registry = _open(settings, where)
     tasks = [task] if task else registry.tasks()
     pinned = [one for name in tasks for one in _pinned(registry, name)]
@@ -130,8 +134,9 @@ def pins(settings: Settings, task: str | None, where: str | None) -> None:
 @REGISTRY
 @json_option
 @click.pass_obj
-def verify(settings: Settings, task: str | None, version: str | None, where: str | None) -> None:
+def verify(app: Application, task: str | None, version: str | None, where: str | None) -> None:
     """Compare every file of the versions with the hashes in their manifests; exit code 2 if one is damaged."""
+    settings = app.settings
     from ml_backend.errors import ModelError
     from ml_backend.registry.registry import open_registry
 
@@ -163,8 +168,9 @@ def verify(settings: Settings, task: str | None, version: str | None, where: str
 @click.option("--to", "where", required=True, metavar="URL", help="Where to: a folder or s3://bucket/prefix.")
 @json_option
 @click.pass_obj
-def publish(settings: Settings, task: str, version: str, where: str) -> None:
+def publish(app: Application, task: str, version: str, where: str) -> None:
     """Copy a version that was trained here to another registry; nobody sees it before it is whole."""
+    settings = app.settings
     from ml_backend.artefact import version_folder
 
     registry = _open(settings, where)

@@ -17,6 +17,7 @@ from plugin.cli.round_validation import aggregate, decide, flags
 from plugin.errors import PluginError
 from plugin.operator import operator_name
 from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -53,7 +54,7 @@ for command in (aggregate, close, decide, flags, freeze, metrics, pause_it, resu
 @json_option
 @click.pass_obj
 def open_next(
-    settings: Settings, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
+    app: Application, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
 ) -> None:
     """Open the task's next round against pinned model versions; safe to run again.
 
@@ -61,11 +62,12 @@ def open_next(
 
     Exit code 3: not every serving process confirmed the versions; the round stays a draft.
     """
+    settings = app.settings
+    from common.clock import SystemClock
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.confirmation import wait_for_servers
     from ml_backend.registry.registry import open_registry
     from plugin.round_opening import RoundOpening
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
 
     place = where or settings.registry_place
@@ -95,8 +97,8 @@ def _is_paused(store: "Store", task: str) -> bool:
 
 def _follow(settings: Settings, store: "Store", task: str) -> str:
     """What became of the task's connection in Label Studio; that it failed undoes no round."""
+    from common.clock import SystemClock
     from plugin.manager.studio import ConnectedStudio
-    from round_manager.clock import SystemClock
 
     if not settings.label_studio_token:
         return ""
@@ -117,10 +119,11 @@ def _follow(settings: Settings, store: "Store", task: str) -> str:
 @WHY
 @json_option
 @click.pass_obj
-def set_budget(settings: Settings, task: str, cents: int, number: int | None, why: str) -> None:
+def set_budget(app: Application, task: str, cents: int, number: int | None, why: str) -> None:
     """Set what a round may cost, fees included; not below what is reserved or spent, nor above the task's budget."""
-    from mturk.dollars import dollars
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
+    from common.money import dollars
     from round_manager.database.store import open_store
     from round_manager.money.budget import set_round_budget
     from round_manager.tasks.rounds import find_round, list_rounds, live_round
@@ -141,8 +144,9 @@ def set_budget(settings: Settings, task: str, cents: int, number: int | None, wh
 @click.argument("task")
 @json_option
 @click.pass_obj
-def list_all(settings: Settings, task: str) -> None:
+def list_all(app: Application, task: str) -> None:
     """List a task's rounds: status, models, and what was collected."""
+    settings = app.settings
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import collected, list_rounds, pinned_versions
     from round_manager.tasks.tasks import find_task

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from common.text import count
 from plugin.cli.output import json_option, show
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.archive.freezing import Frozen
@@ -29,16 +30,17 @@ NOT_PROVED = 1
 @WHY
 @json_option
 @click.pass_obj
-def freeze(settings: Settings, task: str, number: int | None, place: str | None, move: bool, why: str) -> None:
+def freeze(app: Application, task: str, number: int | None, place: str | None, move: bool, why: str) -> None:
     """Write a closed round's archive (Parquet, JSON lines, manifest) and fix its splits; safe to run again.
 
     A round that is frozen already gets a copy at another PLACE, the same to the byte. For example:
     outfox round freeze sentiment --round 1 --to s3://our-data/rounds
     """
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.archive.archives import open_archives
     from round_manager.archive.freezing import freeze as freeze_round
     from round_manager.archive.freezing import newest_closed
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import find_round
     from round_manager.tasks.tasks import find_task
@@ -75,7 +77,7 @@ def _moved(before: str | None, done: "Frozen") -> list[str]:
 @NUMBER
 @json_option
 @click.pass_obj
-def verify(settings: Settings, what: str, number: int | None) -> int:
+def verify(app: Application, what: str, number: int | None) -> int:
     """Prove an archive: hashes, both forms of every table, counts, and gold labels and splits, computed again.
 
     PLACE is an archive's folder (with a / in it, or where you are) or s3://bucket/prefix; TASK is proved against the
@@ -83,6 +85,7 @@ def verify(settings: Settings, what: str, number: int | None) -> int:
 
     Exit code 1: the archive is not what it should be.
     """
+    settings = app.settings
     from round_manager.archive.manifest import FILE
     from round_manager.errors import ArchiveSpoiled
 

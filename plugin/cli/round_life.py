@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_words import not_counted_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -29,7 +30,7 @@ ROUND = click.option(
 @ROUND
 @json_option
 @click.pass_obj
-def close(settings: Settings, task: str, give_up: bool, why: str, number: int | None) -> None:
+def close(app: Application, task: str, give_up: bool, why: str, number: int | None) -> None:
     """End a round: nothing new is written in it, and it is closed as soon as nothing more can come.
 
     What workers have in hand is taken and paid until its deadline, and nobody less than the minimum for an hour,
@@ -39,7 +40,8 @@ def close(settings: Settings, task: str, give_up: bool, why: str, number: int | 
 
     Example: outfox round close sentiment --why "we have enough"
     """
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.loop.called_off import was_called_off
     from round_manager.loop.lifecycle import begin_validating, close_round, waiting
@@ -76,11 +78,12 @@ def close(settings: Settings, task: str, give_up: bool, why: str, number: int | 
 @WHY
 @json_option
 @click.pass_obj
-def pause_it(settings: Settings, task: str, why: str) -> None:
+def pause_it(app: Application, task: str, why: str) -> None:
     """Hand out and post nothing new until the round is resumed; what people have begun they finish, and are paid.
 
     Its date stays what it was, and a paused round does not end by itself.
     """
+    settings = app.settings
     from round_manager.loop.lifecycle import pause
 
     goes_on = f"`outfox round resume {task}` goes on"
@@ -92,8 +95,9 @@ def pause_it(settings: Settings, task: str, why: str) -> None:
 @WHY
 @json_option
 @click.pass_obj
-def resume_it(settings: Settings, task: str, why: str) -> None:
+def resume_it(app: Application, task: str, why: str) -> None:
     """Go on with a paused round."""
+    settings = app.settings
     from round_manager.loop.lifecycle import resume
 
     _move(settings, task, why, resume, "goes on, {status}", "was not paused; it is {status}")
@@ -104,8 +108,9 @@ def resume_it(settings: Settings, task: str, why: str) -> None:
 @ROUND
 @json_option
 @click.pass_obj
-def show_one(settings: Settings, task: str, number: int | None) -> None:
+def show_one(app: Application, task: str, number: int | None) -> None:
     """Show a round: where it is, what it waits for, and who moved it when and why."""
+    settings = app.settings
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:
@@ -115,7 +120,7 @@ def show_one(settings: Settings, task: str, number: int | None) -> None:
 
 def _move(settings: Settings, task: str, why: str, step: Any, said: str, said_again: str) -> None:
     """Take the step, and tell it; `said_again` is for one that had been taken already."""
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import choose_round
     from round_manager.tasks.tasks import find_task
@@ -130,7 +135,7 @@ def _move(settings: Settings, task: str, why: str, step: Any, said: str, said_ag
 
 
 def _overview(store: "Store", name: str, number: int | None, *, has_marketplace: bool) -> dict[str, Any]:
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.loop.lifecycle import due, history, waiting
     from round_manager.loop.ways_in import no_way_in
     from round_manager.money.budget import figures

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
+from common.text import count
 from plugin.cli.crowd_words import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
 from plugin.cli.round_validation import ROUND, begun_rounds
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,14 @@ COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/ve
 )
 @json_option
 @click.pass_obj
-def metrics(settings: Settings, task: str, number: int | None, by: str | None) -> None:
+def metrics(app: Application, task: str, number: int | None, by: str | None) -> None:
     """Show each round's error rates with 95 % intervals, and what a validated fooling example takes.
 
     All is recomputed from the votes. docs/validation.md says exactly what is counted.
 
     Example: outfox round metrics sentiment --round 1 --by label
     """
+    settings = app.settings
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:

@@ -7,12 +7,13 @@ from uuid import UUID
 import click
 from rich.console import Group, RenderableType
 
+from common.text import count
 from plugin.cli.crowd_words import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.operator import operator_name
 from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -66,13 +67,14 @@ EXAMPLE = ExampleType()
 @ROUND
 @json_option
 @click.pass_obj
-def flags(settings: Settings, task: str, number: int | None) -> None:
+def flags(app: Application, task: str, number: int | None) -> None:
     """List what validators flagged, with their reasons and votes: it waits for your decision.
 
     What was flagged when it was decided already stays decided until you withdraw it.
 
     Example: outfox round decide sentiment EXAMPLE --withdraw --why "names a real person"
     """
+    settings = app.settings
     from round_manager.database.store import open_store
     from round_manager.validation.flags import flagged
     from round_manager.validation.late_flags import flagged_gold
@@ -99,11 +101,12 @@ def flags(settings: Settings, task: str, number: int | None) -> None:
 @WHY
 @json_option
 @click.pass_obj
-def decide(settings: Settings, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
+def decide(app: Application, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
     """Decide a flagged EXAMPLE; without one, let the votes decide all that they can.
 
     Verified fooling examples owe their authors the bonus; `outfox crowd pay` pays it. Safe to run again.
     """
+    settings = app.settings
     if (example is None) != (wish is None):
         raise click.UsageError("name an EXAMPLE together with --keep or --withdraw, or give neither")
     if example is not None and not why.strip():
@@ -124,12 +127,13 @@ def decide(settings: Settings, task: str, example: UUID | None, wish: str | None
 @WHY
 @json_option
 @click.pass_obj
-def aggregate(settings: Settings, task: str, number: int | None, least: float, settling: bool, why: str) -> None:
+def aggregate(app: Application, task: str, number: int | None, least: float, settling: bool, why: str) -> None:
     """Hold the votes' gold labels against those of the Dawid-Skene model, which weighs validators by all their votes.
 
     With --settle, disputed examples without a gold label get the model's: verified where it is the author's.
     """
-    from round_manager.clock import SystemClock
+    settings = app.settings
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.validation import aggregation
 
@@ -156,7 +160,7 @@ def aggregate(settings: Settings, task: str, number: int | None, least: float, s
 
 
 def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.validation.deciding import decide_round
     from round_manager.validation.flags import count_flagged
@@ -183,7 +187,7 @@ def _uncovered(bonuses: int) -> str:
 
 
 def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: str) -> None:
-    from round_manager.clock import SystemClock
+    from common.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task
     from round_manager.validation.flags import find_example, keep, withdraw

@@ -2,7 +2,7 @@
 
 import click
 
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 THREADS = 16
 
@@ -25,12 +25,13 @@ THREADS = 16
     "--grace", type=click.IntRange(8, 600), default=30, show_default=True, help="Seconds to finish when told to stop."
 )
 @click.pass_obj
-def serve(settings: Settings, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
+def serve(app: Application, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
     """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, Label Studio's hints, health, metrics.
 
     HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
     crowd_site_url can show them in a frame. docs/worker-pages.md tells how.
     """
+    settings = app.settings
     from pathlib import Path
 
     from ml_backend.serving.processes import Address, Workers, serve_processes

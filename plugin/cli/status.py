@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_words import when
 from plugin.cli.output import json_option, show, table
-from plugin.settings import Settings
-from templates.plurals import count
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.loop.overview import TaskOverview
@@ -38,14 +38,15 @@ QUEUES = {
 @click.argument("task", required=False)
 @json_option
 @click.pass_obj
-def status(settings: Settings, task: str | None) -> None:
+def status(app: Application, task: str | None) -> None:
     """Show every task: its round, what came of it, its money, its model, what waits, and what the manager did last.
 
     vMER is the share of collected examples that fooled the model and that other people agree with, with its 95 %
     interval; `outfox round metrics TASK` recomputes it from the votes.
     """
+    settings = app.settings
+    from common.clock import SystemClock
     from ml_backend.serving.outbox import count_tries
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.loop.manager_record import last_pass, troubles
     from round_manager.loop.overview import task_overview

@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count as number
 from plugin.cli.crowd_words import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.operator import operator_name
 from plugin.settings import DATABASE, Settings
+from plugin.wiring import Application
 from templates import Pack, PackError
-from templates.plurals import count as number
 
 if TYPE_CHECKING:
     from round_manager.database.store import Store
@@ -27,10 +28,11 @@ def task() -> None:
 @click.argument("pack", type=PACK)
 @json_option
 @click.pass_obj
-def create(settings: Settings, pack: Pack) -> None:
+def create(app: Application, pack: Pack) -> None:
     """Check a pack and make its task, or bring it up to date; safe to run again."""
+    settings = app.settings
+    from common.clock import SystemClock
     from plugin.pack_check import check_pack
-    from round_manager.clock import SystemClock
     from round_manager.database.store import open_store
     from round_manager.tasks.contexts import count_contexts
     from round_manager.tasks.rounds import list_rounds
@@ -54,8 +56,9 @@ def create(settings: Settings, pack: Pack) -> None:
 @task.command("list")
 @json_option
 @click.pass_obj
-def list_all(settings: Settings) -> None:
+def list_all(app: Application) -> None:
     """List the tasks, with their last round."""
+    settings = app.settings
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import list_rounds
     from round_manager.tasks.tasks import list_tasks
@@ -72,8 +75,9 @@ def list_all(settings: Settings) -> None:
 @click.argument("name", metavar="TASK")
 @json_option
 @click.pass_obj
-def show_one(settings: Settings, name: str) -> None:
+def show_one(app: Application, name: str) -> None:
     """Show a task: its rounds, their models, and what was collected."""
+    settings = app.settings
     from round_manager.database.store import open_store
 
     with open_store(settings.database) as store:

@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 from rich.console import Group
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.packs import find_named_pack, known_folders
-from plugin.settings import Settings
+from plugin.wiring import Application
 from templates import Pack, PackError, load_pack
-from templates.plurals import count
 from templates.samples import Template
 
 WHICH = click.option(
@@ -28,8 +28,9 @@ def templates() -> None:
 @templates.command("list")
 @json_option
 @click.pass_obj
-def list_packs(settings: Settings) -> None:
+def list_packs(app: Application) -> None:
     """List the task packs, yours first."""
+    settings = app.settings
     rows = []
     for folder in known_folders(settings):
         try:
@@ -81,8 +82,9 @@ def _votes(least: int, most: int) -> str:
 @click.argument("names", nargs=-1, metavar="[PACK]...")
 @json_option
 @click.pass_obj
-def check(settings: Settings, names: tuple[str, ...]) -> None:
+def check(app: Application, names: tuple[str, ...]) -> None:
     """Check packs, all of them if none is named: data, numbers, and both templates against Label Studio's own rules."""
+    settings = app.settings
     from plugin.pack_check import check_pack
 
     wanted = names or [str(folder) for folder in known_folders(settings)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from common.clock import SystemClock
 from ml_backend.artefact import list_versions
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
@@ -24,7 +25,6 @@ from plugin.labelstudio.server import LabelStudioServer
 from plugin.operator import operator_name
 from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
-from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
 from round_manager.loop.manager_record import last_pass
 from round_manager.loop.recruits import plan_recruits

@@ -5,6 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.clock import SystemClock
+from common.text import count
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from plugin.demo.demo import TASK, Demo
@@ -16,7 +18,6 @@ from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
 from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
-from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
 from round_manager.learning.jobs import awaited, running_job
 from round_manager.loop.manager_record import troubles
@@ -25,7 +26,6 @@ from round_manager.models import RoundStatus
 from round_manager.progress import Progress
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
-from templates.plurals import count
 
 NOTEBOOK = "simulation.jsonl"
 SECONDS_BETWEEN_LOOKS = 0.5

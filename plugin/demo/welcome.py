@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.clock import Clock
+from common.text import count
 from plugin.demo.typed import typed_path
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.loop.manager_record import troubles
 from round_manager.loop.overview import task_overview
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
-from templates.plurals import count
 
 OPEN = "open"
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.clock import Clock
 from ml_backend.hashing import json_sha256
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.following import BAD_REQUEST, backend_address
@@ -11,7 +12,6 @@ from plugin.labelstudio.links import remembered
 from plugin.labelstudio.projects import project_settings
 from plugin.labelstudio.studio import BackendAuth, BackendSeen, ProjectSeen, Studio
 from plugin.labelstudio.webhooks import webhook
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link, is_linked, keep_link, move_link, note_link
 from round_manager.labelstudio.tasks import newest_sent

@@ -7,13 +7,13 @@ for by its key, and not before a pause in which it must have arrived.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.labelstudio.crowd_payloads import crowd_task
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.reading import content_sha256
 from plugin.labelstudio.studio import Studio
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.database.turns import turn
 from round_manager.labelstudio.crowd import (

@@ -14,6 +14,8 @@ INSTALL = "pip install 'outfox[label-studio]'"
 class LabelStudioError(PluginError):
     """Label Studio is not installed, does not answer, or answers no; `retry` says whether trying again may help."""
 
+    code = "label_studio_error"
+
     def __init__(self, message: str, *, retry: bool = False, status: int | None = None) -> None:
         super().__init__(message)
         self.retry = retry
@@ -23,8 +25,11 @@ class LabelStudioError(PluginError):
 class Unreadable(PluginError):
     """An annotation that says nothing that can be kept; the message is for the task's owner."""
 
+    code = "unreadable"
+
 
 class NoRound(PluginError):
     """The task has no round that takes what people write, or not the one that it had a moment ago."""
 
+    code = "no_round"
     retry = True

@@ -8,10 +8,10 @@ only its address; where its owner entered something else in it, or removed it, i
 import re
 from dataclasses import dataclass
 
+from common.clock import Clock
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import BackendSeen, Studio
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.labelstudio.errors import NoRound, Unreadable
 from plugin.labelstudio.reading import (
@@ -18,7 +19,6 @@ from plugin.labelstudio.reading import (
     signed_by,
 )
 from plugin.labelstudio.studio import TaskSeen
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
 from round_manager.examples.judging import Judge
@@ -60,6 +60,8 @@ class Outcome(enum.Enum):
 
 class _ReadByAnother(PluginError):
     """Somebody else read the annotation since we looked."""
+
+    code = "__read_by_another"
 
 
 @dataclass(frozen=True)

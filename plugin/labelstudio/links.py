@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from common.clock import Clock
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import Studio
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.mirror import clear_error, find_link, note_error

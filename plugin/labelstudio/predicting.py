@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock
 from ml_backend.answers import LabelAnswer
 from ml_backend.predictor import Predictor
 from ml_backend.serving.replies import FEEDBACK
@@ -11,7 +12,6 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.links import linked
 from plugin.labelstudio.pushing import Progress
 from plugin.labelstudio.studio import Json, ProjectSeen, Studio, TaskSeen
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.labelstudio.tasks import submitted_on
 from round_manager.models import LabelStudioLink, ProjectKind

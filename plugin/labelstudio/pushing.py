@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from common.clock import Clock
 from plugin.labelstudio.clearing import clear
 from plugin.labelstudio.finding import look_for
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import KEY, Json, Studio
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.labelstudio.tasks import (
     Unsent,

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from common.clock import Clock
 from plugin.labelstudio.clearing import clear
 from plugin.labelstudio.errors import NoRound
 from plugin.labelstudio.intake import Intake, Outcome
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import Studio, TaskSeen
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.examples.judging import Judge
 from round_manager.labelstudio.crowd import is_crowd_work

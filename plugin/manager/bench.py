@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import Opened
 from round_manager.archive.archives import Archives
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 
 

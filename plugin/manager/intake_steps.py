@@ -1,5 +1,6 @@
 """The steps that take in what people did: on the marketplace, on their pages, and in Label Studio."""
 
+from common.text import count
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench, Studio
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
@@ -11,7 +12,6 @@ from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.work.quizzes import passed_and_waiting
 from round_manager.work.sessions import SWEPT_AT_ONCE, sweep
-from templates.plurals import count
 
 WORKS_AT_ONCE = 200
 WHY_APPROVED = "work is approved unless a person says otherwise"

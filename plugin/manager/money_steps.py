@@ -1,6 +1,7 @@
 """The steps that move money: what is in doubt is looked up, what is owed is sent, and pay is made fair."""
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
@@ -11,7 +12,6 @@ from round_manager.loop.queues import held_for_a_person
 from round_manager.models import Round
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
-from templates.plurals import count
 
 
 class Reconcile(CrowdStep):

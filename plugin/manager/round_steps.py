@@ -1,5 +1,6 @@
 """The steps that move rounds: votes decide, rounds end, archives are made, models are trained, the next round opens."""
 
+from common.text import count
 from plugin.manager.bench import Bench
 from plugin.manager.step import NOTHING, Came, StepFailed
 from plugin.manager.trainings import MOST_FAILURES
@@ -15,7 +16,6 @@ from round_manager.tasks.means import check_means
 from round_manager.tasks.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.deciding import Decided, decide_round
-from templates.plurals import count
 
 WHY_FROZEN = "the round is closed"
 

@@ -12,6 +12,8 @@ from plugin.manager.bench import Bench
 class StepFailed(PluginError):
     """A step that could not do all of its work; the message tells why, `retry` whether trying again may help."""
 
+    code = "step_failed"
+
     def __init__(self, message: str, *, retry: bool) -> None:
         super().__init__(message)
         self.retry = retry

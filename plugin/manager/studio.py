@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from common.clock import Clock
+from common.text import count
 from ml_backend.judging import RegistryJudge
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from plugin.settings import Settings
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
 from round_manager.tasks.tasks import list_tasks
-from templates.plurals import count
 
 if TYPE_CHECKING:
     from plugin.labelstudio.following import Course

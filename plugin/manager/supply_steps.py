@@ -1,5 +1,6 @@
 """The steps that put work up on the marketplace, and take down what is not needed any more."""
 
+from common.text import count
 from mturk.errors import UnknownToCrowd
 from plugin.backend_health import BackendSilent
 from plugin.crowd import CrowdServices
@@ -14,7 +15,6 @@ from round_manager.models import Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
-from templates.plurals import count
 
 # So often at most, HITs are planned in one go; the rest comes with the next pass.
 TIMES_TO_PLAN = 20

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.clock import Clock
 from plugin.cancellation import end_cancelled
 from plugin.training_process import SOMEBODY_ELSE
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.learning.jobs import Awaited, awaited, is_heard_of, job_of, passed_over, running_job
 from round_manager.models import TrainingState

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from common.clock import Clock, SystemClock
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from plugin.backend_health import look_at_backend
@@ -18,7 +19,6 @@ from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
 from plugin.training_process import TrainingProcess
 from round_manager.archive.archives import open_archives
-from round_manager.clock import Clock, SystemClock
 from round_manager.database.store import Store, open_store
 
 

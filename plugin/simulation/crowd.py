@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from common.text import count
 from plugin.simulation.errors import SiteTrouble, Stopped
 from plugin.simulation.line import Line
 from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import Person
 from plugin.simulation.worker import Done, SimulatedWorker
 from templates import TaskSpec
-from templates.plurals import count
 
 AT_A_TIME = 3
 SECONDS_BETWEEN_LOOKS = 1.0

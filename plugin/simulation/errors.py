@@ -11,9 +11,13 @@ from plugin.errors import PluginError
 class Stopped(PluginError):
     """The simulation was told to end."""
 
+    code = "stopped"
+
 
 class SiteTrouble(PluginError):
     """A page that is not there, refuses, or cannot be read."""
+
+    code = "site_trouble"
 
     def __init__(self, text: str, *, retry: bool = False) -> None:
         super().__init__(text)

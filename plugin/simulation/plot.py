@@ -6,9 +6,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from common.text import count
 from plugin.simulation.results import Results
 from round_manager.rates import Rate
-from templates.plurals import count
 
 SIZE = (11.0, 5.0)
 DOTS_PER_INCH = 130

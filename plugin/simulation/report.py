@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from plugin.simulation.plot import draw
 from plugin.simulation.results import Results, RoundResult
 from round_manager.rates import Rate
-from templates.plurals import count
 
 CROWD = "simulated crowd"
 WARNING = (

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.store_door import StoreDoor
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.proved_files import ProvedFiles
 from round_manager.archive.reading import ArchiveSource, FolderSource, open_source
-from round_manager.clock import Clock
 from round_manager.errors import ArchiveError
 from round_manager.models import Round
 from round_manager.tasks.data_access import readable_task
@@ -35,10 +35,13 @@ BUSY = "too many files are being read at once; try again in a moment"
 class NoSuchData(PluginError):
     """A round or a file that is not there."""
 
+    code = "no_such_data"
+
 
 class DataBusy(PluginError):
     """As many files are being sent as may be at once."""
 
+    code = "data_busy"
     retry = True
 
 

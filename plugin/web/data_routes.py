@@ -11,6 +11,7 @@ import logging
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
 
+from common.clock import Clock
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
 from plugin.web.bearer import bearer_token
@@ -20,7 +21,6 @@ from plugin.web.edge import REQUEST_ID
 from plugin.web.refusals import told
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.proved_files import ChangedFile
-from round_manager.clock import Clock
 from round_manager.errors import ArchiveError, DataRefused
 
 SECONDS_UNTIL_RETRY = 2

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from common.clock import SystemClock
 from ml_backend.judging import RegistryJudge
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
-from round_manager.clock import SystemClock
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
 from round_manager.tasks.tasks import list_tasks

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from common.clock import SystemClock
 from plugin.attempts import intake_of
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
@@ -12,7 +13,6 @@ from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
 from plugin.web.work.upkeep import Upkeep, recruiter
 from plugin.web.work.wiring import work_pages
-from round_manager.clock import SystemClock
 
 
 class ServeProcess:

@@ -2,9 +2,9 @@
 
 from flask import Response, jsonify, make_response, render_template, request
 
+from common.text import sentence
 from plugin.labelstudio.editor import own_address
 from plugin.web.edge import REQUEST_ID
-from plugin.web.work.errors import sentence
 
 JSON, HTML = "application/json", "text/html"
 # No word about frames: a marketplace's shows this page too, or workers would see an empty one.

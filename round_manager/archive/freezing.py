@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
 from round_manager.archive.archives import Archives
 from round_manager.archive.files import ArchiveFiles
 from round_manager.archive.manifest import ArchiveManifest
@@ -18,7 +19,6 @@ from round_manager.archive.rows import RoundRows
 from round_manager.archive.split_plan import SplitReport
 from round_manager.archive.splitting import split_with_pauses
 from round_manager.audit import note
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.database.turns import turn
 from round_manager.errors import ArchiveError, RoundError

@@ -12,6 +12,7 @@ from pyarrow import parquet
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
 from round_manager.archive.archived import batches
 from round_manager.archive.columns import Columns
@@ -23,7 +24,6 @@ from round_manager.archive.split_proof import SplitProof
 from round_manager.models import Attempt, AuditEntry, Example, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
-from templates.plurals import count
 
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
 

@@ -18,6 +18,8 @@ Stamp = tuple[int, int, int]
 class ChangedFile(ArchiveError):
     """A file that is not what was frozen."""
 
+    code = "changed_file"
+
 
 def read_sha256(file: BufferedReader) -> str:
     """The hash of an open file, read a little at a time."""

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from common.text import count as plural
 from round_manager.archive.archived import Following, batches
 from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.manifest import CURE
 from round_manager.errors import PolicyError
 from round_manager.models import ExampleStatus
 from templates import TaskSpec
-from templates.plurals import count as plural
 
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 NOT_YET = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED, ExampleStatus.UNCONFIRMED)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from common.text import count
 from round_manager.archive.archived import ArchivedTexts, batches
 from round_manager.archive.archives import name_of
 from round_manager.archive.manifest import CURE, ArchiveManifest, read_manifest
@@ -16,7 +17,6 @@ from round_manager.archive.splitting import split_seed
 from round_manager.errors import ArchiveError
 from round_manager.models import ExampleStatus, Split
 from templates import TaskSpec
-from templates.plurals import count
 
 Parts = dict[str, set[Split]]
 NAME = re.compile(r"round-([1-9][0-9]*)")

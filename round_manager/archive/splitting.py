@@ -11,12 +11,12 @@ import pyarrow as pa
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
 from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.columnwise import Columnwise
 from round_manager.archive.duplicates import Written
 from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits
 from round_manager.audit import note
-from round_manager.clock import Clock
 from round_manager.database.hints import beside_index
 from round_manager.database.store import Store
 from round_manager.database.turns import turn

@@ -13,9 +13,9 @@ from itertools import islice
 
 from sqlalchemy import func, select, update
 
+from common.clock import Clock
 from mturk.crowd import Crowd, PostedHit, Work
 from mturk.errors import UnknownToCrowd
-from round_manager.clock import Clock
 from round_manager.crowd.calls import THREADS
 from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
 from round_manager.crowd.same_account import check_account

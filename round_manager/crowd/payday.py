@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
+from common.money import dollars
 from mturk.crowd import BonusOrder, Crowd, Token
-from mturk.dollars import dollars
 from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed, UnknownToCrowd
-from round_manager.clock import Clock
 from round_manager.crowd.calls import THREADS, Calls, sending
 from round_manager.crowd.mirror import finish, mark_approved
 from round_manager.crowd.same_account import check_account

@@ -14,9 +14,9 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
 from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
 from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
-from round_manager.clock import Clock
 from round_manager.crowd.calls import THREADS, Calls, sending
 from round_manager.crowd.planning import may_be_posted, order_terms
 from round_manager.crowd.same_account import check_account

@@ -17,10 +17,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
+from common.text import count
 from mturk.crowd import Crowd, PostedHit, Token, WorkState
 from mturk.errors import CrowdError, UnknownToCrowd
 from round_manager import audit
-from round_manager.clock import Clock
 from round_manager.crowd.calls import sending
 from round_manager.crowd.collecting import UNKNOWN
 from round_manager.crowd.payday import Payday, Payment, payments_of
@@ -33,7 +34,6 @@ from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEn
 from round_manager.money.cancelling import cancel_hits
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
 from round_manager.progress import Progress, Unwatched
-from templates.plurals import count
 
 # A call whose process died has arrived by then, or never will; its own patience ends much sooner.
 TIME_TO_ARRIVE = timedelta(minutes=5)

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from sqlalchemy import Select, select
 
+from common.clock import Clock
 from mturk.crowd import Crowd
 from round_manager import audit
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, DuplicateError
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker

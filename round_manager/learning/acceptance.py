@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from templates.plurals import count
+from common.text import count
 
 # Figures have four digits after the point; what differs by less is the same.
 TINY = 1e-6

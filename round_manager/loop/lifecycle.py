@@ -15,7 +15,7 @@ from datetime import datetime
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from mturk.dollars import dollars
+from common.money import dollars
 from round_manager import audit
 from round_manager.errors import RoundError
 from round_manager.loop.waiting import (

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from common.text import count
 from round_manager.learning.jobs import awaited, is_heard_of, running_job
 from round_manager.learning.liveness import is_gone
 from round_manager.loop.called_off import called_off_text, was_called_off
@@ -28,7 +29,6 @@ from round_manager.models import EntryState, ExampleStatus, Round, RoundStatus, 
 from round_manager.money.budget import Figures, figures
 from round_manager.rates import Rate
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
-from templates.plurals import count
 
 TAKEN_UP = "`outfox manage` takes it up again"
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from common.money import dollars
 from mturk.crowd import Crowd
-from mturk.dollars import dollars
 from mturk.errors import NoFunds
 from mturk.fees import MANY_ASSIGNMENTS
 from round_manager.crowd.planning import Cost, Wish, check_wish, cost_of, order_terms

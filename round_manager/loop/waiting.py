@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import case, exists, func, literal, select
 from sqlalchemy.orm import Session
 
-from mturk.dollars import dollars
+from common.money import dollars
+from common.text import count
 from round_manager.labelstudio.mirror import find_link
 from round_manager.loop.minimum import lacking_cents
 from round_manager.models import (
@@ -36,7 +37,6 @@ from round_manager.models import (
 from round_manager.money.hit_terms import WORDS
 from round_manager.specs import spec_of
 from round_manager.tasks.means import free_cents, vote_cents
-from templates.plurals import count
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)

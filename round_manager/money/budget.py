@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.dollars import dollars
+from common.money import dollars
 from round_manager import audit
 from round_manager.errors import BudgetError
 from round_manager.models import Round, RoundStatus, Task

@@ -3,7 +3,7 @@
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from mturk.dollars import dollars
+from common.money import dollars
 from mturk.fees import bonus_fee, reward_fee
 from round_manager.errors import BudgetError, RoundError
 from round_manager.models import Context, Round, Task

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from common.text import count
 from round_manager.database.hints import beside_index
 from round_manager.database.ids import public_id
 from round_manager.errors import NothingToDo, SubmissionRefused, WorkRefused
@@ -45,7 +46,6 @@ from round_manager.work.trying import (
 )
 from templates import TaskSpec
 from templates.payloads import next_target
-from templates.plurals import count
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sqlalchemy import select
 
+from common.clock import SystemClock
 from mturk.client import MTurkCrowd
 from mturk.connection import Endpoint, connect
 from mturk.marketplace import people
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.clock import SystemClock
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.planning import Wish, plan_hits

@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import pandas as pd
 
 import outfox
+from common.clock import SystemClock
 from plugin.cli import run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
 from round_manager.archive.archives import open_archives
 from round_manager.archive.freezing import freeze
 from round_manager.archive.splitting import split_with_pauses
-from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
 from tests.bench.big_round import close_round, fill_round
 from tests.bench.round_pages import page_times

@@ -9,12 +9,12 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
 from ml_backend.serving.outbox import count_tries
 from mturk.marketplace import site_owner, tables
 from plugin.marketplace_place import find_place
 from plugin.settings import Settings, load_settings
-from round_manager.clock import SystemClock
 from round_manager.crowd.status import loose_ends
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import SETTLED, list_jobs

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import requests
 
+from common.clock import SystemClock
 from plugin.labelstudio.connecting import Connected, Wishes, connect
 from plugin.labelstudio.predicting import Predicted, predict
 from plugin.labelstudio.pushing import Pushed, push
 from plugin.labelstudio.remote import RemoteStudio
 from plugin.labelstudio.status import Status, find_status
 from plugin.labelstudio.syncing import Synced, sync_task
-from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
 from round_manager.models import RoundStatus
 from round_manager.tasks.rounds import live_round, open_round

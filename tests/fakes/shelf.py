@@ -11,6 +11,7 @@ from tests.fakes.predictor import FakePredictor
 class NotThere(BackendError):
     """What a shelf raises while nothing is loaded."""
 
+    code = "not_there"
     retry = True
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
+from common.clock import Clock
 from ml_backend.verdict import Verdict
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
@@ -26,7 +27,6 @@ from plugin.web.work.written import (
     text_of,
     worded,
 )
-from round_manager.clock import Clock
 from round_manager.errors import WorkRefused
 from round_manager.models import Attempt, HitKind
 from round_manager.work.creating import hand_in, skip

@@ -8,6 +8,7 @@ PluginError
 
 from dataclasses import dataclass
 
+from common.text import sentence
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
 from plugin.labelstudio.errors import Unreadable
@@ -23,15 +24,20 @@ FAILED = "something failed on our side; what was stored before is safe, and you 
 class PageGone(PluginError):
     """A token or a link that is none of ours."""
 
+    code = "page_gone"
+
 
 class SlowDown(PluginError):
     """More calls in a short time than a person makes."""
 
+    code = "slow_down"
     retry = True
 
 
 class BadCall(PluginError):
     """A call that the page's own script never makes."""
+
+    code = "bad_call"
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,3 @@ def trouble_of(error: Exception) -> Trouble:
             # The editor is not installed, or the pack is gone: the owner's to mend.
             return Trouble(503, "away", sentence(FAILED), retry=True)
     return Trouble(500, "away", sentence(FAILED), retry=True)
-
-
-def sentence(text: str) -> str:
-    """The text as a sentence: with a capital, and an end."""
-    end = "" if text.endswith((".", "!", "?")) else "."
-    return f"{text[:1].upper()}{text[1:]}{end}"

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
 from plugin.labelstudio.bundle import editor_bundle
@@ -15,7 +16,6 @@ from plugin.web.work.packs import PackShelf, ShownPack
 from plugin.web.work.shown import quiz_items
 from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageHeld, PageTokens
-from round_manager.clock import Clock
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import HitKind, SessionStatus
 from round_manager.work.opening import PREVIEW, has_session, open_session

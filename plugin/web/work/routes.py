@@ -9,12 +9,13 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
+from common.text import sentence
 from ml_backend.serving.replying import failure
 from plugin.labelstudio.editor import PAGES, add_files, own_address
 from plugin.page_health import OURS
 from plugin.web.edge import REQUEST_ID, whole_body
 from plugin.web.work.calls import PageCalls
-from plugin.web.work.errors import SECONDS_UNTIL_RETRY, BadCall, Trouble, sentence, trouble_of
+from plugin.web.work.errors import SECONDS_UNTIL_RETRY, BadCall, Trouble, trouble_of
 from plugin.web.work.limits import Limits
 from plugin.web.work.page import API, HitPages, error_setup
 from plugin.web.work.site import MarketSite

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from common.clock import Clock
 from plugin.settings import Settings
 from plugin.store_door import StoreDoor
-from round_manager.clock import Clock
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.work.sessions import sweep

@@ -2,6 +2,7 @@
 
 from flask import Blueprint
 
+from common.clock import Clock, SystemClock
 from plugin.backend_judge import BackendJudge
 from plugin.hit_links import HitLinks
 from plugin.settings import Settings
@@ -13,7 +14,6 @@ from plugin.web.work.page import HitPages
 from plugin.web.work.routes import work_blueprint
 from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageTokens
-from round_manager.clock import Clock, SystemClock
 
 
 def work_pages(

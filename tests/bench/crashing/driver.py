@@ -11,11 +11,11 @@ from datetime import timedelta
 
 from sqlalchemy import func, select
 
+from common.clock import SystemClock
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.notifications import EventQueue, open_queue
 from mturk.patience import Patience
-from round_manager.clock import SystemClock
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.planning import Wish, plan_hits

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from common.clock import SystemClock
 from plugin.health import LONGEST_PASS, main
-from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
 from round_manager.loop.manager_record import note_pass
 from tests.e2e.deploy.compose import ROOT

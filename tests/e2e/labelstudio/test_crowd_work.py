@@ -9,6 +9,7 @@ import pytest
 from label_studio_sdk.label_interface.interface import LabelInterface
 from playwright.sync_api import Page, expect
 
+from common.clock import SystemClock
 from plugin.labelstudio.crowd_work import Shown, show_crowd_work
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import WORKER
@@ -16,7 +17,6 @@ from plugin.labelstudio.syncing import Synced
 from plugin.settings import load_settings
 from plugin.store_door import StoreDoor
 from plugin.web.label_studio import StudioReader
-from round_manager.clock import SystemClock
 from round_manager.database.store import Store, open_store
 from round_manager.models import Example
 from round_manager.tasks.contexts import update_contexts

@@ -24,6 +24,7 @@ from typing import Any
 import requests
 from sqlalchemy import select
 
+from common.clock import SystemClock
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from mturk.marketplace import sessions
@@ -35,7 +36,6 @@ from plugin.hit_links import HitLinks
 from plugin.round_opening import RoundOpening
 from plugin.serving import free_port
 from plugin.settings import Settings
-from round_manager.clock import SystemClock
 from round_manager.crowd.planning import Wish, plan_hits
 from round_manager.database.store import Store, open_store
 from round_manager.loop.quote import open_round_of

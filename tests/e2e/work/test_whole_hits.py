@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from mturk.dollars import dollars
+from common.money import dollars
 from mturk.marketplace.tables import Worker
 from round_manager.models import Example, ExampleStatus, HitKind
 from tests.conftest import PACKS

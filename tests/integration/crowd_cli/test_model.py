@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from common.clock import SystemClock
+from common.money import dollars
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
-from mturk.dollars import dollars
 from plugin.page_health import OURS
-from round_manager.clock import SystemClock
 from tests.fakes.own_page import OwnPage
 from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import FakeShelf

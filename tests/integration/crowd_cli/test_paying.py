@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mturk.dollars import dollars
+from common.money import dollars
 from round_manager.crowd.payday import Paid, Payday
 from round_manager.progress import Progress
 from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop

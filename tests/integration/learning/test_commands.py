@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from common.clock import SystemClock
 from ml_backend.artefact import read_manifest
 from plugin.training_process import TrainingProcess
-from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import HowFar, Trainer, beat, begin, list_jobs, running_job
 from round_manager.learning.rows import closed_rounds

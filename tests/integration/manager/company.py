@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.manager.bench import Bench
 from plugin.manager.loop import Manager, Outcome
@@ -19,7 +20,6 @@ from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
 from plugin.version_registration import VersionRegistration
 from round_manager.archive.archives import open_archives
-from round_manager.clock import Clock
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.posting import Posting

@@ -204,7 +204,7 @@ def test_what_is_one_is_told_in_the_singular(
     with owned.store.read() as session:
         last = last_pass(session)
     assert last is not None
-    monkeypatch.setattr("round_manager.clock.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
+    monkeypatch.setattr("common.clock.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
     text = outfox("status").out
     assert "1 try waits in this machine's outbox" in text
     assert "the manager's last pass ended 1 second ago, by manager@test" in text

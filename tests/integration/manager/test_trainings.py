@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from common.clock import Clock
 from plugin.cancellation import cancel_training
 from plugin.manager.loop import Outcome
 from plugin.manager.round_steps import Open, Train
 from plugin.manager.trainings import MOST_FAILURES, Trainings
 from plugin.training_process import SOMEBODY_ELSE
-from round_manager.clock import Clock
 from round_manager.database.store import Store
 from round_manager.learning.jobs import (
     SILENT,

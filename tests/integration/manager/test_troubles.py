@@ -44,6 +44,7 @@ class Broken:
 class Away(PluginError):
     """Something that may come back."""
 
+    code = "away"
     retry = True
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import outfox
+from common.clock import SystemClock
 from plugin.settings import Settings
 from round_manager.archive.archives import open_archives
-from round_manager.clock import SystemClock
 from round_manager.database.store import open_store
 from round_manager.tasks.data_access import make_token, publish
 from round_manager.tasks.tasks import create_task, find_task

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from common.clock import SystemClock
 from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
 from plugin.web.data_routes import data_pages
-from round_manager.clock import SystemClock
 from tests.integration.web.conftest import SECRETS, Web
 from tests.integration.web.test_front import BROWSER
 

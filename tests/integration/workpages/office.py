@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from common.clock import SystemClock
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
@@ -23,7 +24,6 @@ from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
 from plugin.web.work.limits import Limits
 from plugin.web.work.wiring import work_pages
-from round_manager.clock import SystemClock
 from round_manager.models import Hit, HitKind
 from templates.payloads import Span, results
 from templates.xml_lines import read_elements

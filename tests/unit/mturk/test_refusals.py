@@ -58,7 +58,7 @@ def test_a_refusal_keeps_the_marketplaces_own_code_and_words(market: Scripted) -
     with pytest.raises(UnknownToCrowd, match="Hit 3X does not exist") as caught:
         market.crowd().hit("3X")
     assert isinstance(caught.value.__cause__, ClientError)
-    assert caught.value.code == "AWS.MechanicalTurk.HITDoesNotExist"
+    assert caught.value.remote_code == "AWS.MechanicalTurk.HITDoesNotExist"
 
 
 def test_a_marketplace_that_is_not_there_is_unavailable() -> None:

@@ -5,7 +5,7 @@ from uuid import RFC_4122
 
 import pytest
 
-from round_manager.clock import Clock, SystemClock
+from common.clock import Clock, SystemClock
 from round_manager.database.ids import public_id
 from round_manager.errors import BadValueError
 from tests.fakes.clock import NOON, SettableClock
