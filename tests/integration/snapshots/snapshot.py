@@ -1,6 +1,6 @@
 """Stored snapshots: compare a value with the one that was stored, or store it anew.
 
-Run the tests with OUTFOX_UPDATE_SNAPSHOTS=1 to rewrite the stored files, and review the difference before you commit it.
+Run the tests with OUTFOX_UPDATE_SNAPSHOTS=1 to rewrite the stored files, and review the difference before committing.
 """
 
 import json

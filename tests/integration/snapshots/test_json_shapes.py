@@ -1,0 +1,330 @@
+"""What commands answer with --json keeps its keys and types.
+
+Each scenario runs the commands of one part on a world that other tests use too. The last test checks that no command
+with --json is left out.
+"""
+
+import shutil
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from round_manager.database.store import open_store
+from round_manager.learning.jobs import Trainer, begin
+from round_manager.learning.rows import closed_rounds
+from round_manager.work.items import report
+from templates.payloads import results
+from templates.xml_lines import read_elements
+from tests.conftest import Outfox, replace_in
+from tests.fakes.label_studio import FakeStudio
+from tests.fakes.registry import load_fixed, make_version, spoil
+from tests.fakes.workshop import FakeWorkshop
+from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
+from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.learning.school import TASK, School, first_round, small_pack
+from tests.integration.snapshots import snapshot
+from tests.integration.snapshots.commands import leaf_commands
+from tests.integration.snapshots.recorder import Recorder
+from tests.integration.validation.panel import seat_panel
+from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - a fixture
+
+PARTS = ("crowd", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks")
+# Commands that cannot run in a test of this size, and why.
+EXCEPTIONS = {
+    "demo": "starts Label Studio and four more processes for minutes; tests/e2e/demo reads its answer",
+}
+
+
+@pytest.fixture
+def ask(outfox: Outfox) -> Recorder:
+    """Runs commands with --json and keeps the shapes of their answers."""
+    return Recorder(outfox)
+
+
+def stored_file(part: str) -> str:
+    return f"json-{part}.json"
+
+
+def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fixture
+    post = ("crowd post", SENTIMENT, "--kind", "create", "--hits")
+    ask("crowd status")
+    ask(*post, 3, "--dry-run")
+    ask(*post, 6, "--yes")
+    ask("crowd post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")
+    ann, bob = shop.market.make_worker("Ann"), shop.market.make_worker("Bob")
+    shop.workers.update(Ann=ann, Bob=bob)
+    ask("crowd workers grant", SENTIMENT, ann.id, "--dry-run")
+    ask("crowd workers grant", SENTIMENT, ann.id, bob.id, "--why", "they know how")
+    works = [shop.hand_in(name, minutes=5) for name in ("Ann", "Bob", "Ann", "Bob")]
+    shop.take("Ann")
+    ask("crowd status", SENTIMENT)
+    ask("crowd approve", SENTIMENT, "--all", "--dry-run")
+    ask("crowd approve", works[0], works[1], "--why", "good")
+    ask("crowd reject", works[2], "--reason", "It is empty.", "--dry-run")
+    ask("crowd reject", works[2], "--reason", "It is empty.")
+    ask("crowd reject", works[2], "--reason", "A mistake.", "--override", "--dry-run")
+    ask("crowd reject", works[2], "--reason", "A mistake.", "--override")
+    bonus = ("crowd bonus", works[0], "$0.60", "--reason", "Thank you!")
+    ask(*bonus, "--dry-run")
+    ask(*bonus, "--yes")
+    shop.cut_off(shop.owed_bonus(works[1]))
+    ask("crowd status", "--no-collect")
+    ask("crowd reconcile", "--dry-run")
+    ask("crowd reconcile")
+    shop.owed_bonus(works[1], "Once more.")
+    ask("crowd pay", "--dry-run")
+    ask("crowd pay", SENTIMENT, "--yes")
+    ask("crowd pay", SENTIMENT, "--top-up", "--dry-run")
+    ask("crowd balance")
+    ask("crowd statement")
+    ask("crowd statement", SENTIMENT, "--days", 2)
+    ask("crowd workers list")
+    ask("crowd block", bob.id, "--reason", "Spam.", "--dry-run")
+    ask("crowd block", bob.id, "--reason", "Spam.")
+    ask("crowd workers list", SENTIMENT)
+    ask("crowd block", bob.id, "--lift")
+    message = ("crowd workers message", "--task", SENTIMENT, "--subject", "Hello", "--text", "Thank you.")
+    ask(*message, "--dry-run")
+    ask(*message, "--yes")
+    ask("crowd workers message", "ANOBODY0000000", "--subject", "Hello", "--text", "Thank you.", "--yes")
+    ask("crowd workers withdraw", SENTIMENT, bob.id, "--reason", "Copied texts.", "--dry-run")
+    ask("crowd workers withdraw", SENTIMENT, bob.id, "--reason", "Copied texts.")
+    ask("crowd expire", SENTIMENT, "--all", "--dry-run")
+    ask("crowd expire", SENTIMENT, "--all", "--yes")
+    ask("crowd status")
+    ask.error("error: an unknown assignment", "crowd", "approve", "NONE")
+    ask.compare(stored_file("crowd"))
+
+
+def test_marketplace_commands(ask: Recorder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    url = shop.market.market.engine.url.render_as_string(hide_password=False)
+    monkeypatch.setenv("OUTFOX_MARKETPLACE_DATABASE", url)
+    shop.worked()
+    made = ask("marketplace account", "Another lab")
+    ask("marketplace account", "Another lab")
+    ask("marketplace deposit", "Another lab", "12.50")
+    ask("marketplace key", "Another lab")
+    ask("marketplace key", "Another lab", "--revoke", made["access_key_id"])
+    (invited,) = ask("marketplace invite", "Eve", "--country", "US", "--adult")
+    ask("marketplace invite", "--again", invited["worker_id"])
+    ask("marketplace workers")
+    ask("marketplace status")
+    ask("marketplace payout", "--dry-run")
+    paid = ask("marketplace payout", "--yes")
+    ask("marketplace payout", "--batch", paid["id"])
+    ask.error("error: an unknown account", "marketplace", "deposit", "Nobody", "1")
+    ask.compare(stored_file("marketplace"))
+
+
+def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    ask("config")
+    ask("db upgrade")
+    ask("db upgrade")
+    ask("db check")
+    ask("task list")
+    ask("task create", "sentiment")
+    ask("task create", "sentiment")
+    ask("task create", "qa")
+    ask("task list")
+    ask("task show", "sentiment")
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"prompt": "A walk in the rain."}\n', encoding="utf-8")
+    ask("context upload", "sentiment", file, "--dry-run")
+    ask("context upload", "sentiment", file, "--replace", "--why", "our own")
+    ask("context list", "sentiment")
+    ask("context list", "sentiment", "--retired", "--most", 2)
+    ask("data publish", "sentiment", "--why", "for everybody")
+    token = ask("data token", "sentiment", "--days", 30, "--why", "a thesis")
+    ask("data list")
+    ask("data revoke", token["key"])
+    ask("data list", "sentiment")
+    ask("data unpublish", "sentiment")
+    ask("templates list")
+    ask("templates show", "qa")
+    ask("templates show", "sentiment")
+    ask("templates render", "sentiment")
+    ask("templates new", "--from", "sentiment", tmp_path / "moods")
+    ask("templates check", "sentiment")
+    (tmp_path / "moods" / "seed.jsonl").write_text("nothing\n", encoding="utf-8")
+    ask.error("error: a spoiled pack", "templates", "check", tmp_path / "moods")
+    ask.error("error: an unknown task", "task", "show", "nothing")
+    ask("status")
+    ask("doctor", code=None)
+    ask.compare(stored_file("tasks"))
+
+
+def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home_tables
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    models = tmp_path / "home" / "models"
+    make_version(models)
+    ask("task create", "sentiment")
+    ask("round list", "sentiment")
+    ask("round show", "sentiment")
+    ask("round budget", "sentiment", "500", "--why", "enough")
+    ask("manage", "--once", "--dry-run")
+    ask("round open", "sentiment", "--why", "we begin")
+    ask("round open", "sentiment")
+    ask("round pause", "sentiment", "--why", "a holiday")
+    ask("round pause", "sentiment")
+    ask("round show", "sentiment")
+    ask("status", "sentiment")
+    ask("round resume", "sentiment")
+    ask("round list", "sentiment")
+    ask("manage", "--once", "--skip", "train")
+    ask("round close", "sentiment", "--why", "enough")
+    ask("round show", "sentiment", "--round", 1)
+    ask("round list", "sentiment")
+    ask("task show", "sentiment")
+    ask("manage", "--once", "--skip", "train", "--dry-run")
+    ask("manage", "--once", "--skip", "train")
+    ask("status")
+    ask("doctor", code=None)
+    ask.error("error: nothing to pause", "round", "pause", "sentiment")
+    ask.compare(stored_file("rounds"))
+
+
+def test_validation_commands(ask: Recorder, home_tables: str) -> None:
+    with open_store(home_tables) as store:
+        panel = seat_panel(store)
+        examples = [*panel.written("W1"), *panel.written("W2")]
+        flagged, late = panel.floor.pending(), panel.floor.pending()
+        page = panel.floor.open("W4")
+        with panel.floor.write() as session:
+            report(session, page, 0, "The text is in French.", now=panel.now)
+            report(session, page, None, "The button is hidden.", now=panel.now)
+        panel.vote(examples[0], None, None)
+        panel.vote(examples[1], panel.other(examples[1]), None)
+        panel.vote(flagged, flag="It names somebody")
+        panel.vote(late, None, None)
+        ask("status")
+        ask("round decide", "sentiment")
+        panel.vote(late, flag="It names somebody")
+        ask("round flags", "sentiment")
+        ask("round decide", "sentiment", flagged.public_id, "--withdraw", "--why", "it does")
+        ask("round decide", "sentiment", late.public_id, "--keep", "--why", "it does not")
+        ask("round aggregate", "sentiment")
+        ask("round aggregate", "sentiment", "--settle", "--why", "the model is sure")
+        ask("round metrics", "sentiment")
+        for by in ("worker", "validator"):
+            ask("round metrics", "sentiment", "--by", by)
+        ask("crowd reports", "sentiment")
+        ask("context list", "sentiment", "--most", 2)
+        ask("round show", "sentiment")
+        ask("status", "sentiment")
+        panel.close()
+    ask.error("error: a round that is not frozen", "round", "verify", "sentiment")
+    frozen = ask("round freeze", "sentiment", "--why", "the paper")
+    ask("round freeze", "sentiment")
+    ask("round verify", "sentiment")
+    ask("round verify", frozen["archive"])
+    ask("round show", "sentiment")
+    ask("status")
+    (Path(frozen["archive"]) / "votes.jsonl").write_text("spoiled", encoding="utf-8")
+    ask("round verify", "sentiment", code=1)
+    ask.compare(stored_file("validation"))
+
+
+def test_label_studio_commands(
+    ask: Recorder, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio = FakeStudio()
+    monkeypatch.setattr("plugin.labelstudio.remote.RemoteStudio", lambda url, token: studio)
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "a" * 40)
+    make_version(tmp_path / "home" / "models")
+    ask("task create", "sentiment")
+    ask("round open", "sentiment")
+    ask("labelstudio status")
+    ask("labelstudio connect", "sentiment")
+    ask("labelstudio connect", "sentiment")
+    ask("labelstudio push", "sentiment")
+    create, _ = sorted(studio.projects)
+    written = {"text": "This is positive.", "why_right": "It is not.", "why_wrong": "It says so."}
+    config = read_elements(studio.projects[create]["label_config"], "template")
+    first, second = studio.numbers(create)[:2]
+    studio.annotate(first, results(config, written))
+    studio.annotate(second, [])
+    ask("labelstudio sync", "sentiment")
+    ask("labelstudio push", "sentiment")
+    ask("labelstudio sync", "--all", "--from-start")
+    ask("labelstudio predictions", "sentiment")
+    ask("labelstudio status", "sentiment")
+    ask.compare(stored_file("labelstudio"))
+
+
+def test_model_commands(
+    ask: Recorder,
+    home_tables: str,
+    tiny_base: Path,  # noqa: F811 - a fixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pack, models = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home" / "models"
+    replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")
+    ask("model list")
+    ask("model train", pack.folder, "--mode", "head", "--epochs", 1)
+    ask("model evaluate", pack.folder)
+    ask("model predict", pack.folder, "text=A lovely day.")
+    ask("model predict", pack.folder, "text=A lovely day.", "--target", "negative")
+    shutil.rmtree(models)
+    # From here on models take no time.
+    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
+    monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda folder, cache: FakeWorkshop(folder))
+    ask("task create", pack.folder)
+    ask("model jobs", TASK)
+    with open_store(home_tables) as store:
+        school = School(store, pack, models)
+        (base,) = school.pin("positive")
+        school.round_over(first_round())
+        ask("model retrain", TASK, code=2)
+        ask("model jobs", TASK)
+        ask("model list", TASK)
+        ask("model lineage", TASK)
+        ask("model lineage", TASK, "--check")
+        other = make_version(models, "negative", content={"parent": base})
+        ask("model rotate", TASK, other, "--why", "it is better")
+        ask("model rollback", TASK, "--why", "it is not")
+        ask("model pins", TASK)
+        ask("model publish", TASK, base, "--to", tmp_path / "elsewhere")
+        ask("model verify", TASK)
+        spoil(models / TASK / other)
+        ask("model verify", TASK, code=2)
+        with store.write() as session:
+            trainer = Trainer("ada", socket.gethostname(), 2**22 + 1)
+            round = closed_rounds(session, school.task(session))[-1]
+            begin(session, school.task(session), round, "head", trainer, now=datetime.now(UTC))
+        ask("model jobs", TASK)
+        ask("status", TASK)
+        ask("model cancel", TASK)
+        ask("model jobs", TASK)
+    ask.error("error: an unknown version", "model", "rotate", TASK, "m000000000000")
+    ask.compare(stored_file("models"))
+
+
+def test_every_command_with_json_has_a_snapshot() -> None:
+    with_json = {name for name, command in leaf_commands() if "--json" in options_of(command)}
+    covered = {name for part in PARTS for name in snapshot.stored(stored_file(part)) if not name.startswith("error: ")}
+    assert with_json - covered - EXCEPTIONS.keys() == set(), "add a call to one of the scenarios above"
+    assert covered - with_json == set(), "these commands no longer take --json"
+    assert not EXCEPTIONS.keys() & covered
+
+
+def test_every_error_has_the_keys_that_programs_read() -> None:
+    errors = [
+        shape
+        for part in PARTS
+        for name, shape in snapshot.stored(stored_file(part)).items()
+        if name.startswith("error")
+    ]
+    assert len(errors) >= 5
+    assert all({"error", "problems"} <= set(shape) for shape in errors)
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
