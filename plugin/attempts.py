@@ -10,8 +10,8 @@ from ml_backend.registry.registry import Registry, open_registry
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from round_manager.errors import RoundManagerError
 from round_manager.examples.attempts import Intake, store_attempts
 from round_manager.learning.versions import register_version
@@ -24,7 +24,7 @@ Deliver = Callable[[Sequence[Tried]], None]
 class AttemptIntake:
     """Takes tries into a store; versions that answer without ever having been registered are found in the registry."""
 
-    door: StoreDoor
+    lazy_store: LazyStore
     open_registry: Callable[[], Registry]
     where: str
     clock: Clock
@@ -41,14 +41,14 @@ class AttemptIntake:
         return Intake(intake.stored + again.stored, again.refused, again.unknown)
 
     def _stored(self, tries: Sequence[Tried]) -> Intake:
-        with self.door.store().write() as session:
+        with self.lazy_store.open().write() as session:
             return store_attempts(session, tries, now=self.clock.now())
 
     def _registered(self, name: str, version: str) -> bool:
         """Whether the version is registered now; False where the registry does not have it either."""
         try:
             manifest = read_manifest(self.open_registry().fetch(name, version))
-            with self.door.store().write() as session:
+            with self.lazy_store.open().write() as session:
                 uri = f"{self.where.rstrip('/')}/{name}/{version}"
                 register_version(session, find_task(session, name), manifest, uri, now=self.clock.now())
         except (BackendError, RoundManagerError) as error:
@@ -58,15 +58,15 @@ class AttemptIntake:
         return True
 
 
-def intake_of(settings: Settings, door: StoreDoor) -> AttemptIntake:
+def intake_of(settings: Settings, lazy_store: LazyStore) -> AttemptIntake:
     """The intake that the settings describe."""
     place = settings.registry_place
-    return AttemptIntake(door, lambda: open_registry(place, settings.cache_path / "models"), place, SystemClock())
+    return AttemptIntake(lazy_store, lambda: open_registry(place, settings.cache_path / "models"), place, SystemClock())
 
 
 def deliver_to_store(settings: Settings) -> Deliver:
     """What a sink delivers with where the database is within reach; it is opened by the process that first delivers."""
-    intake = intake_of(settings, StoreDoor(settings.database))
+    intake = intake_of(settings, LazyStore(settings.database))
 
     def deliver(tries: Sequence[Tried]) -> None:
         try:

@@ -36,8 +36,8 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
 
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.signing import VerdictSigner
+    from plugin.lazy_store import LazyStore
     from plugin.page_health import frame_problem
-    from plugin.store_door import StoreDoor
     from plugin.web.process import ServeProcess
     from plugin.web.work.wiring import work_pages
     from round_manager.database.store import open_store
@@ -46,7 +46,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     # here, and not to every caller.
     open_store(settings.database).close()
     VerdictSigner(settings.signing_secrets())
-    work_pages(settings, StoreDoor(settings.database))
+    work_pages(settings, LazyStore(settings.database))
 
     def begin(shared: Path) -> ServeProcess:
         return ServeProcess(settings, shared, sync_every=sync_every)

@@ -15,8 +15,8 @@ from plugin.attempts import AttemptIntake
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES
 from plugin.labelstudio.webhooks import HEADER, is_webhook_secret
+from plugin.lazy_store import LazyStore
 from plugin.post_signature import BadSignature
-from plugin.store_door import StoreDoor
 from plugin.web.edge import REQUEST_ID, discard_body, note_requests
 from plugin.web.intake import attempts_route
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
@@ -31,7 +31,7 @@ def ignore_hint(_task: str) -> None:
 
 
 def web_app(
-    door: StoreDoor,
+    lazy_store: LazyStore,
     intake: AttemptIntake,
     secrets: Sequence[str],
     *,
@@ -45,7 +45,7 @@ def web_app(
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
     figures = metrics or WebMetrics()
     note_requests(app, figures)
-    _operators_routes(app, door, figures)
+    _operators_routes(app, lazy_store, figures)
     app.add_url_rule(PATH, "attempts", attempts_route(intake, secrets, figures), methods=["POST"])
     _label_studio_route(app, secrets, hint)
     for one in pages:
@@ -54,10 +54,10 @@ def web_app(
     return app
 
 
-def _operators_routes(app: Flask, door: StoreDoor, metrics: WebMetrics) -> None:
+def _operators_routes(app: Flask, lazy_store: LazyStore, metrics: WebMetrics) -> None:
     def health() -> Any:
         try:
-            schema = door.store().check()
+            schema = lazy_store.open().check()
             schema.require_current()
         except RoundManagerError as error:
             return {"status": "DOWN", "error": str(error)}, 503

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.clock import Clock
 from plugin.errors import PluginError
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from round_manager.archive.csv_shelf import CsvShelf
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.proved_files import ProvedFiles
@@ -71,8 +71,8 @@ class OpenedTask:
 class DataDesk:
     """Hands out files to whoever may read them, a few at a time."""
 
-    def __init__(self, door: StoreDoor, shelf: CsvShelf, clock: Clock, *, at_once: int = MOST_AT_ONCE) -> None:
-        self._door = door
+    def __init__(self, lazy_store: LazyStore, shelf: CsvShelf, clock: Clock, *, at_once: int = MOST_AT_ONCE) -> None:
+        self._lazy_store = lazy_store
         self._shelf = shelf
         self._clock = clock
         self._places = threading.BoundedSemaphore(at_once)
@@ -88,7 +88,7 @@ class DataDesk:
 
     def opened_task(self, name: str, token: str) -> OpenedTask:
         """The task, for whoever may read it."""
-        with self._door.store().read() as session:
+        with self._lazy_store.open().read() as session:
             task = readable_task(session, name, token, now=self._clock.now())
             rounds = {one.number: one for one in list_rounds(session, task) if one.frozen_at}
             return OpenedTask(task.name, rounds, task.published_at is not None)

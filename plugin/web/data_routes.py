@@ -12,8 +12,8 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
 
 from common.clock import Clock
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from plugin.web.bearer import bearer_token
 from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
@@ -29,9 +29,9 @@ CHANGED = "this file is not what was frozen, so it is not sent; tell the task's 
 _log = logging.getLogger(__name__)
 
 
-def data_pages(settings: Settings, door: StoreDoor, clock: Clock) -> Blueprint:
+def data_pages(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Blueprint:
     """Everything below `/data`."""
-    return data_blueprint(DataDesk(door, CsvShelf(settings.cache_path / "csv"), clock))
+    return data_blueprint(DataDesk(lazy_store, CsvShelf(settings.cache_path / "csv"), clock))
 
 
 def data_blueprint(desk: DataDesk) -> Blueprint:

@@ -5,7 +5,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template
 
 from plugin.labelstudio.editor import PAGES, own_address
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.refusals import asked_by_person
 from round_manager.errors import RoundManagerError
 
@@ -17,14 +17,14 @@ POLICY = (
 )
 
 
-def front_page(door: StoreDoor) -> Blueprint:
+def front_page(lazy_store: LazyStore) -> Blueprint:
     """`/`: a page for people, JSON for programs."""
     blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
 
     def front() -> Any:
         if not asked_by_person():
             return jsonify({"what": WHAT, **PLACES})
-        return render_template("front.html", file=own_address, is_up=_is_up(door))
+        return render_template("front.html", file=own_address, is_up=_is_up(lazy_store))
 
     blueprint.add_url_rule("/", "front", front)
 
@@ -40,9 +40,9 @@ def front_page(door: StoreDoor) -> Blueprint:
     return blueprint
 
 
-def _is_up(door: StoreDoor) -> bool:
+def _is_up(lazy_store: LazyStore) -> bool:
     try:
-        door.store().check().require_current()
+        lazy_store.open().check().require_current()
     except RoundManagerError:
         return False
     return True

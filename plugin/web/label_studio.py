@@ -8,8 +8,8 @@ from common.clock import SystemClock
 from ml_backend.judging import RegistryJudge
 from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import ProjectKind
 from round_manager.tasks.tasks import list_tasks
@@ -24,14 +24,14 @@ class StudioReader:
     Models are loaded when first needed.
     """
 
-    def __init__(self, settings: Settings, door: StoreDoor) -> None:
+    def __init__(self, settings: Settings, lazy_store: LazyStore) -> None:
         place, cache = settings.registry_place, settings.cache_path / "models"
         self._settings = settings
-        self._door = door
+        self._lazy_store = lazy_store
         self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
 
     def tasks(self) -> Sequence[str]:
-        with self._door.store().read() as session:
+        with self._lazy_store.open().read() as session:
             links = [(task.name, find_link(session, task.id, ProjectKind.CREATE)) for task in list_tasks(session)]
         url = self._settings.label_studio_url.rstrip("/")
         return [name for name, link in links if link is not None and link.url == url]
@@ -40,7 +40,7 @@ class StudioReader:
         from plugin.labelstudio.crowd_work import show_crowd_work
         from plugin.labelstudio.syncing import sync_task
 
-        store, clock = self._door.store(), SystemClock()
+        store, clock = self._lazy_store.open(), SystemClock()
         try:
             sync_task(store, self._studio, task, self._judge, clock)
         finally:

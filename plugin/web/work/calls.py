@@ -10,7 +10,7 @@ from common.clock import Clock
 from ml_backend.verdict import Verdict
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.work.errors import BadCall
 from plugin.web.work.limits import Limits
 from plugin.web.work.shown import creation_json, quiz_json, state_json, validation_json, verdict_json
@@ -58,8 +58,8 @@ class Judge(Protocol):
 class PageCalls:
     """The calls of all pages; each is about the session of the page's token."""
 
-    def __init__(self, door: StoreDoor, judge: Judge, clock: Clock, limits: Limits) -> None:
-        self._door = door
+    def __init__(self, lazy_store: LazyStore, judge: Judge, clock: Clock, limits: Limits) -> None:
+        self._lazy_store = lazy_store
         self._judge = judge
         self._clock = clock
         self._limits = limits
@@ -67,13 +67,13 @@ class PageCalls:
     def state(self, page: PageHeld) -> Json:
         """Everything on the page."""
         now = self._now()
-        with self._door.store().read() as session:
+        with self._lazy_store.open().read() as session:
             return state_json(page_shown(session, find_session(session, page.session), now=now), now)
 
     def draft(self, page: PageHeld, item: int, body: Body) -> Json:
         """What the editor holds is kept for the item."""
         result = result_of(body)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             if desk_of(session, work).hit.kind is HitKind.CREATE:
                 check_mark(session, work, item, mark_in(body))
@@ -86,7 +86,7 @@ class PageCalls:
         written, found = self._looked_up(page, item, result, mark)
         again = isinstance(found, Attempt)
         known = found if isinstance(found, Attempt) else self._asked(page, item, mark, written, found)
-        with self._door.store().read() as session:
+        with self._lazy_store.open().read() as session:
             work = find_session(session, page.session)
             spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
         check_shown(shown, mark)
@@ -96,7 +96,7 @@ class PageCalls:
     def hand_in(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item, written."""
         result, mark, active = result_of(body), mark_in(body), active_in(body)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             check_mark(session, work, item, mark)
             spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
@@ -108,7 +108,7 @@ class PageCalls:
     def skip(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item with another context; why is told to the owner."""
         why, mark, active, now = text_of(body, "reason").strip(), mark_in(body), active_in(body), self._now()
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # The turn comes before the session's row, which the mark is held by.
             take_turn(session, desk_of(session, work).hit.task_id)
@@ -123,7 +123,7 @@ class PageCalls:
 
     def report(self, page: PageHeld, item: int | None, body: Body) -> Json:
         """The owner reads it."""
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # A quiz is one thing, and its questions are no items of their own.
             about = None if desk_of(session, work).hit.kind is HitKind.QUIZ else item
@@ -133,7 +133,7 @@ class PageCalls:
     def judgement(self, page: PageHeld, item: int, body: Body) -> Json:
         """The item, judged; what the editor held comes back with it."""
         now, active = self._now(), active_in(body)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             spec, shown = desk_of(session, work).spec, validation_item(session, work, item)
             with worded(spec):
@@ -147,7 +147,7 @@ class PageCalls:
         answers = body.get("answers")
         if not isinstance(answers, Sequence) or isinstance(answers, str):
             raise BadCall(UNREADABLE)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             taken = take_quiz(session, work, answers, now=self._now())
             return quiz_json(desk_of(session, work).spec, taken, attempts_left(session, work))
@@ -157,13 +157,13 @@ class PageCalls:
         active = active_in(body)
         if active is None:
             raise BadCall(UNREADABLE)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             beat(session, find_session(session, page.session), active, now=self._now())
         return {}
 
     def finish(self, page: PageHeld) -> Json:
         """The form that hands the HIT in on the marketplace; the same one each time."""
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = finish(session, find_session(session, page.session), now=self._now())
         fields = {"assignmentId": work.claimed_assignment, "session": work.public_id.hex}
         return {"submit": {"url": MarketSite.submit_url(page.submit_to), "fields": fields}}
@@ -173,7 +173,7 @@ class PageCalls:
     ) -> tuple[Written, Attempt | Question]:
         """What is on the page, with the try that was made on it, or else what to ask the model."""
         now = self._now()
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             check_mark(session, work, item, mark)
             spec = desk_of(session, work).spec
@@ -199,7 +199,7 @@ class PageCalls:
             # The owner has to mend it; for the worker the model is away until then.
             _log.error("the model cannot be asked", extra={"data": {"task": question.task, "error": str(error)}})
             raise ModelAway(str(error)) from error
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # Another window may have skipped the text while the model thought.
             check_mark(session, work, item, mark)

@@ -9,7 +9,7 @@ from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
 from plugin.labelstudio.bundle import editor_bundle
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.work.errors import PageGone
 from plugin.web.work.limits import Limits
 from plugin.web.work.packs import PackShelf, ShownPack
@@ -35,7 +35,7 @@ class HitPages:
 
     def __init__(
         self,
-        door: StoreDoor,
+        lazy_store: LazyStore,
         links: HitLinks,
         tokens: PageTokens,
         site: MarketSite,
@@ -43,7 +43,7 @@ class HitPages:
         clock: Clock,
         limits: Limits,
     ) -> None:
-        self._door = door
+        self._lazy_store = lazy_store
         self._links = links
         self._tokens = tokens
         self._site = site
@@ -56,17 +56,17 @@ class HitPages:
         public_id = self._checked(hit, told.get("key", ""))
         assignment = told.get("assignmentId") or PREVIEW
         if assignment == PREVIEW:
-            with self._door.store().read() as session:
+            with self._lazy_store.open().read() as session:
                 shown = find_hit(session, public_id)
             return self._setup(shown, None)
         worker, submit_to = told.get("workerId", ""), told.get("turkSubmitTo", "")
         if not self._site.takes(submit_to):
             raise WorkRefused(ELSEWHERE)
-        with self._door.store().read() as session:
+        with self._lazy_store.open().read() as session:
             is_known = has_session(session, find_hit(session, public_id).hit, assignment, worker)
         if not is_known:
             self._limits.open(public_id)
-        with self._door.store().write() as session:
+        with self._lazy_store.open().write() as session:
             shown = find_hit(session, public_id)
             work = open_session(session, shown.hit, assignment, worker, now=self._clock.now(), submit_to=submit_to)
         if work.status is SessionStatus.EXPIRED:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.clock import Clock
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.work.sessions import sweep
@@ -27,14 +27,14 @@ class Upkeep:
 
     def __init__(
         self,
-        door: StoreDoor,
+        lazy_store: LazyStore,
         marketplace: str,
         recruit: Callable[[], Recruiting] | None,
         folder: Path,
         clock: Clock,
         every: float = SECONDS,
     ) -> None:
-        self._door = door
+        self._lazy_store = lazy_store
         self._marketplace = marketplace
         self._recruit = recruit
         self._folder = folder
@@ -56,7 +56,7 @@ class Upkeep:
 
     def once(self) -> int:
         """Ends what is over and qualifies who passed; how many were qualified. An error leaves the rest for later."""
-        store = self._door.store()
+        store = self._lazy_store.open()
         with store.write() as session:
             sweep(session, now=self._clock.now())
         return qualify_passed(store, self._marketplace, self._recruit) if self._recruit else 0
@@ -83,7 +83,7 @@ class Upkeep:
             self.failing = ""
 
 
-def recruiter(settings: Settings, door: StoreDoor, clock: Clock) -> Callable[[], Recruiting] | None:
+def recruiter(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Callable[[], Recruiting] | None:
     """How to reach the marketplace that the settings name; None where they have no keys for it."""
     if not settings.has_crowd_keys:
         return None
@@ -92,6 +92,6 @@ def recruiter(settings: Settings, door: StoreDoor, clock: Clock) -> Callable[[],
         # Its client takes a second to import, and of several processes only one needs it.
         from plugin.crowd import crowd_of
 
-        return Recruiting(door.store(), crowd_of(settings), clock)
+        return Recruiting(lazy_store.open(), crowd_of(settings), clock)
 
     return recruit

@@ -5,8 +5,8 @@ from flask import Blueprint
 from common.clock import Clock, SystemClock
 from plugin.backend_judge import BackendJudge
 from plugin.hit_links import HitLinks
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from plugin.web.work.calls import PageCalls
 from plugin.web.work.limits import Limits
 from plugin.web.work.packs import PackShelf
@@ -17,7 +17,7 @@ from plugin.web.work.tokens import PageTokens
 
 
 def work_pages(
-    settings: Settings, door: StoreDoor, clock: Clock | None = None, limits: Limits | None = None
+    settings: Settings, lazy_store: LazyStore, clock: Clock | None = None, limits: Limits | None = None
 ) -> Blueprint:
     """The pages of the HITs that link to this web app; nothing is read or asked yet."""
     time = clock or SystemClock()
@@ -25,5 +25,5 @@ def work_pages(
     rates, tokens, site = limits or Limits(), PageTokens(secrets), MarketSite(settings.crowd_sites)
     judge = BackendJudge(settings.ml_backend_url, secrets, auth=settings.backend_auth, now=time.now)
     links, packs = HitLinks(settings.hit_pages, secrets), PackShelf(settings.templates_path)
-    pages = HitPages(door, links, tokens, site, packs, time, rates)
-    return work_blueprint(pages, PageCalls(door, judge, time, rates), tokens, site, rates)
+    pages = HitPages(lazy_store, links, tokens, site, packs, time, rates)
+    return work_blueprint(pages, PageCalls(lazy_store, judge, time, rates), tokens, site, rates)

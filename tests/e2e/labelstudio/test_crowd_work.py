@@ -14,8 +14,8 @@ from plugin.labelstudio.crowd_work import Shown, show_crowd_work
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
+from plugin.lazy_store import LazyStore
 from plugin.settings import load_settings
-from plugin.store_door import StoreDoor
 from plugin.web.label_studio import StudioReader
 from round_manager.database.store import Store, open_store
 from round_manager.models import Example
@@ -162,8 +162,8 @@ def test_the_command_and_the_web_apps_reader_show_it(
         assert synced["crowd"] == {"sent": 1, "found": 0, "refused": 0}
         assert "1 shown, 0 to send" in outfox("labelstudio", "status", "sentiment").out
         crowd.judge_as("V1", Judgement(flag=crowd.pack.spec.validation.flag_reasons[0]))
-        door = StoreDoor(settings.database)
-        StudioReader(settings, door).read("sentiment")
-        door.close()
+        lazy_store = LazyStore(settings.database)
+        StudioReader(settings, lazy_store).read("sentiment")
+        lazy_store.close()
     told = json.loads(outfox("labelstudio", "status", "sentiment", "--json").out)
     assert [one["crowd"]["shown"] for one in told["projects"]] == [1, 1]

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.data_desk import DataDesk
 from plugin.web.data_routes import data_blueprint
 from plugin.web.edge import note_requests
@@ -45,7 +45,7 @@ class Site:
     def client(self) -> FlaskClient:
         app = Flask("data")
         note_requests(app, WebMetrics())
-        desk = DataDesk(StoreDoor(self.url), CsvShelf(self.folder / "csv"), SettableClock(), at_once=1)
+        desk = DataDesk(LazyStore(self.url), CsvShelf(self.folder / "csv"), SettableClock(), at_once=1)
         app.register_blueprint(data_blueprint(desk))
         return app.test_client()
 

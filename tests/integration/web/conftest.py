@@ -8,9 +8,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from plugin.attempts import AttemptIntake, intake_of
+from plugin.lazy_store import LazyStore
 from plugin.post_signature import signed
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
 from round_manager.database.store import open_store
 from round_manager.tasks.rounds import collected
@@ -30,7 +30,7 @@ class Web:
     client: FlaskClient
     settings: Settings
     intake: AttemptIntake
-    door: StoreDoor
+    lazy_store: LazyStore
     hints: list[str]
     clock: SettableClock
 
@@ -58,11 +58,11 @@ def stage(settings: Settings, home_tables: str) -> Iterator[Stage]:
 
 @pytest.fixture
 def web(stage: Stage, settings: Settings) -> Iterator[Web]:
-    door, hints, clock = StoreDoor(settings.database), list[str](), SettableClock()
-    intake = replace(intake_of(settings, door), clock=clock)
-    app = web_app(door, intake, SECRETS, hint=hints.append)
-    yield Web(stage, app.test_client(), settings, intake, door, hints, clock)
-    door.close()
+    lazy_store, hints, clock = LazyStore(settings.database), list[str](), SettableClock()
+    intake = replace(intake_of(settings, lazy_store), clock=clock)
+    app = web_app(lazy_store, intake, SECRETS, hint=hints.append)
+    yield Web(stage, app.test_client(), settings, intake, lazy_store, hints, clock)
+    lazy_store.close()
 
 
 @dataclass(frozen=True)

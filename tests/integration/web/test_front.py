@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 import requests
 
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
 from plugin.web.front import front_page
 from tests.integration.web.conftest import SECRETS, Standing, Web
@@ -52,8 +52,8 @@ def test_a_stranger_learns_no_tasks_name_and_no_secret(standing: Standing) -> No
 
 
 def test_a_person_is_led_to_the_health_of_a_server_that_cannot_work(web: Web) -> None:
-    door = StoreDoor("sqlite:////no/such/folder/outfox.db")
-    client = web_app(door, web.intake, SECRETS, pages=[front_page(door)]).test_client()
+    lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
+    client = web_app(lazy_store, web.intake, SECRETS, pages=[front_page(lazy_store)]).test_client()
     answer = client.get("/", headers={"Accept": BROWSER})
     assert answer.status_code == 200
     assert "Not ready" in answer.text

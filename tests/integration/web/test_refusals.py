@@ -5,7 +5,7 @@ import re
 import pytest
 
 from common.clock import SystemClock
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
 from plugin.web.data_routes import data_pages
 from tests.integration.web.conftest import SECRETS, Web
@@ -36,7 +36,7 @@ def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> 
     def broken() -> str:
         raise ZeroDivisionError("what somebody typed")
 
-    app = web_app(web.door, web.intake, SECRETS)
+    app = web_app(web.lazy_store, web.intake, SECRETS)
     app.add_url_rule("/broken", "broken", broken)
     page = app.test_client().get("/broken", headers={"Accept": BROWSER})
     assert (page.status_code, page.content_type) == (500, "text/html; charset=utf-8")
@@ -61,14 +61,14 @@ def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> 
 def test_errors_of_the_data_tell_a_program_that_asking_again_is_of_no_use(
     web: Web, method: str, path: str, status: int
 ) -> None:
-    app = web_app(web.door, web.intake, SECRETS, pages=[data_pages(web.settings, web.door, SystemClock())])
+    app = web_app(web.lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, web.lazy_store, SystemClock())])
     answer = app.test_client().open(path, method=method)
     assert (answer.status_code, (answer.json or {}).get("retry")) == (status, False)
 
 
 def test_data_that_cannot_be_read_just_now_can_be_asked_for_again(web: Web) -> None:
-    door = StoreDoor("sqlite:////no/such/folder/outfox.db")
-    app = web_app(door, web.intake, SECRETS, pages=[data_pages(web.settings, door, SystemClock())])
+    lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
+    app = web_app(lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, lazy_store, SystemClock())])
     answer = app.test_client().get("/data/sentiment")
     assert (answer.status_code, (answer.json or {}).get("retry")) == (503, True)
 
@@ -80,8 +80,8 @@ def test_what_was_asked_for_is_never_a_part_of_the_page(web: Web) -> None:
 
 
 def test_a_database_that_is_away_is_told_without_where_it_is(web: Web) -> None:
-    door = StoreDoor("sqlite:////no/such/folder/outfox.db")
-    app = web_app(door, web.intake, SECRETS, pages=[data_pages(web.settings, door, SystemClock())])
+    lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
+    app = web_app(lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, lazy_store, SystemClock())])
     page = app.test_client().get("/data/sentiment", headers={"Accept": BROWSER})
     assert (page.status_code, page.content_type) == (503, "text/html; charset=utf-8")
     assert "Not just now" in page.text
@@ -89,7 +89,7 @@ def test_a_database_that_is_away_is_told_without_where_it_is(web: Web) -> None:
 
 
 def test_a_person_without_a_token_reads_that_the_data_needs_one(web: Web) -> None:
-    app = web_app(web.door, web.intake, SECRETS, pages=[data_pages(web.settings, web.door, SystemClock())])
+    app = web_app(web.lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, web.lazy_store, SystemClock())])
     page = app.test_client().get("/data/sentiment", headers={"Accept": BROWSER})
     assert (page.status_code, page.content_type) == (401, "text/html; charset=utf-8")
     assert page.headers["WWW-Authenticate"].startswith("Bearer")

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from plugin.labelstudio.webhooks import HEADER, webhook_secret
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
 from tests.integration.web.conftest import SECRETS, Web, headers_for
 
@@ -101,15 +101,15 @@ def test_an_error_that_nobody_foresaw_says_nothing_of_what_it_holds(
     def fail() -> None:
         raise RuntimeError("private words")
 
-    monkeypatch.setattr(web.door, "store", fail)
+    monkeypatch.setattr(web.lazy_store, "store", fail)
     answer = web.client.get("/health")
     assert (answer.status_code, "private words" in answer.text) == (500, False)
     assert "private words" not in caplog.text
 
 
 def test_a_postgresql_that_is_away_is_told_with_a_time_to_come_back(web: Web) -> None:
-    door = StoreDoor("postgresql://nobody@127.0.0.1:1/outfox")
-    client = web_app(door, replace(web.intake, door=door), SECRETS).test_client()
+    lazy_store = LazyStore("postgresql://nobody@127.0.0.1:1/outfox")
+    client = web_app(lazy_store, replace(web.intake, lazy_store=lazy_store), SECRETS).test_client()
     body = json.dumps({"tries": [web.stage.tried().to_json()]}).encode()
     answer = client.post("/api/attempts", data=body, headers=headers_for(body, time.time()))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")

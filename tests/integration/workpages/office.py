@@ -19,8 +19,8 @@ from ml_backend.serving.web import backend_app
 from ml_backend.signing import VerdictSigner
 from plugin.attempts import intake_of
 from plugin.hit_links import HitLinks
+from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.store_door import StoreDoor
 from plugin.web.app import web_app
 from plugin.web.work.limits import Limits
 from plugin.web.work.wiring import work_pages
@@ -87,7 +87,7 @@ class Office:
             crowd_site_url=SITE,
         )
         self.limits: Limits | None = None
-        self._door = StoreDoor(self.settings.database)
+        self._lazy_store = LazyStore(self.settings.database)
         self.web = Served(self._app(), port)
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
 
@@ -97,14 +97,14 @@ class Office:
 
     def restart(self) -> None:
         """Another process serves from now on: nothing that the first one remembered is left."""
-        self._door.close()
-        self._door = StoreDoor(self.settings.database)
+        self._lazy_store.close()
+        self._lazy_store = LazyStore(self.settings.database)
         self.web.exchange(self._app())
 
     def close(self) -> None:
         self.web.stop()
         self.backend.stop()
-        self._door.close()
+        self._lazy_store.close()
 
     def address(self, hit: Hit, **told: str) -> str:
         """The HIT's link with what a marketplace adds, on the port where we are."""
@@ -123,8 +123,8 @@ class Office:
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
 
     def _app(self) -> Any:
-        pages = work_pages(self.settings, self._door, self.floor.clock, self.limits)
-        return web_app(self._door, intake_of(self.settings, self._door), [SECRET], pages=(pages,))
+        pages = work_pages(self.settings, self._lazy_store, self.floor.clock, self.limits)
+        return web_app(self._lazy_store, intake_of(self.settings, self._lazy_store), [SECRET], pages=(pages,))
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from mturk.crowd import QualificationKind
 from mturk.errors import CrowdUnavailable
-from plugin.store_door import StoreDoor
+from plugin.lazy_store import LazyStore
 from plugin.web.work.upkeep import Upkeep
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
@@ -92,8 +92,8 @@ class AwayCrowd(FakeCrowd):
 def _upkeep(office: Office, crowd: FakeCrowd, folder: Path, every: float = 10.0) -> Upkeep:
     floor = office.floor
     recruiting = Recruiting(floor.store, crowd, floor.clock)
-    door = StoreDoor(office.settings.database, open_at=lambda _url: floor.store)
-    return Upkeep(door, MARKET, lambda: recruiting, folder, floor.clock, every)
+    lazy_store = LazyStore(office.settings.database, opener=lambda _url: floor.store)
+    return Upkeep(lazy_store, MARKET, lambda: recruiting, folder, floor.clock, every)
 
 
 def test_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_then(
