@@ -101,7 +101,7 @@ def test_an_error_that_nobody_foresaw_says_nothing_of_what_it_holds(
     def fail() -> None:
         raise RuntimeError("private words")
 
-    monkeypatch.setattr(web.lazy_store, "store", fail)
+    monkeypatch.setattr(web.lazy_store, "open", fail)
     answer = web.client.get("/health")
     assert (answer.status_code, "private words" in answer.text) == (500, False)
     assert "private words" not in caplog.text
