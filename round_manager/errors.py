@@ -1,38 +1,55 @@
-"""What can go wrong in round_manager.
+"""Every error that round_manager raises on purpose.
 
 RoundManagerError
-├── TaskError                      a task is not there, or cannot become what its pack says
-├── RoundError                     a round is not there, or not where it would have to be
-│   └── NothingToLearn             a round that teaches no model anything
-├── ModelVersionError              a model version that does not fit its task, or is not known
-├── TrainingError                  a training cannot begin or go on, or there is none
-│   └── TrainingBusy               somebody else trains the same task now
-├── SubmissionRefused              what was handed in cannot become an example
-├── StaleVerdict                   a verdict that is not of these inputs or these models; judge again
-├── VoteRefused                    a judgement that cannot become a vote
-├── PolicyError                    a validation policy that is not known, or that does not fit
-├── DecisionRefused                an example that its owner cannot decide so
-├── CrowdWorkError                 a HIT or an assignment is not there, or not where it would have to be
-│   └── WorkRefused                what a worker's page asked for cannot be; the sentence is for the worker
+├── TaskError                      a task cannot be created or changed as its pack says
+│   ├── TaskNotFound               there is no task of that name
+│   └── StoredSpecInvalid          the stored terms of a task or a round cannot be read
+├── RoundError                     a round cannot do what was asked
+│   ├── RoundNotFound              the task has no round of that number
+│   ├── RoundNotOpen               the round is a draft, or the task has no open round
+│   ├── RoundAlreadyOpen           another round of the task is still open or validating
+│   ├── RoundNotClosed             the round is not closed, or the task has no closed round
+│   ├── RoundNotReady              the round cannot be closed yet
+│   ├── RoundClosed                the round is closed and cannot be changed
+│   ├── NoContexts                 the task has no contexts to show to workers
+│   ├── NoModelVersion             the task has no model version to open a round against
+│   ├── MetricsUnavailable         the task has no such metrics
+│   └── NothingToLearn             the round has nothing that a model could learn
+├── ModelVersionError              a model version is unknown, or does not fit its task
+├── TrainingError                  a training cannot start or continue, or there is none
+│   └── TrainingBusy               another process trains a model of the same task
+├── SubmissionRefused              a submission cannot become an example
+├── StaleVerdict                   a verdict on other inputs or by other models; judge again
+├── VoteRefused                    a judgement cannot become a vote
+├── PolicyError                    a validation policy is unknown, or does not fit the task
+├── DecisionRefused                the owner cannot decide an example this way
+│   └── ExampleNotFound            the task has no example of that id
+├── CrowdWorkError                 a HIT or an assignment is missing, or in the wrong state
+│   └── WorkRefused                a request of a worker's page is refused; the message is for the worker
 │       ├── TimeIsOver             the HIT's time is over
 │       ├── NothingToDo            there is nothing for this worker now
 │       └── OtherText              the page shows a text that its example no longer has
-├── ArchiveError                   an archive cannot be written, or is not what it should be
-│   ├── ArchiveSpoiled             an archive's manifest is not as it was written
-│   └── ArchiveUnreachable         the place for archives does not answer now
-├── DataAccessError                a token for a task's data that is not there
-│   └── DataRefused                somebody who may not read a task's data; the sentence is for them
-├── LedgerError                    money that cannot move so
-│   └── BudgetError                more than the round's or the task's budget has left
+├── ArchiveError                   an archive cannot be written or read
+│   ├── ArchiveNotFound            the round is not frozen, or there is no archive in this place
+│   ├── ArchiveConflict            the place holds something else, or the archive would differ from the first one
+│   ├── ArchiveCorrupt             the archive is not what was written
+│   │   └── ArchiveFileChanged     a file of an archive is not what was frozen
+│   ├── ArchiveUnsupported         a newer version of Outfox wrote the archive
+│   └── ArchiveUnreachable         the storage of archives does not respond
+├── DataAccessError                access to a task's data cannot be changed as asked
+│   ├── DataTokenNotFound          there is no such token
+│   └── DataRefused                the client may not read the task's data; the message is for the client
+├── LedgerError                    money cannot move as asked
+│   └── BudgetError                the round's or the task's budget does not cover it
 └── StoreError                     the database cannot do what was asked
-    ├── StoreUrlError              the URL is wrong, or the driver for it is missing
-    ├── StoreUnavailableError      cannot be opened or reached now
-    ├── DamagedStoreError          its file, or what stands in it, is not what a database holds
-    ├── StoreBusyError             another process holds what this one waits for
+    ├── StoreUrlError              the URL is wrong, or its driver is missing
+    ├── StoreUnavailableError      the database cannot be opened or reached now
+    ├── DamagedStoreError          the database file or its content is corrupt
+    ├── StoreBusyError             another process holds the lock
     ├── SchemaError                the tables are missing, older or newer than the program, or not ours
     ├── BadValueError              a value that no column may hold: a naive time, a fraction of a cent
-    └── RefusedError               a constraint or a guard refused a wrong state
-        └── DuplicateError         the row is there already
+    └── RefusedError               a constraint or a trigger refused a wrong state
+        └── DuplicateError         the row exists already
 """
 
 from sqlalchemy.exc import DontWrapMixin
@@ -41,93 +58,165 @@ from common.errors import CodedError
 
 
 class RoundManagerError(CodedError):
-    """Something that round_manager cannot do; the message says what to do about it."""
+    """Something that round_manager cannot do."""
 
     code = "round_manager_error"
     retry = False
 
 
 class TaskError(RoundManagerError):
-    """A task that is not there, or that cannot become what its pack says."""
+    """A task cannot be created or changed as its pack says."""
 
     code = "task_error"
 
 
+class TaskNotFound(TaskError):
+    """There is no task of that name."""
+
+    code = "task_not_found"
+
+
+class StoredSpecInvalid(TaskError):
+    """The stored terms of a task or a round cannot be read by this program."""
+
+    code = "stored_spec_invalid"
+
+
 class RoundError(RoundManagerError):
-    """A round that is not there, or not where it would have to be."""
+    """A round cannot do what was asked."""
 
     code = "round_error"
 
 
+class RoundNotFound(RoundError):
+    """The task has no round of that number."""
+
+    code = "round_not_found"
+
+
+class RoundNotOpen(RoundError):
+    """The round is a draft, or the task has no open round."""
+
+    code = "round_not_open"
+
+
+class RoundAlreadyOpen(RoundError):
+    """Another round of the task is still open or validating."""
+
+    code = "round_already_open"
+
+
+class RoundNotClosed(RoundError):
+    """The round is not closed, or the task has no closed round."""
+
+    code = "round_not_closed"
+
+
+class RoundNotReady(RoundError):
+    """The round cannot be closed yet."""
+
+    code = "round_not_ready"
+
+
+class RoundClosed(RoundError):
+    """The round is closed and cannot be changed."""
+
+    code = "round_closed"
+
+
+class NoContexts(RoundError):
+    """The task has no contexts to show to workers."""
+
+    code = "no_contexts"
+
+
+class NoModelVersion(RoundError):
+    """The task has no model version to open a round against."""
+
+    code = "no_model_version"
+
+
+class MetricsUnavailable(RoundError):
+    """The task has no such metrics."""
+
+    code = "metrics_unavailable"
+
+
 class NothingToLearn(RoundError):
-    """A round that teaches a model nothing; the one that answers stays."""
+    """The round has nothing that a model could learn; the current model stays."""
 
     code = "nothing_to_learn"
 
 
 class ModelVersionError(RoundManagerError):
-    """A model version that does not fit its task, or that is not known."""
+    """A model version is unknown, or does not fit its task."""
 
     code = "model_version_error"
 
 
 class TrainingError(RoundManagerError):
-    """A training that cannot begin or go on, or that is not there."""
+    """A training cannot start or continue, or there is none."""
 
     code = "training_error"
 
 
 class TrainingBusy(TrainingError):
-    """A task that another process trains a model of."""
+    """Another process trains a model of the same task."""
 
     code = "training_busy"
 
 
 class SubmissionRefused(RoundManagerError):
-    """What was handed in cannot become an example; the sentence is for the owner to read."""
+    """A submission cannot become an example; the message is for the owner."""
 
     code = "submission_refused"
 
 
 class StaleVerdict(RoundManagerError):
-    """A verdict that was given on something else, or by other models; judged again, the same work can be stored."""
+    """A verdict on other inputs or by other models; after a new verdict the same work can be stored."""
 
     code = "stale_verdict"
     retry = True
 
 
 class VoteRefused(RoundManagerError):
-    """A judgement that cannot become a vote; the sentence is for the owner to read."""
+    """A judgement cannot become a vote; the message is for the owner."""
 
     code = "vote_refused"
 
 
 class PolicyError(RoundManagerError):
-    """A validation policy that is not known, or that does not do what policies do."""
+    """A validation policy is unknown, or does not fit the task."""
 
     code = "policy_error"
 
 
 class DecisionRefused(RoundManagerError):
-    """An example that is not there, or that its owner cannot decide so."""
+    """The owner cannot decide an example this way."""
 
     code = "decision_refused"
 
 
+class ExampleNotFound(DecisionRefused):
+    """The task has no example of that id."""
+
+    code = "example_not_found"
+
+
 class CrowdWorkError(RoundManagerError):
-    """A HIT or an assignment that is not there, or not where it would have to be."""
+    """A HIT or an assignment is missing, or in the wrong state."""
 
     code = "crowd_work_error"
 
 
 class WorkRefused(CrowdWorkError):
-    """What a worker's page asked for cannot be; the sentence is for the worker to read."""
+    """A request of a worker's page is refused; the message is for the worker."""
 
     code = "work_refused"
 
 
 class TimeIsOver(WorkRefused):
-    """The HIT's time is over; nothing more is taken, and nothing that was kept is lost."""
+    """The HIT's time is over; nothing more is accepted, and nothing that was stored is lost."""
 
     code = "time_is_over"
 
@@ -139,50 +228,80 @@ class NothingToDo(WorkRefused):
 
 
 class OtherText(WorkRefused):
-    """The page shows a text or a target that its example no longer has, and has to be shown the new one."""
+    """The page shows a text or a target that its example no longer has; it must be reloaded."""
 
     code = "other_text"
 
 
 class ArchiveError(RoundManagerError):
-    """An archive that cannot be written, or that is not what it should be."""
+    """An archive cannot be written or read."""
 
     code = "archive_error"
 
 
-class ArchiveSpoiled(ArchiveError):
-    """An archive whose manifest is not as it was written."""
+class ArchiveNotFound(ArchiveError):
+    """The round is not frozen, or there is no archive in this place."""
 
-    code = "archive_spoiled"
+    code = "archive_not_found"
+
+
+class ArchiveConflict(ArchiveError):
+    """The place holds something else, or the archive would differ from the first one."""
+
+    code = "archive_conflict"
+
+
+class ArchiveCorrupt(ArchiveError):
+    """The archive is not what was written."""
+
+    code = "archive_corrupt"
+
+
+class ArchiveFileChanged(ArchiveCorrupt):
+    """A file of an archive is not what was frozen."""
+
+    code = "archive_file_changed"
+
+
+class ArchiveUnsupported(ArchiveError):
+    """A newer version of Outfox wrote the archive."""
+
+    code = "archive_unsupported"
 
 
 class ArchiveUnreachable(ArchiveError):
-    """A place for archives that does not answer now."""
+    """The storage of archives does not respond."""
 
     code = "archive_unreachable"
     retry = True
 
 
 class DataAccessError(RoundManagerError):
-    """A token for a task's data that is not there, or does not open what it should."""
+    """Access to a task's data cannot be changed as asked."""
 
     code = "data_access_error"
 
 
+class DataTokenNotFound(DataAccessError):
+    """There is no such token."""
+
+    code = "data_token_not_found"
+
+
 class DataRefused(DataAccessError):
-    """Somebody who may not read a task's data; the sentence is for them to read."""
+    """The client may not read the task's data; the message is for the client."""
 
     code = "data_refused"
 
 
 class LedgerError(RoundManagerError):
-    """Money that cannot move so."""
+    """Money cannot move as asked."""
 
     code = "ledger_error"
 
 
 class BudgetError(LedgerError):
-    """More than a budget has left; nothing was reserved."""
+    """The round's or the task's budget does not cover it; nothing was reserved."""
 
     code = "budget_exceeded"
 
@@ -207,7 +326,7 @@ class StoreUnavailableError(StoreError):
 
 
 class DamagedStoreError(StoreError):
-    """A file that is no database, or one that is spoiled; only a person can mend that."""
+    """The database file or its content is corrupt; only a person can repair it."""
 
     code = "store_damaged"
 
@@ -233,7 +352,7 @@ class BadValueError(StoreError, DontWrapMixin):
 
 
 class RefusedError(StoreError):
-    """The database refused a wrong state; `rule` names the constraint or guard where the driver tells it."""
+    """The database refused a wrong state; `rule` names the constraint or guard where the driver reports it."""
 
     code = "refused"
 
@@ -243,6 +362,6 @@ class RefusedError(StoreError):
 
 
 class DuplicateError(RefusedError):
-    """What must be unique is there already."""
+    """The row exists already."""
 
     code = "duplicate"

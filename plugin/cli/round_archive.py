@@ -87,7 +87,7 @@ def verify(app: Application, what: str, number: int | None) -> int:
     """
     settings = app.settings
     from round_manager.archive.manifest import FILE
-    from round_manager.errors import ArchiveSpoiled
+    from round_manager.errors import ArchiveCorrupt
 
     where = what
     try:
@@ -96,7 +96,7 @@ def verify(app: Application, what: str, number: int | None) -> int:
             proof = _prove_place(what)
         else:
             where, proof = _prove_task(settings, what, number)
-    except ArchiveSpoiled as error:
+    except ArchiveCorrupt as error:
         show({"archive": where, "checked": [], "unchecked": [], "problems": [str(error)]}, str(error))
         return NOT_PROVED
     manifest = proof.manifest

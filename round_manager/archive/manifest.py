@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from round_manager.errors import ArchiveError, ArchiveSpoiled
+from round_manager.errors import ArchiveError, ArchiveCorrupt
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -63,15 +63,15 @@ class ArchiveManifest:
             told["files"] = {str(name): FileEntry(**entry) for name, entry in told["files"].items()}
             found = cls(**told)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ArchiveSpoiled(f"{where} is not a right manifest; {CURE}") from error
+            raise ArchiveCorrupt(f"{where} is not a right manifest; {CURE}") from error
         if found.format != FORMAT:
             raise ArchiveError(
                 f"{where} is of format {found.format}, this program reads {FORMAT}; use the newer Outfox"
             )
         if any("/" in name or name.startswith(".") for name in found.files):
-            raise ArchiveSpoiled(f"{where} names files outside its folder; {CURE}")
+            raise ArchiveCorrupt(f"{where} names files outside its folder; {CURE}")
         if found.written() != content:
-            raise ArchiveSpoiled(f"{where} was changed; {CURE}")
+            raise ArchiveCorrupt(f"{where} was changed; {CURE}")
         return found
 
 
@@ -81,6 +81,6 @@ def read_manifest(folder: Path) -> ArchiveManifest:
         content = (folder / FILE).read_bytes()
     except OSError as error:
         if any(folder.glob("*.parquet")):
-            raise ArchiveSpoiled(f"{folder} has lost its manifest; {CURE}") from error
+            raise ArchiveCorrupt(f"{folder} has lost its manifest; {CURE}") from error
         raise ArchiveError(f"there is no archive at {folder}; `outfox round freeze` makes one") from error
     return ArchiveManifest.read(content, str(folder / FILE))

@@ -15,7 +15,7 @@ from round_manager.archive.archives import open_archives
 from round_manager.archive.manifest import FILE
 from round_manager.archive.proof import Proof, verify
 from round_manager.archive.split_plan import FIRST_RULE, plan_splits
-from round_manager.errors import ArchiveError, ArchiveSpoiled
+from round_manager.errors import ArchiveError, ArchiveCorrupt
 from round_manager.models import ExampleStatus, Round
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.forging import change_manifest, forge, set_column
@@ -43,7 +43,7 @@ def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
 def test_a_changed_manifest_is_refused(archive: Path) -> None:
     content = (archive / FILE).read_text("utf-8")
     (archive / FILE).write_text(content.replace('"round": 1', '"round":  1'), "utf-8")
-    with pytest.raises(ArchiveSpoiled, match="was changed"):
+    with pytest.raises(ArchiveCorrupt, match="was changed"):
         verify(archive)
 
 
