@@ -17,8 +17,8 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from mturk.notifications import EventQueue
-    from plugin.manager.bench import Bench
-    from plugin.manager.loop import Manager, Outcome
+    from plugin.manager.loop import Manager, StepOutcome
+    from plugin.manager.step import ManagerContext
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 SOMETHING_FAILED = 1
@@ -73,26 +73,25 @@ def manage(
 
     Example, every five minutes by cron: outfox manage --once
     """
-    from plugin.manager.loop import Manager, chosen
-    from plugin.manager.steps import NAMES, STEPS
-    from plugin.manager.wiring import Wishes, open_bench
+    from plugin.manager.loop import STEP_NAMES, STEPS, Manager, steps_without
+    from plugin.manager.wiring import Wishes, open_manager_context
 
     app: Application = context.obj
     settings = app.settings
-    unknown = [name for name in skip if name not in NAMES]
+    unknown = [name for name in skip if name not in STEP_NAMES]
     if unknown:
-        raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(NAMES)}")
+        raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
     stop = threading.Event()
     wishes = Wishes(_options(context), mode, rounds, timeout)
-    with open_bench(settings, wishes) as bench:
-        _check_task(bench, task)
-        manager = Manager(bench, chosen(STEPS, skip), task=task, stop=stop)
+    with open_manager_context(settings, wishes) as manager_context:
+        _check_task(manager_context, task)
+        manager = Manager(manager_context, steps_without(STEPS, skip), task=task, stop=stop)
         if dry_run:
-            _show([*manager.would()], dry_run=True)
+            _show([*manager.preview()], dry_run=True)
             return
         with _ended_by(stop):
             if once:
-                _once(manager, bench, stop)
+                _once(manager, manager_context, stop)
             else:
                 _run(manager, settings, every, stop)
 
@@ -114,19 +113,19 @@ def _options(context: click.Context) -> list[str]:
     return [text for name in ("home", "config") if given.get(name) for text in (f"--{name}", str(given[name]))]
 
 
-def _check_task(bench: "Bench", task: str | None) -> None:
+def _check_task(context: "ManagerContext", task: str | None) -> None:
     from round_manager.tasks.tasks import find_task
 
     if task is not None:
-        with bench.store.read() as session:
+        with context.store.read() as session:
             find_task(session, task)
 
 
-def _once(manager: "Manager", bench: "Bench", stop: threading.Event) -> None:
+def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) -> None:
     outcomes = manager.once()
-    while bench.trainings.running and not stop.is_set():
+    while context.trainings.running and not stop.is_set():
         stop.wait(SECONDS_BETWEEN_LOOKS)
-        if bench.trainings.over:
+        if context.trainings.over:
             outcomes += manager.once()
     _show(outcomes, dry_run=False)
     if any(outcome.error for outcome in outcomes):
@@ -134,14 +133,14 @@ def _once(manager: "Manager", bench: "Bench", stop: threading.Event) -> None:
 
 
 def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
-    from plugin.manager.pauses import Pauses
+    from plugin.manager.loop import PassTimer
 
     click.echo(f"managing {every_text(every)} (Ctrl-C ends it)")
     market = settings.crowd_url if settings.has_crowd_keys else "none, crowd_key_id or crowd_key_secret is empty"
     click.echo(f"marketplace: {market}")
     studio = settings.label_studio_url if settings.label_studio_token else "none, label_studio_token is empty"
     click.echo(f"Label Studio: {studio}")
-    manager.run(Pauses(stop, every, _queue(settings)).wait)
+    manager.run(PassTimer(stop, every, _queue(settings)).wait)
     click.echo("ended")
 
 
@@ -153,13 +152,13 @@ def _queue(settings: Settings) -> "EventQueue | None":
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
-def _show(outcomes: list["Outcome"], *, dry_run: bool) -> None:
+def _show(outcomes: list["StepOutcome"], *, dry_run: bool) -> None:
     data = [
         {
             "step": one.step,
             "task": one.task or None,
-            "would" if dry_run else "did": one.came.done or None,
-            "waits": one.came.waits or None,
+            "would" if dry_run else "did": one.result.done or None,
+            "waits": one.result.waits or None,
             "error": one.error or None,
             "retry": one.retry,
         }

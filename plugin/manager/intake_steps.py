@@ -2,8 +2,7 @@
 
 from common.text import count
 from plugin.crowd import CrowdServices
-from plugin.manager.bench import Bench, Studio
-from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult, Studio
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.reviewing import approve, find_assignment
 from round_manager.errors import BudgetError
@@ -22,16 +21,16 @@ class Collect(CrowdStep):
 
     name = "collect"
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
         found = crowd.collecting.run()
         parts = [count(found.works, "new piece of work", "new pieces of work")] if found.works else []
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
         if found.unknown:
             cure = "`outfox crowd status` lists them"
             raise StepFailed(f"{count(found.unknown, 'HIT')} unknown to the marketplace; {cure}", retry=False)
-        return Came(", ".join(parts))
+        return StepResult(", ".join(parts))
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
         return "read what workers handed in"
 
 
@@ -41,15 +40,17 @@ class Sweep:
     name = "sweep"
     each_task = False
 
-    def run(self, bench: Bench, task: str) -> Came:
+    def run(self, context: ManagerContext, task: str) -> StepResult:
         swept, more = 0, SWEPT_AT_ONCE
         while more >= SWEPT_AT_ONCE:
-            with bench.store.write() as session:
-                more = sweep(session, now=bench.clock.now())
+            with context.store.write() as session:
+                more = sweep(session, now=context.clock.now())
             swept += more
-        return Came(f"{count(swept, 'page or lease', 'pages and leases')} ended, their time was over" if swept else "")
+        return StepResult(
+            f"{count(swept, 'page or lease', 'pages and leases')} ended, their time was over" if swept else ""
+        )
 
-    def would(self, bench: Bench, task: str) -> str:
+    def preview(self, context: ManagerContext, task: str) -> str:
         return "end pages and leases whose time is over"
 
 
@@ -58,12 +59,12 @@ class Qualify(CrowdStep):
 
     name = "qualify"
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        granted = qualify_passed(bench.store, crowd.crowd.name, lambda: crowd.recruiting)
-        return Came(f"{count(granted, 'worker')} qualified" if granted else "")
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        granted = qualify_passed(context.store, crowd.crowd.name, lambda: crowd.recruiting)
+        return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        with bench.store.read() as session:
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        with context.store.read() as session:
             passed = len(passed_and_waiting(session, crowd.crowd.name))
         return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
 
@@ -77,14 +78,14 @@ class Approve(CrowdStep):
     name = "approve"
     each_task = True
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
         market, approved, told = crowd.crowd.name, 0, ""
-        waiting, unfinished = self._waiting(bench, market, task)
+        waiting, unfinished = self._waiting(context, market, task)
         for first in range(0, len(waiting), WORKS_AT_ONCE):
             try:
-                with bench.store.write() as session:
+                with context.store.write() as session:
                     works = [find_assignment(session, market, one) for one in waiting[first : first + WORKS_AT_ONCE]]
-                    approved += approve(session, works, who=bench.who, why=WHY_APPROVED, now=bench.clock.now())
+                    approved += approve(session, works, who=context.who, why=WHY_APPROVED, now=context.clock.now())
             except BudgetError as error:
                 told = str(error)
         if approved < len(waiting):
@@ -92,18 +93,18 @@ class Approve(CrowdStep):
             cure = f"`outfox round budget {task} DOLLARS` raises it"
             raise StepFailed(told or f"the budget does not cover {left} that nobody planned for; {cure}", retry=False)
         done = f"{count(approved, 'piece')} of work approved" if approved else ""
-        return Came(done, waits=_unfinished_text(len(unfinished)))
+        return StepResult(done, waits=_unfinished_text(len(unfinished)))
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        waiting, _ = self._waiting(bench, crowd.crowd.name, task)
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        waiting, _ = self._waiting(context, crowd.crowd.name, task)
         return f"approve {count(len(waiting), 'piece')} of work" if waiting else ""
 
-    def _waiting(self, bench: Bench, market: str, task: str) -> tuple[list[str], list[str]]:
+    def _waiting(self, context: ManagerContext, market: str, task: str) -> tuple[list[str], list[str]]:
         """Work that can be approved, and work that a person has to look at."""
-        with bench.store.read() as session:
+        with context.store.read() as session:
             rows = undecided_work(session, market, find_task(session, task).id)
-        unfinished = [one for one, is_finished in rows if bench.our_pages and not is_finished]
-        return [one for one, is_finished in rows if is_finished or not bench.our_pages], unfinished
+        unfinished = [one for one, is_finished in rows if context.our_pages and not is_finished]
+        return [one for one, is_finished in rows if is_finished or not context.our_pages], unfinished
 
 
 def _unfinished_text(number: int) -> str:
@@ -120,12 +121,12 @@ class Read:
     name = "read"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        studio = _connected(bench, task)
-        return Came(studio.read(task)) if studio else NOTHING
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        studio = _connected(context, task)
+        return StepResult(studio.read(task)) if studio else NOTHING
 
-    def would(self, bench: Bench, task: str) -> str:
-        return "read Label Studio" if _connected(bench, task) else ""
+    def preview(self, context: ManagerContext, task: str) -> str:
+        return "read Label Studio" if _connected(context, task) else ""
 
 
 class Follow:
@@ -134,14 +135,14 @@ class Follow:
     name = "follow"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        studio = _connected(bench, task)
-        return Came(studio.follow(task)) if studio else NOTHING
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        studio = _connected(context, task)
+        return StepResult(studio.follow(task)) if studio else NOTHING
 
-    def would(self, bench: Bench, task: str) -> str:
-        if not _connected(bench, task):
+    def preview(self, context: ManagerContext, task: str) -> str:
+        if not _connected(context, task):
             return ""
-        with bench.store.read() as session:
+        with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
         return f"see that Label Studio asks for {f'round {live.number}' if live else 'the task, as no round is live'}"
 
@@ -152,19 +153,19 @@ class Push:
     name = "push"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        studio = self._wanting(bench, task)
-        return Came(studio.push(task)) if studio else NOTHING
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        studio = self._wanting(context, task)
+        return StepResult(studio.push(task)) if studio else NOTHING
 
-    def would(self, bench: Bench, task: str) -> str:
-        return "send Label Studio what there is to write for and to check" if self._wanting(bench, task) else ""
+    def preview(self, context: ManagerContext, task: str) -> str:
+        return "send Label Studio what there is to write for and to check" if self._wanting(context, task) else ""
 
-    def _wanting(self, bench: Bench, task: str) -> Studio | None:
-        studio = _connected(bench, task)
-        with bench.store.read() as session:
+    def _wanting(self, context: ManagerContext, task: str) -> Studio | None:
+        studio = _connected(context, task)
+        with context.store.read() as session:
             return studio if studio and live_round(session, find_task(session, task).id) else None
 
 
-def _connected(bench: Bench, task: str) -> Studio | None:
+def _connected(context: ManagerContext, task: str) -> Studio | None:
     """The Label Studio that the task is connected to."""
-    return bench.studio if bench.studio and task in bench.studio.tasks() else None
+    return context.studio if context.studio and task in context.studio.tasks() else None

@@ -1,20 +1,26 @@
-"""The loop: passes over all steps and tasks, in which an error of one never stops the others.
+"""The manager's loop: passes over all steps and tasks, in which an error in one never stops the others.
 
-Each step of a task is done by one manager at a time; what another one is at is left to it. A step that failed, and that
-may succeed when it is tried again, rests first for a while that grows; what trying cannot mend is tried in every pass,
-and told when it changes. Killed between any two lines and started again, a manager goes on where the other one was.
+One manager at a time runs a step for a task; another manager skips it. A failed step whose error can pass is retried
+with a growing backoff. A step whose error cannot pass by itself runs in every pass, and is logged when the error
+changes. A manager can be killed between any two lines: the next one continues.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from plugin.manager.bench import Bench
-from plugin.manager.step import NOTHING, Came, Step
+from mturk.errors import CrowdError
+from mturk.notifications import EventQueue
+from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
+from plugin.manager.money_steps import Pay, Reconcile, TopUp
+from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
+from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
+from plugin.manager.supply_steps import Expire, Plan, Post
 from round_manager.database.turns import turn
 from round_manager.errors import RoundManagerError
 from round_manager.loop.manager_record import note_failure, note_pass, note_well, steps_on_record
@@ -22,153 +28,211 @@ from round_manager.models import ManagerStep
 from round_manager.tasks.tasks import list_tasks
 
 _log = logging.getLogger(__name__)
-EVERYTHING = "all"
+ALL_TASKS = "all"
+# Short, so that a manager that is asked to stop does not wait for an event.
+SECONDS_TO_LISTEN = 5
 Record = dict[tuple[str, str], ManagerStep]
+
+# In the order of a pass: new work is read first, so that everything after it sees it; money that is owed is paid before
+# new money is reserved; a round that has ended is frozen, learned from, and followed by the next one.
+STEPS: tuple[Step, ...] = (
+    Collect(),
+    Sweep(),
+    Qualify(),
+    Read(),
+    Decide(),
+    Approve(),
+    Reconcile(),
+    Pay(),
+    TopUp(),
+    Move(),
+    Expire(),
+    Plan(),
+    Post(),
+    Freeze(),
+    Train(),
+    Open(),
+    Follow(),
+    Push(),
+)
+STEP_NAMES = tuple(step.name for step in STEPS)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one step came to for one task, or for all; `rests_until` where it was not tried after an earlier failure."""
+class StepOutcome:
+    """The result or the error of one step; `backoff_until` is set where the step was skipped after a failure."""
 
     step: str
     task: str
-    came: Came = NOTHING
+    result: StepResult = NOTHING
     error: str = ""
     retry: bool = False
-    rests_until: datetime | None = None
+    backoff_until: datetime | None = None
 
     @property
     def where(self) -> str:
-        """The step, and the task where it has one."""
+        """The step, and its task if it has one."""
         return f"{self.step} {self.task}".rstrip()
 
 
-class _Taken(Exception):
-    """Another manager is at it."""
+class _Locked(Exception):
+    """Another manager is running a step of the same task."""
 
 
 class Manager:
-    """Does the steps, for all tasks or for one; `stop` ends it between two steps."""
+    """Runs the steps for all tasks or for one; `stop` ends it between two steps."""
 
     def __init__(
         self,
-        bench: Bench,
+        context: ManagerContext,
         steps: Sequence[Step],
         *,
         task: str | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        self._bench = bench
+        self._context = context
         self._steps = steps
         self._task = task
         self._stop = stop or threading.Event()
 
-    def once(self, *, patient: bool = False) -> list[Outcome]:
-        """One pass; a patient one leaves out what rests after a failure."""
+    def once(self, *, respect_backoff: bool = False) -> list[StepOutcome]:
+        """Run one pass; with `respect_backoff`, skip the steps that wait after a failure."""
         record = self._record()
-        outcomes: list[Outcome] = []
+        outcomes: list[StepOutcome] = []
         for step, task in self._work():
             if self._stop.is_set():
                 return outcomes
             known = record.get((step.name, task))
-            if patient and known is not None and known.next_try_at and known.next_try_at > self._now():
+            if respect_backoff and known is not None and known.next_try_at and known.next_try_at > self._now():
                 error = known.error or ""
-                outcomes.append(Outcome(step.name, task, error=error, retry=True, rests_until=known.next_try_at))
+                outcomes.append(StepOutcome(step.name, task, error=error, retry=True, backoff_until=known.next_try_at))
                 continue
             outcome = self._outcome(step, task)
             if outcome is not None:
                 self._note(outcome, known)
                 outcomes.append(outcome)
-        with self._bench.store.write() as session:
-            note_pass(session, who=self._bench.who, now=self._now())
+        with self._context.store.write() as session:
+            note_pass(session, who=self._context.who, now=self._now())
         return outcomes
 
     def run(self, pause: Callable[[], None]) -> None:
-        """Pass after pass, with pauses between them, until it is told to stop."""
+        """Run pass after pass, with pauses between them, until `stop` is set."""
         while not self._stop.is_set():
             try:
-                self.once(patient=True)
+                self.once(respect_backoff=True)
             except RoundManagerError as error:
-                # Without a database nothing can be done, nor noted.
+                # Without a database no step can run, and nothing can be recorded.
                 _log.error("the pass ended early", extra={"data": {"error": str(error)}})
             if not self._stop.is_set():
                 pause()
 
-    def would(self) -> Iterator[Outcome]:
-        """What a pass would do, step by step, as things stand; nothing is changed anywhere."""
+    def preview(self) -> Iterator[StepOutcome]:
+        """Describe what a pass would do now, step by step; change nothing."""
         for step, task in self._work():
             try:
-                text = step.would(self._bench, task)
-            except Exception as error:  # noqa: BLE001 - the edge of a step: the others are told all the same
-                yield Outcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", False)))
+                text = step.preview(self._context, task)
+            except Exception as error:  # noqa: BLE001 - the edge of a step: the others are described regardless
+                yield StepOutcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", False)))
             else:
-                yield Outcome(step.name, task, Came(text))
+                yield StepOutcome(step.name, task, StepResult(text))
 
     def _work(self) -> Iterator[tuple[Step, str]]:
-        with self._bench.store.read() as session:
+        with self._context.store.read() as session:
             names = [task.name for task in list_tasks(session) if task.archived_at is None]
         if self._task is not None:
             names = [self._task]
         for step in self._steps:
             yield from ((step, name) for name in (names if step.each_task else [""]))
 
-    def _outcome(self, step: Step, task: str) -> Outcome | None:
-        """What the step came to; None where another manager is at the same task."""
+    def _outcome(self, step: Step, task: str) -> StepOutcome | None:
+        """Run the step and return its outcome; None if another manager holds the task's lock."""
         try:
-            with turn(self._bench.store, f"manage-{task or EVERYTHING}", _leave):
-                return Outcome(step.name, task, step.run(self._bench, task))
-        except _Taken:
+            with turn(self._context.store, f"manage-{task or ALL_TASKS}", _skip):
+                return StepOutcome(step.name, task, step.run(self._context, task))
+        except _Locked:
             return None
-        except Exception as error:  # noqa: BLE001 - the edge of a step: the others must go on
-            # What nobody foresaw may pass: it is tried again, and not in every pass.
+        except Exception as error:  # noqa: BLE001 - the edge of a step: the others must run
+            # An unexpected error may pass, so it is retried, with backoff.
             is_ours = hasattr(error, "retry")
             if not is_ours:
-                _log.error("a step broke", extra={"data": {"step": step.name, "task": task, "at": _place(error)}})
-            return Outcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", True)))
+                _log.error(
+                    "unexpected error in a step", extra={"data": {"step": step.name, "task": task, "at": _place(error)}}
+                )
+            return StepOutcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", True)))
 
-    def _note(self, outcome: Outcome, known: ManagerStep | None) -> None:
-        """Logs what was done and what changed, and writes down what others should see."""
+    def _note(self, outcome: StepOutcome, known: ManagerStep | None) -> None:
+        """Log what was done and what changed, and record errors and waits for `status`."""
         data: dict[str, Any] = {"step": outcome.step, **({"task": outcome.task} if outcome.task else {})}
         before = (known.error or "", known.waits or "") if known else ("", "")
-        if outcome.came.done:
-            _log.info(outcome.came.done, extra={"data": data})
+        result = outcome.result
+        if result.done:
+            _log.info(result.done, extra={"data": data})
         if outcome.error:
-            with self._bench.store.write() as session:
+            with self._context.store.write() as session:
                 row = note_failure(
                     session,
                     outcome.step,
                     outcome.task,
                     outcome.error,
                     retry=outcome.retry,
-                    who=self._bench.who,
+                    who=self._context.who,
                     now=self._now(),
                 )
             if outcome.retry or outcome.error != before[0]:
                 again = {"next_try": row.next_try_at} if row.next_try_at else {}
                 _log.warning(outcome.error, extra={"data": {**data, "failures": row.failures, **again}})
-        elif not outcome.came.goes_on and before != ("", outcome.came.waits):
-            with self._bench.store.write() as session:
-                note_well(session, outcome.step, outcome.task, outcome.came.waits, who=self._bench.who, now=self._now())
+        elif not result.in_progress and before != ("", result.waits):
+            with self._context.store.write() as session:
+                note_well(session, outcome.step, outcome.task, result.waits, who=self._context.who, now=self._now())
             if before[0]:
-                _log.info("works again", extra={"data": data})
-            if outcome.came.waits and outcome.came.waits != before[1]:
-                _log.info(f"waits: {outcome.came.waits}", extra={"data": data})
+                _log.info("step works again", extra={"data": data})
+            if result.waits and result.waits != before[1]:
+                _log.info(f"waiting: {result.waits}", extra={"data": data})
 
     def _record(self) -> Record:
-        with self._bench.store.read() as session:
+        with self._context.store.read() as session:
             return steps_on_record(session)
 
     def _now(self) -> datetime:
-        return self._bench.clock.now()
+        return self._context.clock.now()
 
 
-def chosen(steps: Sequence[Step], skip: Collection[str]) -> list[Step]:
-    """The steps without those that are left out."""
+class PassTimer:
+    """Waits between two passes; an event of the marketplace, or `stop`, ends the wait early."""
+
+    def __init__(self, stop: threading.Event, every: float, events: EventQueue | None = None) -> None:
+        self._stop = stop
+        self._every = every
+        self._events = events
+
+    def wait(self) -> None:
+        """Wait until the next pass is due."""
+        end = time.monotonic() + self._every
+        while not self._stop.is_set() and (left := end - time.monotonic()) > 0:
+            if self._events is None or left < 1:
+                self._stop.wait(left)
+            elif self._received(self._events, left):
+                return
+
+    def _received(self, events: EventQueue, left: float) -> bool:
+        try:
+            hints = events.take(min(SECONDS_TO_LISTEN, int(left)))
+            # A lost hint does no harm: every pass reads everything that is unfinished.
+            events.done(hints)
+        except CrowdError as error:
+            _log.warning("cannot read events", extra={"data": {"error": str(error)}})
+            self._stop.wait(left)
+            return False
+        return bool(hints.hit_ids)
+
+
+def steps_without(steps: Sequence[Step], skip: Collection[str]) -> list[Step]:
+    """Return the steps except those named in `skip`."""
     return [step for step in steps if step.name not in skip]
 
 
 def text_of(error: Exception) -> str:
-    """What can be told of an error; another library's words can hold what people typed, ours never do."""
+    """Return what can be reported of an error: other libraries' messages can contain what people typed."""
     return (str(error) if hasattr(error, "retry") else "") or type(error).__name__
 
 
@@ -179,5 +243,5 @@ def _place(error: Exception) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
 
 
-def _leave() -> None:
-    raise _Taken
+def _skip() -> None:
+    raise _Locked

@@ -3,8 +3,7 @@
 from common.money import dollars
 from common.text import count
 from plugin.crowd import CrowdServices
-from plugin.manager.bench import Bench
-from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.debts import owed_by_kind
 from round_manager.loop.fair_pay import is_at_its_end, owe_fair_pay
 from round_manager.loop.minimum import lacking_cents
@@ -19,7 +18,7 @@ class Reconcile(CrowdStep):
 
     name = "reconcile"
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
         found = crowd.reconciler.run()
         if found.problem:
             raise StepFailed(found.problem, retry=True)
@@ -30,12 +29,12 @@ class Reconcile(CrowdStep):
             (found.given_up, "given up"),
         )
         done = ", ".join(f"{number} {what}" for number, what in told if number)
-        with bench.store.read() as session:
+        with context.store.read() as session:
             held = held_for_a_person(session)
         waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person; `outfox crowd status` tells"
-        return Came(done, waits if held else "")
+        return StepResult(done, waits if held else "")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
         doubtful = crowd.reconciler.in_doubt()
         return f"ask the marketplace about {count(doubtful, 'HIT or payment', 'HITs and payments')}" if doubtful else ""
 
@@ -45,7 +44,7 @@ class Pay(CrowdStep):
 
     name = "pay"
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
         paid = crowd.payday.run()
         if paid.problem:
             raise StepFailed(paid.problem, retry=True)
@@ -55,10 +54,10 @@ class Pay(CrowdStep):
         if not paid.rewards and not paid.bonuses:
             return NOTHING
         text = f"{count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
-        return Came(f"{text} paid, {dollars(paid.cents)} in all")
+        return StepResult(f"{text} paid, {dollars(paid.cents)} in all")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        with bench.store.read() as session:
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        with context.store.read() as session:
             owed = owed_by_kind(session, crowd.crowd.name)
         payments = count(sum(one.count for one in owed), "payment")
         return f"make {payments}, {dollars(sum(one.cents for one in owed))} in all" if owed else ""
@@ -70,22 +69,22 @@ class TopUp(CrowdStep):
     name = "top-up"
     each_task = True
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        round, lacking = self._lacking(bench, task)
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        round, lacking = self._lacking(context, task)
         if round is None or not lacking:
             return NOTHING
-        with bench.store.write() as session:
+        with context.store.write() as session:
             held = session.get_one(Round, round.id)
-            cents = owe_fair_pay(session, held, crowd.crowd, now=bench.clock.now())
-        return Came(f"{dollars(cents)} owed to bring pay to the minimum for an hour" if cents else "")
+            cents = owe_fair_pay(session, held, crowd.crowd, now=context.clock.now())
+        return StepResult(f"{dollars(cents)} owed to bring pay to the minimum for an hour" if cents else "")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        _, cents = self._lacking(bench, task)
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        _, cents = self._lacking(context, task)
         return f"owe {dollars(cents)} to bring pay to the minimum for an hour" if cents else ""
 
-    def _lacking(self, bench: Bench, task: str) -> tuple[Round | None, int]:
-        with bench.store.read() as session:
+    def _lacking(self, context: ManagerContext, task: str) -> tuple[Round | None, int]:
+        with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
-            if live is None or not is_at_its_end(session, live, now=bench.clock.now()):
+            if live is None or not is_at_its_end(session, live, now=context.clock.now()):
                 return None, 0
             return live, lacking_cents(session, live)

@@ -1,8 +1,7 @@
 """The steps that move rounds: votes decide, rounds end, archives are made, models are trained, the next round opens."""
 
 from common.text import count
-from plugin.manager.bench import Bench
-from plugin.manager.step import NOTHING, Came, StepFailed
+from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
 from plugin.manager.trainings import MOST_FAILURES
 from round_manager.archive.freezing import freeze
 from round_manager.database.rehearsal import rehearsal
@@ -26,10 +25,10 @@ class Decide:
     name = "decide"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
+    def run(self, context: ManagerContext, task: str) -> StepResult:
         decided = Decided()
-        for one in unfrozen_rounds(bench, task):
-            decided += decide_round(bench.store, one, now=bench.clock.now())
+        for one in unfrozen_rounds(context, task):
+            decided += decide_round(context.store, one, now=context.clock.now())
         if decided.uncovered:
             bonuses = count(decided.uncovered, "bonus", "bonuses")
             cure = f"`outfox round budget {task} DOLLARS` raises it"
@@ -40,11 +39,11 @@ class Decide:
             (decided.want_more, "in want of more votes", "in want of more votes"),
             (decided.bonuses, "bonus owed", "bonuses owed"),
         )
-        return Came(", ".join(count(*one) for one in told if one[0]))
+        return StepResult(", ".join(count(*one) for one in told if one[0]))
 
-    def would(self, bench: Bench, task: str) -> str:
-        rounds = unfrozen_rounds(bench, task)
-        with bench.store.read() as session:
+    def preview(self, context: ManagerContext, task: str) -> str:
+        rounds = unfrozen_rounds(context, task)
+        with context.store.read() as session:
             return "decide by the votes that came" if any(undecided(session, one) for one in rounds) else ""
 
 
@@ -54,22 +53,22 @@ class Move:
     name = "move"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        live, step = self._due(bench, task)
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        live, step = self._due(context, task)
         if live is None or step is None:
             return NOTHING
-        with bench.store.write() as session:
-            taken = take_due(session, session.get_one(Round, live.id), who=bench.who, now=bench.clock.now())
-        return Came(f"round {live.number} is {taken.to.value}: {taken.why}") if taken else NOTHING
+        with context.store.write() as session:
+            taken = take_due(session, session.get_one(Round, live.id), who=context.who, now=context.clock.now())
+        return StepResult(f"round {live.number} is {taken.to.value}: {taken.why}") if taken else NOTHING
 
-    def would(self, bench: Bench, task: str) -> str:
-        live, step = self._due(bench, task)
+    def preview(self, context: ManagerContext, task: str) -> str:
+        live, step = self._due(context, task)
         return f"round {live.number} becomes {step.to.value}: {step.why}" if live and step else ""
 
-    def _due(self, bench: Bench, task: str) -> tuple[Round | None, Due | None]:
-        with bench.store.read() as session:
+    def _due(self, context: ManagerContext, task: str) -> tuple[Round | None, Due | None]:
+        with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
-            return live, due(session, live, now=bench.clock.now()) if live else None
+            return live, due(session, live, now=context.clock.now()) if live else None
 
 
 class Freeze:
@@ -78,19 +77,19 @@ class Freeze:
     name = "freeze"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
+    def run(self, context: ManagerContext, task: str) -> StepResult:
         done = []
-        for one in self._closed(bench, task):
-            frozen = freeze(bench.store, one.id, bench.archives(), bench.clock, who=bench.who, why=WHY_FROZEN)
+        for one in self._closed(context, task):
+            frozen = freeze(context.store, one.id, context.archives(), context.clock, who=context.who, why=WHY_FROZEN)
             done.append(f"round {frozen.round} is frozen in {frozen.where}")
-        return Came("; ".join(done))
+        return StepResult("; ".join(done))
 
-    def would(self, bench: Bench, task: str) -> str:
-        numbers = [str(one.number) for one in self._closed(bench, task)]
+    def preview(self, context: ManagerContext, task: str) -> str:
+        numbers = [str(one.number) for one in self._closed(context, task)]
         return f"freeze round {', '.join(numbers)}" if numbers else ""
 
-    def _closed(self, bench: Bench, task: str) -> list[Round]:
-        return [one for one in unfrozen_rounds(bench, task) if one.status is RoundStatus.CLOSED]
+    def _closed(self, context: ManagerContext, task: str) -> list[Round]:
+        return [one for one in unfrozen_rounds(context, task) if one.status is RoundStatus.CLOSED]
 
 
 class Train:
@@ -99,27 +98,27 @@ class Train:
     name = "train"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        ended = bench.trainings.ended(task)
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        ended = context.trainings.ended(task)
         if ended is not None:
             if ended.failed:
                 raise StepFailed(ended.text, retry=True)
-            return Came(ended.text, goes_on=ended.goes_on)
-        cancelled = bench.trainings.end_cancelled(task)
+            return StepResult(ended.text, in_progress=ended.in_progress)
+        cancelled = context.trainings.end_cancelled(task)
         if cancelled:
-            return Came(cancelled)
-        wanted = bench.trainings.wanted(task)
+            return StepResult(cancelled)
+        wanted = context.trainings.wanted(task)
         if wanted is None:
-            return Came(goes_on=task in bench.trainings.running)
+            return StepResult(in_progress=task in context.trainings.running)
         if wanted.failures >= MOST_FAILURES:
             cure = f"`outfox model retrain {task}` tries again"
             often = count(wanted.failures, "time")
-            return Came(waits=f"the training failed {often}, at last: {wanted.reason}; {cure}")
-        bench.trainings.begin(task)
-        return Came(f"a training on the rounds up to {wanted.round} began", goes_on=True)
+            return StepResult(waits=f"the training failed {often}, at last: {wanted.reason}; {cure}")
+        context.trainings.begin(task)
+        return StepResult(f"a training on the rounds up to {wanted.round} began", in_progress=True)
 
-    def would(self, bench: Bench, task: str) -> str:
-        wanted = bench.trainings.wanted(task)
+    def preview(self, context: ManagerContext, task: str) -> str:
+        wanted = context.trainings.wanted(task)
         return f"train the next model on the rounds up to {wanted.round}" if wanted else ""
 
 
@@ -133,41 +132,41 @@ class Open:
     name = "open"
     each_task = True
 
-    def run(self, bench: Bench, task: str) -> Came:
-        last = self._last_over(bench, task)
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        last = self._last_over(context, task)
         if last is None:
             return NOTHING
-        held = self._held(bench, task, last)
+        held = self._held(context, task, last)
         if held:
-            return Came(waits=held)
+            return StepResult(waits=held)
         try:
-            opened = bench.opening().open(task, (), who=bench.who, why=f"round {last.number} is over")
+            opened = context.opening().open(task, (), who=context.who, why=f"round {last.number} is over")
         except (BudgetError, RoundError) as error:
-            return Came(waits=f"the next round waits to be opened: {error}")
-        return Came(f"round {opened.number} is open against {', '.join(opened.versions)}")
+            return StepResult(waits=f"the next round waits to be opened: {error}")
+        return StepResult(f"round {opened.number} is open against {', '.join(opened.versions)}")
 
-    def would(self, bench: Bench, task: str) -> str:
-        last = self._last_over(bench, task)
-        if last is None or self._held(bench, task, last):
+    def preview(self, context: ManagerContext, task: str) -> str:
+        last = self._last_over(context, task)
+        if last is None or self._held(context, task, last):
             return ""
         try:
-            with rehearsal(bench.store) as session:
+            with rehearsal(context.store) as session:
                 found = find_task(session, task)
-                check_means(session, found, draft_round(session, found, now=bench.clock.now()))
+                check_means(session, found, draft_round(session, found, now=context.clock.now()))
         except (BudgetError, RoundError) as error:
             return f"wait: {error}"
         return f"open round {last.number + 1}"
 
-    def _held(self, bench: Bench, task: str, last: Round) -> str:
+    def _held(self, context: ManagerContext, task: str, last: Round) -> str:
         """Why no round is to follow the last one by itself; nothing where one is."""
-        if bench.last_round is not None and last.number >= bench.last_round:
-            return f"no round after {bench.last_round} is opened by itself, as the manager was told"
-        with bench.store.read() as session:
+        if context.last_round is not None and last.number >= context.last_round:
+            return f"no round after {context.last_round} is opened by itself, as the manager was told"
+        with context.store.read() as session:
             return called_off_text(last, task) if was_called_off(session, last) else ""
 
-    def _last_over(self, bench: Bench, task: str) -> Round | None:
+    def _last_over(self, context: ManagerContext, task: str) -> Round | None:
         """The last round, where everything that follows from it has been done and no other is live."""
-        with bench.store.read() as session:
+        with context.store.read() as session:
             found = find_task(session, task)
             begun = [one for one in list_rounds(session, found) if one.status is not RoundStatus.DRAFT]
             if not begun or begun[-1].frozen_at is None:
@@ -176,8 +175,8 @@ class Open:
             return begun[-1] if is_learned else None
 
 
-def unfrozen_rounds(bench: Bench, task: str) -> list[Round]:
+def unfrozen_rounds(context: ManagerContext, task: str) -> list[Round]:
     """The task's rounds that were opened and have no archive yet."""
-    with bench.store.read() as session:
+    with context.store.read() as session:
         rounds = list_rounds(session, find_task(session, task))
     return [one for one in rounds if one.status is not RoundStatus.DRAFT and one.frozen_at is None]

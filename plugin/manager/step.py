@@ -1,16 +1,24 @@
-"""What a step of the manager is: small, named, and safe to do again at any moment."""
+"""What a step of the manager is, what it works with, and what it returns.
+
+A step is small, named, and safe to repeat at any moment.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
-from plugin.manager.bench import Bench
+from plugin.manager.trainings import Trainings
+from plugin.round_opening import Opened
+from round_manager.archive.archives import Archives
+from round_manager.database.store import Store
 
 
 class StepFailed(PluginError):
-    """A step that could not do all of its work; the message tells why, `retry` whether trying again may help."""
+    """A step could not do all of its work; `retry` says whether running it again can help."""
 
     code = "step_failed"
 
@@ -20,59 +28,111 @@ class StepFailed(PluginError):
 
 
 @dataclass(frozen=True)
-class Came:
-    """What a step came to: what it did, and what it waits for, each in words for people; empty for nothing.
+class StepResult:
+    """What a step did and what it waits for, each as a text for people; empty for nothing.
 
-    With `goes_on`, something was begun whose end a later pass will see; until then an earlier failure stands.
+    With `in_progress`, the step started something that a later pass will see the end of; until then an earlier
+    failure stands.
     """
 
     done: str = ""
     waits: str = ""
-    goes_on: bool = False
+    in_progress: bool = False
 
 
-NOTHING = Came()
+NOTHING = StepResult()
+
+
+class Studio(Protocol):
+    """The Label Studio that some tasks are connected to; every call can be repeated."""
+
+    def tasks(self) -> Sequence[str]:
+        """Return the names of the connected tasks."""
+        ...
+
+    def read(self, task: str) -> str:
+        """Read new annotations and upload crowd work; return what was done."""
+        ...
+
+    def follow(self, task: str) -> str:
+        """Point the ML backend connection at the live round, or at the task if none is live; return what was done."""
+        ...
+
+    def push(self, task: str) -> str:
+        """Send contexts to write for and examples to check; return what was done."""
+        ...
+
+
+class Opening(Protocol):
+    """Opens a task's next round against the pinned versions."""
+
+    def open(self, name: str, versions: Sequence[str], *, who: str, why: str) -> Opened:
+        """Return the open round; repeating the call changes nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class ManagerContext:
+    """Everything that the steps work with; without a crowd or a studio, their steps do nothing.
+
+    `check_pages` raises if workers would see no page, and returns whether the pages are ours. `check_backend` raises
+    if a task's round would get no verdicts. `last_round` is the last round that opens automatically. If HITs show
+    `our_pages`, work whose page was not finished is left to a person.
+    """
+
+    store: Store
+    clock: Clock
+    who: str
+    crowd: CrowdServices | None
+    studio: Studio | None
+    archives: Callable[[], Archives]
+    opening: Callable[[], Opening]
+    trainings: Trainings
+    check_pages: Callable[[], bool]
+    check_backend: Callable[[str, int], None]
+    last_round: int | None = None
+    our_pages: bool = False
 
 
 class Step(Protocol):
-    """One thing that the manager does, for each task, or for all at once with an empty name for the task."""
+    """One thing that the manager does, for each task, or once for all tasks with an empty task name."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name that users know."""
         ...
 
     @property
     def each_task(self) -> bool:
-        """Whether it is done for each task."""
+        """Whether it runs once per task."""
         ...
 
-    def run(self, bench: Bench, task: str) -> Came:
-        """Does it; once more at any time does no harm."""
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        """Run the step; repeating it does no harm."""
         ...
 
-    def would(self, bench: Bench, task: str) -> str:
-        """What it would do as things stand, in words, empty for nothing; nothing is changed anywhere."""
+    def preview(self, context: ManagerContext, task: str) -> str:
+        """Describe what the step would do now, empty for nothing; change nothing."""
         ...
 
 
 class CrowdStep(ABC):
-    """A step that needs a marketplace; without one there is nothing to do."""
+    """A step that needs a marketplace; without one it does nothing."""
 
     each_task = False
 
-    def run(self, bench: Bench, task: str) -> Came:
-        """Does it where there is a marketplace."""
-        return NOTHING if bench.crowd is None else self.work(bench, bench.crowd, task)
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        """Run the step if there is a marketplace."""
+        return NOTHING if context.crowd is None else self.run_on(context, context.crowd, task)
 
-    def would(self, bench: Bench, task: str) -> str:
-        """What it would do there."""
-        return "" if bench.crowd is None else self.tell(bench, bench.crowd, task)
-
-    @abstractmethod
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        """Does it."""
+    def preview(self, context: ManagerContext, task: str) -> str:
+        """Describe what the step would do now on the marketplace."""
+        return "" if context.crowd is None else self.preview_on(context, context.crowd, task)
 
     @abstractmethod
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        """What it would do."""
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        """Run the step on this marketplace."""
+
+    @abstractmethod
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        """Describe what the step would do on this marketplace."""

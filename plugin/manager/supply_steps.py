@@ -5,8 +5,7 @@ from mturk.errors import UnknownToCrowd
 from plugin.backend_health import BackendSilent
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
-from plugin.manager.bench import Bench
-from plugin.manager.step import NOTHING, Came, CrowdStep, StepFailed
+from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.calls import Calls
 from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.loop.supply import Supply, supply_round, wanted_supply
@@ -26,8 +25,8 @@ class Expire(CrowdStep):
     name = "expire"
     each_task = True
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        ids = self._unneeded(bench, crowd, task)
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        ids = self._unneeded(context, crowd, task)
         if not ids:
             return NOTHING
         with Calls() as calls:
@@ -37,16 +36,16 @@ class Expire(CrowdStep):
         for answer in answers:
             if answer is not None and not isinstance(answer, UnknownToCrowd):
                 raise answer
-        return Came(f"{count(len(ids), 'HIT')} taken down")
+        return StepResult(f"{count(len(ids), 'HIT')} taken down")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        ids = self._unneeded(bench, crowd, task)
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        ids = self._unneeded(context, crowd, task)
         return f"take down {count(len(ids), 'HIT')}" if ids else ""
 
-    def _unneeded(self, bench: Bench, crowd: CrowdServices, task: str) -> list[str]:
-        with bench.store.read() as session:
+    def _unneeded(self, context: ManagerContext, crowd: CrowdServices, task: str) -> list[str]:
+        with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
-            return unneeded_hits(session, live, crowd.crowd.name, now=bench.clock.now()) if live else []
+            return unneeded_hits(session, live, crowd.crowd.name, now=context.clock.now()) if live else []
 
 
 class Plan(CrowdStep):
@@ -55,33 +54,33 @@ class Plan(CrowdStep):
     name = "supply"
     each_task = True
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        live, needed = self._needed(bench, crowd, task)
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        live, needed = self._needed(context, crowd, task)
         if live is None or not needed:
             return NOTHING
         if spec_of(live).quiz is not None:
-            with bench.store.read() as session:
+            with context.store.read() as session:
                 found = find_task(session, task)
             crowd.recruiting.qualification(found)
         planned = Supply()
         for _ in range(TIMES_TO_PLAN):
-            with bench.store.write() as session:
-                more, _ = supply_round(session, live, crowd.crowd, now=bench.clock.now())
+            with context.store.write() as session:
+                more, _ = supply_round(session, live, crowd.crowd, now=context.clock.now())
             planned += more
             if not more:
                 break
-        return Came(f"planned: {planned}" if planned else "")
+        return StepResult(f"planned: {planned}" if planned else "")
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        _, needed = self._needed(bench, crowd, task)
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        _, needed = self._needed(context, crowd, task)
         return f"plan HITs: {needed}" if needed else ""
 
-    def _needed(self, bench: Bench, crowd: CrowdServices, task: str) -> tuple[Round | None, Supply]:
-        with bench.store.read() as session:
+    def _needed(self, context: ManagerContext, crowd: CrowdServices, task: str) -> tuple[Round | None, Supply]:
+        with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
             if live is None:
                 return None, Supply()
-            return live, wanted_supply(session, live, crowd.crowd.name, now=bench.clock.now())
+            return live, wanted_supply(session, live, crowd.crowd.name, now=context.clock.now())
 
 
 class Post(CrowdStep):
@@ -92,10 +91,10 @@ class Post(CrowdStep):
 
     name = "post"
 
-    def work(self, bench: Bench, crowd: CrowdServices, task: str) -> Came:
-        if not self._unsent(bench, crowd):
+    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+        if not self._unsent(context, crowd):
             return NOTHING
-        held = self._without_model(bench, crowd) if bench.check_pages() else {}
+        held = self._without_model(context, crowd) if context.check_pages() else {}
         sent = crowd.posting.run(not_to_write_for=list(held))
         if sent.problem:
             raise StepFailed(sent.problem, retry=True)
@@ -103,19 +102,19 @@ class Post(CrowdStep):
             text = f"the marketplace refused {count(sent.refused, 'HIT')}, and took {sent.posted}"
             # Others are planned in their place: not in every pass, should those be refused too.
             raise StepFailed(f"{text}; `outfox crowd status` tells why", retry=True)
-        return Came(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
+        return StepResult(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
-    def tell(self, bench: Bench, crowd: CrowdServices, task: str) -> str:
-        unsent = self._unsent(bench, crowd)
+    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+        unsent = self._unsent(context, crowd)
         return f"post {count(unsent, 'HIT')}" if unsent else ""
 
-    def _unsent(self, bench: Bench, crowd: CrowdServices) -> int:
-        with bench.store.read() as session:
+    def _unsent(self, context: ManagerContext, crowd: CrowdServices) -> int:
+        with context.store.read() as session:
             return unsent_hits(session, crowd.crowd.name)
 
-    def _without_model(self, bench: Bench, crowd: CrowdServices) -> dict[int, str]:
+    def _without_model(self, context: ManagerContext, crowd: CrowdServices) -> dict[int, str]:
         """The rounds whose HITs to create must wait, by their ids, and what each of them waits for."""
-        with bench.store.read() as session:
+        with context.store.read() as session:
             rounds = rounds_to_write_for(session, crowd.crowd.name)
         held: dict[int, str] = {}
         silent: BackendSilent | None = None
@@ -124,7 +123,7 @@ class Post(CrowdStep):
                 # One backend serves all tasks: where nothing answers, the next ones are not asked as patiently again.
                 if silent is not None:
                     raise silent
-                bench.check_backend(one.task, one.number)
+                context.check_backend(one.task, one.number)
             except PluginError as error:
                 silent = error if isinstance(error, BackendSilent) else silent
                 held[one.id] = f"{count(one.unsent, 'HIT')} to create for {one.task}: {error}"

@@ -41,12 +41,12 @@ class Training(Protocol):
 class Ended:
     """A training of ours that is over; `failed` where no version was made, or none could be measured or rotated in.
 
-    It `goes_on` where somebody else was at the task before us.
+    It `in_progress` where somebody else was at the task before us.
     """
 
     text: str = ""
     failed: bool = False
-    goes_on: bool = False
+    in_progress: bool = False
 
 
 class Trainings:
@@ -97,7 +97,7 @@ class Trainings:
             return None
         del self._children[task]
         if code == SOMEBODY_ELSE:
-            return Ended(goes_on=True)
+            return Ended(in_progress=True)
         with self._store.read() as session:
             found = find_task(session, task)
             job, left = job_of(session, found, child.token), passed_over(session, found)

@@ -1,4 +1,4 @@
-"""The manager, wired: the bench that the settings describe."""
+"""The manager, wired: the context that the settings describe."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
 from plugin.backend_health import look_at_backend
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
-from plugin.manager.bench import Bench
+from plugin.manager.step import ManagerContext
 from plugin.manager.studio import ConnectedStudio
 from plugin.manager.trainings import Trainings
 from plugin.operator import operator_name
@@ -37,13 +37,13 @@ class Wishes:
 
 
 @contextmanager
-def open_bench(settings: Settings, wishes: Wishes) -> Iterator[Bench]:
-    """The bench; the trainings that were started on it end with the block."""
+def open_manager_context(settings: Settings, wishes: Wishes) -> Iterator[ManagerContext]:
+    """The context; the trainings that were started on it end with the block."""
     clock = SystemClock()
     with open_store(settings.database) as store:
         trainings = Trainings(store, clock, lambda task: _training(settings, wishes, task))
         try:
-            yield Bench(
+            yield ManagerContext(
                 store=store,
                 clock=clock,
                 who=operator_name(),

@@ -12,10 +12,8 @@ from sqlalchemy import func, select
 
 from common.clock import Clock
 from plugin.crowd import CrowdServices
-from plugin.manager.bench import Bench
-from plugin.manager.loop import Manager, Outcome
-from plugin.manager.step import Step
-from plugin.manager.steps import STEPS
+from plugin.manager.loop import STEPS, Manager, StepOutcome
+from plugin.manager.step import ManagerContext, Step
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
 from plugin.version_registration import VersionRegistration
@@ -125,7 +123,7 @@ class Company:
     def registry(self) -> QuickRegistry:
         return QuickRegistry(self.models)
 
-    def bench(self, **changes: Any) -> Bench:
+    def context(self, **changes: Any) -> ManagerContext:
         store, crowd, clock = self.store, self.crowd, self.clock
         posting = Posting(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
         payday = Payday(store, crowd, clock, who=MANAGER, threads=1)
@@ -151,11 +149,13 @@ class Company:
             "check_backend": self.check_backend,
             "last_round": self.last_round,
         }
-        return Bench(**{**parts, **changes})
+        return ManagerContext(**{**parts, **changes})
 
-    def manage(self, steps: Sequence[Step] = STEPS, *, patient: bool = False, **changes: Any) -> list[Outcome]:
+    def manage(
+        self, steps: Sequence[Step] = STEPS, *, respect_backoff: bool = False, **changes: Any
+    ) -> list[StepOutcome]:
         """One pass of a manager that has just been started."""
-        return Manager(self.bench(**changes), steps).once(patient=patient)
+        return Manager(self.context(**changes), steps).once(respect_backoff=respect_backoff)
 
     def mortal(self, fate: Fate) -> "Company":
         """The same company, whose managers may die around any transaction and after any call."""
@@ -226,7 +226,7 @@ class Company:
                 # The children of a process that was killed are nobody's any more.
                 self._trainings = Trainings(self.store, self.clock, self._training)
                 continue
-            if not any(outcome.came.done for outcome in outcomes):
+            if not any(outcome.result.done for outcome in outcomes):
                 return
         raise AssertionError("there is always something to do")
 

@@ -168,7 +168,7 @@ def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_unt
     assert f"why sentiment waits: {told}" in " ".join(outfox("status").out.split())
     assert "open round" not in outfox("manage", "--once", "--dry-run").out
     # What they open goes on by itself again.
-    owned.bench().opening().open("sentiment", (), who="owner@test", why="now")
+    owned.context().opening().open("sentiment", (), who="owner@test", why="now")
     owned.clock.advance(timedelta(days=15))
     owned.settle()
     assert owned.statuses() == ["closed", "closed", "open"]

@@ -9,7 +9,7 @@ from plugin.labelstudio.connecting import Wishes, connect
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.studio import BackendSeen
 from plugin.manager.intake_steps import Follow
-from plugin.manager.loop import Manager, Outcome
+from plugin.manager.loop import Manager, StepOutcome
 from plugin.manager.round_steps import Freeze, Open, Train
 from plugin.manager.studio import ConnectedStudio
 from plugin.settings import Settings
@@ -56,8 +56,8 @@ def backend(studio: FakeStudio) -> BackendSeen:
     return made
 
 
-def did(outcomes: list[Outcome]) -> dict[str, str]:
-    return {one.step: one.came.done for one in outcomes if one.came.done}
+def did(outcomes: list[StepOutcome]) -> dict[str, str]:
+    return {one.step: one.result.done for one in outcomes if one.result.done}
 
 
 def told(company: Company) -> dict[str, str]:
@@ -107,11 +107,11 @@ def test_a_label_studio_that_is_away_stops_no_round_and_is_caught_up_with(
     company.manage(STEPS, studio=manager)
     assert company.statuses() == ["closed", "open"]
     assert told(company) == {"follow": "Label Studio does not answer"}
-    (rests,) = company.manage([Follow()], patient=True, studio=manager)
-    assert rests.rests_until is not None
+    (rests,) = company.manage([Follow()], respect_backoff=True, studio=manager)
+    assert rests.backoff_until is not None
     studio.down = None
     company.clock.advance(timedelta(minutes=1))
-    company.manage([Follow()], patient=True, studio=manager)
+    company.manage([Follow()], respect_backoff=True, studio=manager)
     assert (backend(studio).url, told(company)) == (f"{ASKED}/rounds/2", {})
 
 
@@ -167,11 +167,11 @@ def test_what_an_owner_enters_in_the_middle_of_a_round_stays_until_its_end(
 
 
 def test_a_dry_run_tells_which_round_and_asks_nobody(company: Company, studio: FakeStudio, started: Started) -> None:
-    def would() -> str:
-        (outcome,) = Manager(company.bench(studio=started()), [Follow()]).would()
-        return outcome.came.done
+    def preview() -> str:
+        (outcome,) = Manager(company.context(studio=started()), [Follow()]).preview()
+        return outcome.result.done
 
-    assert would() == "see that Label Studio asks for round 1"
+    assert preview() == "see that Label Studio asks for round 1"
     end_round(company)
-    assert "for the task" in would()
+    assert "for the task" in preview()
     assert studio.calls == []

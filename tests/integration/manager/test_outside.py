@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mturk.errors import CrowdUnavailable
 from mturk.notifications import EventQueue, Hints
-from plugin.manager.pauses import Pauses
+from plugin.manager.loop import PassTimer
 from tests.integration.manager.conftest import Found
 
 
@@ -54,7 +54,7 @@ class FakeQueue(EventQueue):
 def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
     company = small()
     connected, stranger = FakeStudio(["sentiment"]), FakeStudio(["another"])
-    done = [one.came.done for one in company.manage(studio=connected)]
+    done = [one.result.done for one in company.manage(studio=connected)]
     assert connected.asked == [("read", "sentiment"), ("follow", "sentiment"), ("push", "sentiment")]
     assert "2 votes from Label Studio" in done
     company.manage(studio=stranger)
@@ -73,18 +73,18 @@ def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) ->
 def test_an_event_ends_the_pause_and_is_done_with() -> None:
     hints = Hints(frozenset({"HIT1"}), ("receipt",))
     queue, began = FakeQueue(Hints(), hints), time.monotonic()
-    Pauses(threading.Event(), 3_600, queue).wait()
+    PassTimer(threading.Event(), 3_600, queue).wait()
     assert time.monotonic() - began < 60
     assert hints in queue.handled
 
 
 def test_without_events_a_pause_takes_its_time_and_ends_with_the_manager() -> None:
     began = time.monotonic()
-    Pauses(threading.Event(), 0.05).wait()
+    PassTimer(threading.Event(), 0.05).wait()
     assert time.monotonic() - began >= 0.05
     stop = threading.Event()
     stop.set()
-    Pauses(stop, 3_600).wait()
+    PassTimer(stop, 3_600).wait()
     # A queue that does not answer costs no more than the pause.
-    Pauses(threading.Event(), 1.05, FakeQueue(CrowdUnavailable("no queue"))).wait()
+    PassTimer(threading.Event(), 1.05, FakeQueue(CrowdUnavailable("no queue"))).wait()
     assert time.monotonic() - began < 60

@@ -140,8 +140,8 @@ def test_a_pause_that_comes_while_the_manager_looks_is_not_undone(small: Found, 
         with company.store.write() as session:
             round = session.get_one(Round, company.floor.round.id)
             begin_validating(session, round, who="owner", why="enough", now=company.clock.now())
-    assert Move().would(company.bench(), TASK)
-    assert Move().run(company.bench(store=PausedMeanwhile(company)), TASK) == NOTHING
+    assert Move().preview(company.context(), TASK)
+    assert Move().run(company.context(store=PausedMeanwhile(company)), TASK) == NOTHING
     round = company.floor.one(company.floor.round)
     assert (round.status, round.paused_at) == (status, company.clock.now())
 
@@ -197,10 +197,10 @@ def test_the_next_round_waits_for_a_budget_that_covers_it(small: Found) -> None:
     company = small(rounds={"target_fooling": 1}, budget={"round_cents": 1_000, "task_cents": 1_100})
     company.play(lambda: company.is_over(1))
     assert "task sentiment has" in waits(company)["open"]
-    assert Open().would(company.bench(), TASK).startswith("wait: round 2 of sentiment may cost")
+    assert Open().preview(company.context(), TASK).startswith("wait: round 2 of sentiment may cost")
     with company.store.write() as session:
         session.get_one(Task, company.floor.task.id).budget_cents = 5_000
-    assert Open().would(company.bench(), TASK) == "open round 2"
+    assert Open().preview(company.context(), TASK) == "open round 2"
     assert len(company.rounds()) == 1
     company.settle()
     assert company.statuses() == ["closed", "open"]

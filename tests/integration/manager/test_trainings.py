@@ -8,7 +8,7 @@ import pytest
 
 from common.clock import Clock
 from plugin.cancellation import cancel_training
-from plugin.manager.loop import Outcome
+from plugin.manager.loop import StepOutcome
 from plugin.manager.round_steps import Open, Train
 from plugin.manager.trainings import MOST_FAILURES, Trainings
 from plugin.training_process import SOMEBODY_ELSE
@@ -58,7 +58,7 @@ def learnable(small: Found) -> Company:
     return company
 
 
-def train(company: Company, child: Child) -> list[Outcome]:
+def train(company: Company, child: Child) -> list[StepOutcome]:
     """Two passes of a manager whose training is this one: it begins, and its end is seen."""
     trainings = Trainings(company.store, company.clock, lambda task: child)
     company.manage(STEPS, trainings=trainings)
@@ -74,7 +74,7 @@ def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) ->
     company = learnable
     begun = company.clock.now()
     while len(company.trained) < 3 * MOST_FAILURES:
-        company.manage(STEPS, patient=True)
+        company.manage(STEPS, respect_backoff=True)
         company.clock.advance(timedelta(minutes=2))
     assert company.clock.now() - begun > timedelta(hours=1), "it is tried more and more seldom"
     assert (failing(company), company.statuses()) == (["train"], ["closed"])
@@ -92,8 +92,8 @@ def test_a_round_that_teaches_nothing_is_told_and_the_next_one_opens_against_wha
             pass_over(session, find_task(session, TASK), "all rows are copies", who=MANAGER, now=clock.now())
 
     trained, opened = train(learnable, Child(2, tell))
-    assert trained.came.done == "the next round needs no new model: all rows are copies"
-    assert opened.came.done.startswith("round 2 is open against")
+    assert trained.result.done == "the next round needs no new model: all rows are copies"
+    assert opened.result.done.startswith("round 2 is open against")
     assert (failing(learnable), learnable.registry.pins(TASK)) == ([], before)
 
 
@@ -101,9 +101,9 @@ def test_that_somebody_else_trains_already_is_no_failure(learnable: Company) -> 
     learnable.training_ends = TrainingState.ROTATED
     earlier = failing(learnable)
     trained, opened = train(learnable, Child(SOMEBODY_ELSE))
-    assert (trained.error, trained.came.goes_on) == ("", True)
+    assert (trained.error, trained.result.in_progress) == ("", True)
     assert failing(learnable) == earlier, "what failed before stands until its end is seen"
-    assert opened.came.done == ""
+    assert opened.result.done == ""
 
 
 def test_a_process_that_has_the_number_of_an_earlier_one_does_not_borrow_its_success(small: Found) -> None:

@@ -7,11 +7,9 @@ import pytest
 from mturk.errors import CrowdUnavailable
 from plugin.backend_health import BackendSilent
 from plugin.errors import PluginError
-from plugin.manager.bench import Bench
 from plugin.manager.intake_steps import Collect
-from plugin.manager.loop import Manager, Outcome
-from plugin.manager.step import NOTHING, Came
-from plugin.manager.steps import NAMES, STEPS
+from plugin.manager.loop import STEP_NAMES, STEPS, Manager, StepOutcome
+from plugin.manager.step import NOTHING, ManagerContext, StepResult
 from round_manager.loop.manager_record import last_pass, pause_after, troubles
 from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
 from round_manager.tasks.tasks import create_task
@@ -31,13 +29,13 @@ class Broken:
         self.tried: list[str] = []
         self._task = task
 
-    def run(self, bench: Bench, task: str) -> Came:
+    def run(self, context: ManagerContext, task: str) -> StepResult:
         self.tried.append(task)
         if self.error is not None and task == self._task:
             raise self.error
         return NOTHING
 
-    def would(self, bench: Bench, task: str) -> str:
+    def preview(self, context: ManagerContext, task: str) -> str:
         raise self.error or ValueError
 
 
@@ -53,7 +51,7 @@ def failing(company: Company) -> list[ManagerStep]:
         return [one for one in troubles(session) if one.error]
 
 
-def errors(outcomes: list[Outcome]) -> dict[str, str]:
+def errors(outcomes: list[StepOutcome]) -> dict[str, str]:
     return {outcome.step: outcome.error for outcome in outcomes if outcome.error}
 
 
@@ -64,10 +62,10 @@ def test_a_marketplace_that_does_not_answer_stops_only_what_needs_it(small: Foun
     company.crowd.fail(CrowdUnavailable("nobody is there"))
     outcomes = company.manage()
     assert errors(outcomes) == {"collect": "nobody is there"}
-    assert [outcome.step for outcome in outcomes] == list(NAMES)
+    assert [outcome.step for outcome in outcomes] == list(STEP_NAMES)
     # What can be done without it is: a page whose time is over is swept, and the pass is told.
     assert [one.name for one in failing(company)] == ["collect"]
-    assert company.manage()[0].came.done == "1 new piece of work"
+    assert company.manage()[0].result.done == "1 new piece of work"
     assert failing(company) == []
 
 
@@ -95,11 +93,11 @@ def test_what_may_pass_is_tried_again_after_pauses_that_grow(small: Found) -> No
     company.manage([step])
     for failures in range(1, 5):
         company.clock.advance(pause_after(failures) - timedelta(seconds=1))
-        (rests,) = company.manage([step], patient=True)
+        (rests,) = company.manage([step], respect_backoff=True)
         assert (rests.error, len(step.tried)) == ("no answer", failures)
-        assert rests.rests_until is not None
+        assert rests.backoff_until is not None
         company.clock.advance(timedelta(seconds=1))
-        company.manage([step], patient=True)
+        company.manage([step], respect_backoff=True)
         assert failing(company)[0].failures == len(step.tried) == failures + 1
     assert pause_after(4) == 8 * pause_after(1)
     assert pause_after(100) == timedelta(minutes=15)
@@ -114,15 +112,15 @@ def test_what_trying_cannot_mend_is_told_when_it_changes_and_over_when_it_is(
     company, step = small(), Broken(PluginError("set the setting"))
     caplog.set_level("INFO")
     for _ in range(3):
-        company.manage([step], patient=True)
+        company.manage([step], respect_backoff=True)
     assert caplog.text.count("set the setting") == 1
     step.error = PluginError("set the other one")
-    company.manage([step], patient=True)
+    company.manage([step], respect_backoff=True)
     assert caplog.text.count("set the other one") == 1
     (told,) = failing(company)
     assert (told.failures, told.next_try_at, told.failing_since) == (4, None, company.clock.now())
     step.error = None
-    company.manage([step], patient=True)
+    company.manage([step], respect_backoff=True)
     assert "works again" in caplog.text
     assert failing(company) == []
 
@@ -151,10 +149,10 @@ def test_hits_to_create_wait_until_a_model_answers_for_their_round(small: Found)
 
     company.check_backend = away
     (post,) = [one for one in company.manage() if one.step == "post"]
-    assert (post.error, post.came.waits) == ("", "3 HITs to create for sentiment: no model answers")
+    assert (post.error, post.result.waits) == ("", "3 HITs to create for sentiment: no model answers")
     assert (company.standing(HitKind.CREATE), asked) == ([], [(TASK, 1)])
     with company.store.read() as session:
-        assert [(one.name, one.waits) for one in troubles(session)] == [("post", post.came.waits)]
+        assert [(one.name, one.waits) for one in troubles(session)] == [("post", post.result.waits)]
     company.check_backend = lambda task, number: None
     company.manage()
     assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
@@ -204,17 +202,17 @@ def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(small: Found) ->
     company.manage()
     company.write()
     before, calls = company.books(), company.crowd.calls.total()
-    told = {one.step: one.came.done for one in Manager(company.bench(), STEPS).would()}
+    told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
     assert told["collect"] == "read what workers handed in"
     assert told["supply"] == told["pay"] == told["open"] == ""
     assert (company.books(), company.crowd.calls.total()) == (before, calls)
-    (broken,) = Manager(company.bench(), [Broken(Away("no answer"))]).would()
+    (broken,) = Manager(company.context(), [Broken(Away("no answer"))]).preview()
     assert broken.error == "no answer"
 
 
 def test_a_dry_run_tells_of_hits_that_would_be_planned(small: Found) -> None:
     company = small()
-    told = {one.step: one.came.done for one in Manager(company.bench(), STEPS).would()}
+    told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
     assert told["supply"] == "plan HITs: 3 to create"
     assert company.floor.rows(Hit) == []
 
@@ -238,13 +236,13 @@ def test_work_whose_page_was_not_finished_is_left_to_a_person_and_told(small: Fo
     company.crowd.accept(str(second.external_id), "W8")
     straight = company.crowd.submit(str(second.external_id), "W8")
     (approve,) = [one for one in company.manage(our_pages=True) if one.step == "approve"]
-    assert approve.came.done == "1 piece of work approved"
-    assert "1 piece of work was handed in without the page being finished" in approve.came.waits
+    assert approve.result.done == "1 piece of work approved"
+    assert "1 piece of work was handed in without the page being finished" in approve.result.waits
     with company.store.read() as session:
-        assert [one.waits for one in troubles(session) if one.name == "approve"] == [approve.came.waits]
+        assert [one.waits for one in troubles(session) if one.name == "approve"] == [approve.result.waits]
     states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
     assert states.pop(straight) == "submitted"
     assert list(states.values()) == ["approved"]
     # Where HITs show a page of the owner's, nobody can tell.
     (approve,) = [one for one in company.manage() if one.step == "approve"]
-    assert (approve.came.done, approve.came.waits) == ("1 piece of work approved", "")
+    assert (approve.result.done, approve.result.waits) == ("1 piece of work approved", "")
