@@ -60,7 +60,7 @@ class AttemptIntake:
 
 def intake_of(settings: Settings, lazy_store: LazyStore) -> AttemptIntake:
     """The intake that the settings describe."""
-    place = settings.registry_place
+    place = settings.registry_location
     return AttemptIntake(lazy_store, lambda: open_registry(place, settings.cache_path / "models"), place, SystemClock())
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from secrets import token_hex
 from typing import Literal
@@ -87,7 +87,7 @@ def _home(settings: Settings) -> Iterator[Finding]:
 
 def _secret(settings: Settings) -> Iterator[Finding]:
     try:
-        secrets = settings.kept_secrets()
+        secrets = settings.existing_secrets()
     except PluginError as error:
         yield Finding("secret", "missing", "is not set", str(error))
         return
@@ -184,7 +184,7 @@ def _pages(settings: Settings) -> Iterator[Finding]:
     try:
         wanted = MarketSite(settings.crowd_sites).origins
         # Before there is a secret, any other asks as well: pages that answer do not know it, and say so.
-        asking = settings if settings.kept_secrets() else replace(settings, secret=token_hex())
+        asking = settings if settings.existing_secrets() else settings.model_copy(update={"secret": token_hex()})
         seen = look_at_pages(asking)
         yield Finding(what, "ok", address if seen.are_ours else f"{address}, a page of your own")
         if seen.are_ours and set(seen.framed_by) != set(wanted):

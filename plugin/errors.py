@@ -1,21 +1,28 @@
-"""What can go wrong around the packages that plugin wires.
+"""Errors of the command line, the web app and the adapters.
 
 PluginError
-├── SettingsError       a setting is missing or cannot be read
-└── LabelStudioError    Label Studio does not answer, or answers no (plugin.labelstudio)
+├── SettingsError       a setting is missing or invalid
+│   └── UnknownSetting  a setting does not exist
+└── LabelStudioError    Label Studio does not answer or refuses (plugin.labelstudio)
 """
 
 from common.errors import CodedError
 
 
 class PluginError(CodedError):
-    """Something that the command cannot do; the message says what to do about it."""
+    """A failure outside the domain."""
 
     code = "plugin_error"
     retry = False
 
 
 class SettingsError(PluginError):
-    """A setting that is missing, unknown or unreadable."""
+    """A setting that is missing or invalid."""
 
     code = "settings_error"
+
+
+class UnknownSetting(SettingsError):
+    """A setting that does not exist."""
+
+    code = "unknown_setting"

@@ -1,17 +1,25 @@
-"""Configuration: one frozen dataclass, read once from a file and the environment.
+"""Configuration: one immutable object, read once from the environment and a TOML file.
 
-The environment wins over the file, the file over the defaults. docs/configuration.md is made from the fields here.
+The environment wins over the file, the file over the defaults. docs/configuration.md is generated from the fields here.
 """
 
 import os
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from plugin.errors import SettingsError
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from common.errors import Hint
+from plugin.errors import SettingsError, UnknownSetting
 
 PREFIX = "OUTFOX_"
 CONFIG_FILE = "outfox.toml"
@@ -19,28 +27,27 @@ DATABASE = "outfox.db"
 SECRET_BYTES = 32
 
 
-def _setting(default: str, doc: str, *, choices: tuple[str, ...] = (), secret: bool = False) -> Any:
-    return field(default=default, metadata={"doc": doc, "choices": choices, "secret": secret})
+def _setting(default: str, description: str, *, secret: bool = False) -> Any:
+    return Field(default=default, description=description, json_schema_extra={"secret": secret})
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that can be configured; an empty text means that the default beside `home` is used."""
+class Settings(BaseSettings):
+    """Every setting. An empty text means the default, usually a place below `home`."""
 
-    home: str = _setting("~/.outfox", "folder for everything that Outfox keeps")
-    environment: str = _setting(
-        "development",
-        "`production` refuses a secret that was made by itself",
-        choices=("development", "production"),
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, strict=True)
+
+    home: str = _setting("~/.outfox", "folder for everything that Outfox stores")
+    environment: Literal["development", "production"] = _setting(
+        "development", "`production` refuses to start with a generated secret"
     )
     database_url: str = _setting("", "SQLAlchemy URL of the database; default: SQLite in `home`")
     models_dir: str = _setting("", "folder of trained models; default: `models` in `home`")
     templates_dir: str = _setting("", "folder of your own task packs; default: `templates` in `home`")
-    cache_dir: str = _setting("", "folder for what can be computed again; default: `cache` in `home`")
+    cache_dir: str = _setting("", "folder for files that can be computed again; default: `cache` in `home`")
     secret: str = _setting(
         "",
-        "signs verdicts and links, at least 32 characters; several, separated by spaces, while one replaces another "
-        "(the last signs); default: made once and kept in `home`",
+        "signs verdicts and links, at least 32 characters; to replace it, list several separated by spaces "
+        "(the last one signs); default: generated once and stored in `home`",
         secret=True,
     )
     label_studio_url: str = _setting("http://127.0.0.1:8080", "address of Label Studio")
@@ -49,15 +56,15 @@ class Settings:
         "", "where model versions are pinned and served from, a folder or s3://bucket/prefix; default: `models_dir`"
     )
     archives: str = _setting(
-        "", "where frozen rounds are kept, a folder or s3://bucket/prefix; default: `archives` in `home`"
+        "", "where frozen rounds are stored, a folder or s3://bucket/prefix; default: `archives` in `home`"
     )
-    ml_backend_url: str = _setting("http://127.0.0.1:9090", "address under which Label Studio reaches the ML backend")
+    ml_backend_url: str = _setting("http://127.0.0.1:9090", "address at which Label Studio reaches the ML backend")
     ml_backend_auth: str = _setting(
-        "", "user:password that the ML backend asks for and Label Studio is told; default: nobody is asked", secret=True
+        "", "user:password that the ML backend requires and Label Studio sends; default: no password", secret=True
     )
     web_url: str = _setting(
         "http://127.0.0.1:8000",
-        "address of the web app (`outfox serve`), where webhooks and an ML backend on another machine post to",
+        "address of the web app (`outfox serve`); webhooks and ML backends on other machines post to it",
     )
     crowd_url: str = _setting(
         "http://127.0.0.1:7500",
@@ -65,48 +72,60 @@ class Settings:
     )
     crowd_site_url: str = _setting(
         "",
-        "address of the site on which workers see HITs, several separated by spaces: only there can a frame show our "
-        "pages, and only there do they hand in work; default: `crowd_url`",
+        "addresses of the sites on which workers see HITs, separated by spaces; only these sites may frame our pages "
+        "and receive submissions; default: `crowd_url`",
     )
-    crowd_name: str = _setting("marketplace", "what the marketplace is called in the database; never change it")
+    crowd_name: str = _setting("marketplace", "name of the marketplace in the database; never change it")
     crowd_key_id: str = _setting("", "access key id of the requester's account on the marketplace")
     crowd_key_secret: str = _setting("", "secret of that access key", secret=True)
     crowd_region: str = _setting("us-east-1", "region that requests to the marketplace are signed for")
-    crowd_queue_url: str = _setting("", "SQS queue that the marketplace tells events to; default: it is only polled")
+    crowd_queue_url: str = _setting(
+        "", "SQS queue to which the marketplace sends events; default: the marketplace is polled"
+    )
     marketplace_database: str = _setting(
         "", "database of `outfox marketplace`, a file or a SQLAlchemy URL; default: `marketplace.db` in `home`"
     )
     hit_page_url: str = _setting(
         "", "address of the page that HITs show in the marketplace's frame; default: `hits` below `web_url`"
     )
-    log_level: str = _setting(
-        "info", "least severe message that is logged", choices=("debug", "info", "warning", "error")
-    )
-    log_format: str = _setting("text", "`text` for people, `json` for machines", choices=("text", "json"))
+    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "lowest severity that is logged")
+    log_format: Literal["text", "json"] = _setting("text", "`text` for people, `json` for machines")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from the caller only: `load_settings` decides which sources are read."""
+        return (init_settings,)
 
     @property
     def home_path(self) -> Path:
-        """The home folder, absolute."""
+        """The home folder as an absolute path."""
         return Path(self.home).expanduser().resolve()
 
     @property
     def database(self) -> str:
-        """The database's URL."""
+        """The URL of the database."""
         return self.database_url or f"sqlite:///{self.home_path / DATABASE}"
 
     @property
     def models_path(self) -> Path:
-        """Where trained models are."""
-        return self._beside_home(self.models_dir, "models")
+        """The folder of trained models."""
+        return self._below_home(self.models_dir, "models")
 
     @property
-    def registry_place(self) -> str:
-        """Where model versions are pinned and served from."""
+    def registry_location(self) -> str:
+        """The folder or S3 address of the model registry."""
         return self.registry or str(self.models_path)
 
     @property
-    def archives_place(self) -> str:
-        """Where frozen rounds are kept."""
+    def archives_location(self) -> str:
+        """The folder or S3 address of frozen rounds."""
         return self.archives or str(self.home_path / "archives")
 
     @property
@@ -116,62 +135,62 @@ class Settings:
 
     @property
     def backend_auth(self) -> tuple[str, str] | None:
-        """The user and the password that the ML backend asks for; None where it asks nobody."""
+        """The user and password that the ML backend requires, or None."""
         if not self.ml_backend_auth:
             return None
         user, _, password = self.ml_backend_auth.partition(":")
         if not (user and password):
-            raise SettingsError(f"{PREFIX}ML_BACKEND_AUTH is written as user:password; correct it")
+            raise SettingsError(f"{PREFIX}ML_BACKEND_AUTH must have the form user:password")
         return user, password
 
     @property
     def has_crowd_keys(self) -> bool:
-        """Whether there is an account on a marketplace to work with."""
+        """Whether the settings name an account on a marketplace."""
         return bool(self.crowd_key_id and self.crowd_key_secret)
 
     @property
-    def shows_our_pages(self) -> bool:
-        """Whether HITs show the web app's own pages, which know what was done on them."""
+    def serves_hit_pages(self) -> bool:
+        """Whether HITs show the pages of this web app, which records what workers do on them."""
         return self.hit_pages == f"{self.web_url.rstrip('/')}/hits"
 
     @property
     def crowd_sites(self) -> tuple[str, ...]:
-        """The addresses on which the marketplace shows HITs and takes them in."""
+        """The sites on which the marketplace shows HITs and accepts submissions."""
         return tuple((self.crowd_site_url or self.crowd_url).split())
 
     @property
     def templates_path(self) -> Path:
-        """Where the owner's task packs are."""
-        return self._beside_home(self.templates_dir, "templates")
+        """The folder of the owner's task packs."""
+        return self._below_home(self.templates_dir, "templates")
 
     @property
     def cache_path(self) -> Path:
-        """Where things are that can be computed again."""
-        return self._beside_home(self.cache_dir, "cache")
+        """The folder of files that can be computed again."""
+        return self._below_home(self.cache_dir, "cache")
 
     def make_home(self) -> Path:
-        """The home folder, made if it is not there; nobody else may look into it."""
+        """Return the home folder; create it if needed, readable by its owner only."""
         try:
             self.home_path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise SettingsError(f"cannot make {self.home_path}: {error.strerror}; set {PREFIX}HOME") from error
+            raise SettingsError(f"cannot create {self.home_path}: {error.strerror}; set {PREFIX}HOME") from error
         return self.home_path
 
     @property
     def secret_file(self) -> Path:
-        """Where the secret is that was made by itself."""
+        """The file of the generated secret."""
         return self.home_path / "secret"
 
     def signing_secrets(self) -> tuple[str, ...]:
-        """The secrets that sign; made and stored on first use, but never in production."""
-        return self.kept_secrets() or (stored_secret(self.make_home() / self.secret_file.name),)
+        """Return the signing secrets; generate one on first use, except in production."""
+        return self.existing_secrets() or (stored_secret(self.make_home() / self.secret_file.name),)
 
-    def kept_secrets(self) -> tuple[str, ...]:
-        """The secrets that are there already: none before the first use."""
+    def existing_secrets(self) -> tuple[str, ...]:
+        """Return the signing secrets that exist; empty before the first use."""
         if self.secret:
             return tuple(self.secret.split())
         if self.environment == "production":
-            raise SettingsError(f"production needs {PREFIX}SECRET; make one with `openssl rand -hex 32`")
+            raise SettingsError(f"production requires {PREFIX}SECRET; generate one with `openssl rand -hex 32`")
         try:
             return (self.secret_file.read_text(encoding="ascii").strip(),)
         except FileNotFoundError:
@@ -179,75 +198,94 @@ class Settings:
         except OSError as error:
             raise SettingsError(f"cannot read {self.secret_file}: {error.strerror}; set {PREFIX}HOME") from error
 
-    def _beside_home(self, chosen: str, default: str) -> Path:
+    def _below_home(self, chosen: str, default: str) -> Path:
         return Path(chosen).expanduser().resolve() if chosen else self.home_path / default
 
 
+class _Environment(EnvSettingsSource):
+    """The settings among the given environment variables."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        super().__init__(Settings)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in self._environ.items()}
+
+
 def load_settings(environ: Mapping[str, str], *, config: Path | None = None, home: str | None = None) -> Settings:
-    """The settings in force, or a SettingsError that names the setting and the cure."""
-    from_file = _file_settings(environ, config, home)
-    names = {one.name for one in fields(Settings)}
-    from_environment = {
-        key.removeprefix(PREFIX).lower(): value
-        for key, value in environ.items()
-        if key.startswith(PREFIX) and key != f"{PREFIX}CONFIG"
-    }
-    values = {**from_file, **from_environment, **({"home": home} if home else {})}
-    unknown = sorted(set(values) - names)
+    """Return the settings in force; raise a SettingsError that names an invalid one."""
+    names = {name.removeprefix(PREFIX).lower() for name in environ if name.startswith(PREFIX)}
+    unknown = sorted(names - set(Settings.model_fields) - {"config"})
     if unknown:
-        raise SettingsError(f"there is no setting `{unknown[0]}`; `outfox config` lists them")
-    for one in fields(Settings):
-        choices = one.metadata["choices"]
-        if choices and values.get(one.name, one.default) not in choices:
-            raise SettingsError(f"setting `{one.name}` is {values[one.name]!r}; write one of {', '.join(choices)}")
-    return Settings(**values)
+        raise _unknown(unknown[0])
+    values = {
+        **_file_settings(environ, config, home),
+        **_Environment(environ)(),
+        **({"home": home} if home else {}),
+    }
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        if first["type"] == "extra_forbidden":
+            raise _unknown(name) from error
+        raise SettingsError(f"setting `{name}` is {values[name]!r}: {first['msg']}") from error
 
 
 def settings_table() -> str:
-    """Every setting, as the Markdown table of docs/configuration.md."""
+    """Return every setting as the Markdown table of docs/configuration.md."""
     lines = ["| setting | environment | default | what it is |", "|---|---|---|---|"]
-    for one in fields(Settings):
-        default = f"`{one.default}`" if one.default else ""
-        lines.append(f"| `{one.name}` | `{PREFIX}{one.name.upper()}` | {default} | {one.metadata['doc']} |")
+    for name, field in Settings.model_fields.items():
+        default = f"`{field.default}`" if field.default else ""
+        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {field.description} |")
     return "\n".join(lines) + "\n"
 
 
-def _file_settings(environ: Mapping[str, str], config: Path | None, home: str | None) -> dict[str, str]:
-    """What the named file says, or the one in the home folder where there is one."""
+def is_secret(name: str) -> bool:
+    """Return whether a setting's value must not be shown."""
+    extra = Settings.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and bool(extra["secret"])
+
+
+def _unknown(name: str) -> SettingsError:
+    return UnknownSetting(f"unknown setting `{name}`", hint=Hint("list_settings"))
+
+
+def _file_settings(environ: Mapping[str, str], config: Path | None, home: str | None) -> dict[str, Any]:
+    """Return the values of the named file, or of the one in the home folder if it exists."""
     if config:
         return _read_file(config, "--config")
     if f"{PREFIX}CONFIG" in environ:
         return _read_file(Path(environ[f"{PREFIX}CONFIG"]), f"{PREFIX}CONFIG")
-    base = home or environ.get(f"{PREFIX}HOME") or Settings().home
+    base = home or environ.get(f"{PREFIX}HOME") or str(Settings.model_fields["home"].default)
     default_file = Path(base).expanduser() / CONFIG_FILE
     return _read_file(default_file, "its permissions") if default_file.is_file() else {}
 
 
-def _read_file(path: Path, named_by: str) -> dict[str, str]:
+def _read_file(path: Path, named_by: str) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            return tomllib.load(file)
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}; check {named_by}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise SettingsError(f"{path}: setting `{name}` must be a text in quotes")
-    return values
 
 
 def stored_secret(path: Path, length: int = SECRET_BYTES) -> str:
-    """The secret in the file, in hexadecimal; made by whoever comes first, readable by its owner only."""
+    """Return the hexadecimal secret in the file; the first process to ask generates it, readable by its owner only."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         if not path.is_file():
             draft.touch(mode=0o600)
             draft.write_text(secrets.token_hex(length), encoding="ascii")
-            os.link(draft, path)  # Unlike a rename, a link never replaces what another process made first.
+            os.link(draft, path)  # Unlike a rename, a link never replaces what another process created first.
     except FileExistsError:
         pass
     except OSError as error:
-        raise SettingsError(f"cannot keep a secret in {path.parent}: {error.strerror}; set {PREFIX}HOME") from error
+        raise SettingsError(f"cannot store a secret in {path.parent}: {error.strerror}; set {PREFIX}HOME") from error
     finally:
         draft.unlink(missing_ok=True)
     return path.read_text(encoding="ascii").strip()

@@ -68,10 +68,10 @@ class Application:
         """Return the registry of model versions."""
         from ml_backend.registry.registry import open_registry
 
-        return open_registry(self.settings.registry_place, self.settings.cache_path / "models")
+        return open_registry(self.settings.registry_location, self.settings.cache_path / "models")
 
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
         from round_manager.archive.archives import open_archives
 
-        return open_archives(self.settings.archives_place)
+        return open_archives(self.settings.archives_location)

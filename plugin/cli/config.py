@@ -1,12 +1,11 @@
-"""`outfox config`: the settings in force."""
+"""`outfox config`: list the settings in force."""
 
 import re
-from dataclasses import fields
 
 import click
 
 from plugin.cli.output import json_option, show, table
-from plugin.settings import PREFIX, Settings
+from plugin.settings import PREFIX, Settings, is_secret
 from plugin.wiring import Application
 
 # A database's URL may carry a password.
@@ -17,12 +16,11 @@ _PASSWORD = re.compile(r"(://[^:/@]*:).*(@)")
 @json_option
 @click.pass_obj
 def config(app: Application) -> None:
-    """Show every setting: its value, the variable that sets it, and what it is."""
-    settings = app.settings
+    """List every setting with its value, its environment variable and its meaning."""
     rows = []
-    for one in fields(Settings):
-        value = getattr(settings, one.name)
-        shown = "(set)" if one.metadata["secret"] and value else _PASSWORD.sub(r"\1***\2", value)
-        rows.append((one.name, shown, PREFIX + one.name.upper(), one.metadata["doc"]))
+    for name, field in Settings.model_fields.items():
+        value = getattr(app.settings, name)
+        shown = "(set)" if is_secret(name) and value else _PASSWORD.sub(r"\1***\2", value)
+        rows.append((name, shown, PREFIX + name.upper(), field.description))
     data = [dict(zip(("setting", "value", "environment", "doc"), row, strict=True)) for row in rows]
     show(data, table(("setting", "value", "environment", "what it is"), rows))

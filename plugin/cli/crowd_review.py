@@ -43,7 +43,7 @@ def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry
     for it. With --dry-run nothing is read from the marketplace, so only what was collected before is told.
     """
     settings = app.settings
-    ours = settings.shows_our_pages
+    ours = settings.serves_hit_pages
     with open_desk(settings) as desk:
         task_id, works = _split(desk, names)
         if bool(works) == every:

@@ -41,10 +41,10 @@ def status(app: Application, task: str | None, collect: bool) -> None:
         with open_desk(settings) as desk:
             with ProgressBar() as progress:
                 collected = desk.services.collecting.run(progress)
-            found = find_overview(desk.store, desk.crowd.name, task, desk.crowd, our_pages=settings.shows_our_pages)
+            found = find_overview(desk.store, desk.crowd.name, task, desk.crowd, our_pages=settings.serves_hit_pages)
     else:
         with open_store(settings.database) as store:
-            found = find_overview(store, settings.crowd_name, task, our_pages=settings.shows_our_pages)
+            found = find_overview(store, settings.crowd_name, task, our_pages=settings.serves_hit_pages)
     data = {"marketplace": settings.crowd_name, "collected": asdict(collected) if collected else None}
     show({**data, **_data(found)}, Group(*_texts(found)))
 

@@ -6,6 +6,7 @@ The domain names an action; only this table knows the command that performs it. 
 from common.errors import Hint
 
 COMMANDS = {
+    "list_settings": "outfox config",
     "open_round": "outfox round open {task}",
 }
 

@@ -181,7 +181,7 @@ def predictions(app: Application, task: str, version: str | None, project: int |
     from plugin.labelstudio.predicting import predict
     from round_manager.database.store import open_store
 
-    registry = open_registry(where or settings.registry_place, settings.cache_path / "models")
+    registry = open_registry(where or settings.registry_location, settings.cache_path / "models")
     known = registry.versions(task)
     if not (version or known):
         raise PluginError(f"{task} has no model version; `outfox model train {task}` makes one")
@@ -209,7 +209,7 @@ def _judge(settings: Settings, where: str | None) -> "RegistryJudge":
     from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
 
-    place, cache = where or settings.registry_place, settings.cache_path / "models"
+    place, cache = where or settings.registry_location, settings.cache_path / "models"
     return RegistryJudge(lambda: open_registry(place, cache), load_predictor)
 
 

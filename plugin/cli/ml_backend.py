@@ -102,7 +102,7 @@ def ml_backend(
     from ml_backend.serving.server import serve
     from plugin.attempts import deliver_by_post, deliver_to_store
 
-    registry, cache = where or settings.registry_place, settings.cache_path / "models"
+    registry, cache = where or settings.registry_location, settings.cache_path / "models"
     if registry == str(settings.home_path / "models"):
         # Ours to make before the first training. Any other place that is missing may be a disk that is only away.
         with suppress(OSError):  # The registry tells what is wrong with its folder.

@@ -36,7 +36,7 @@ def lineage(app: Application, task: str, version: str | None, check: bool) -> No
     from round_manager.learning.lineage import lineage as line_of
     from round_manager.tasks.tasks import find_task
 
-    registry = open_registry(settings.registry_place, settings.cache_path / "models")
+    registry = open_registry(settings.registry_location, settings.cache_path / "models")
     with open_store(settings.database) as store, store.read() as session:
         found = find_task(session, task)
         asked = [version] if version else _answering(registry, task)

@@ -59,7 +59,7 @@ def retrain(
     from round_manager.database.store import open_store
     from round_manager.learning.jobs import Trainer, new_token
 
-    place = where or settings.registry_place
+    place = where or settings.registry_location
     with open_store(settings.database) as store, ProgressBar() as progress, _ended_by_terminate(), _told_who(token):
         retraining = Retraining(
             store,

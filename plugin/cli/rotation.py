@@ -143,7 +143,7 @@ def verify(app: Application, task: str | None, version: str | None, where: str |
     found: list[dict[str, Any]] = []
     with TemporaryDirectory() as cache, ProgressBar() as progress:
         # A cache of its own: what is in the registry is looked at, not what was fetched from it before.
-        registry = open_registry(where or settings.registry_place, Path(cache))
+        registry = open_registry(where or settings.registry_location, Path(cache))
         asked = [(name, registry.versions(name)) for name in ([task] if task else registry.tasks())]
         chosen = [(name, one) for name, known in asked for one in ([version] if version else known)]
         progress.start(len(chosen), "The files are compared with their hashes")
@@ -185,7 +185,7 @@ def publish(app: Application, task: str, version: str, where: str) -> None:
 def _open(settings: Settings, where: str | None) -> "Registry":
     from ml_backend.registry.registry import open_registry
 
-    return open_registry(where or settings.registry_place, settings.cache_path / "models")
+    return open_registry(where or settings.registry_location, settings.cache_path / "models")
 
 
 def _check_round(settings: Settings, task: str, number: int | None, versions: Sequence[str]) -> None:

@@ -70,7 +70,7 @@ def open_next(
     from plugin.round_opening import RoundOpening
     from round_manager.database.store import open_store
 
-    place = where or settings.registry_place
+    place = where or settings.registry_location
     with open_store(settings.database) as store, ProgressBar() as progress:
         registry = open_registry(place, settings.cache_path / "models")
         opening = RoundOpening(store, registry, place, load_predictor, SystemClock(), timeout, progress)

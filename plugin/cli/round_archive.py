@@ -49,7 +49,7 @@ def freeze(app: Application, task: str, number: int | None, place: str | None, m
         with store.read() as session:
             owner = find_task(session, task)
             chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
-        archives = open_archives(place or settings.archives_place)
+        archives = open_archives(place or settings.archives_location)
         who = operator_name()
         clock = SystemClock()
         done = freeze_round(store, chosen.id, archives, clock, who=who, why=why, move=move, progress=progress)

@@ -134,7 +134,7 @@ class Demo:
             backend=f"{settings.ml_backend_url}/tasks/{TASK}",
             marketplace=settings.crowd_url,
             invitation=self.market.invite(VISITOR),
-            archives=settings.archives_place,
+            archives=settings.archives_location,
             config=str(self._place.config),
             home=str(self._place.home),
             seconds=seconds,
@@ -171,7 +171,7 @@ class Demo:
 
     def _open_round(self, store: Store, version: str) -> None:
         """The task, and its first round open; later ones the manager opens."""
-        place = self.settings.registry_place
+        place = self.settings.registry_location
         with store.write() as session:
             task = create_task(session, self.pack, now=self._clock.now())
             begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))

@@ -58,7 +58,9 @@ class DemoPlace:
 
     def with_key(self, key_id: str, secret: str) -> "DemoPlace":
         """The same with the access key of its marketplace, written down for the next start."""
-        place = replace(self, settings=replace(self.settings, crowd_key_id=key_id, crowd_key_secret=secret))
+        place = replace(
+            self, settings=self.settings.model_copy(update={"crowd_key_id": key_id, "crowd_key_secret": secret})
+        )
         place.write()
         return place
 
@@ -77,20 +79,21 @@ def find_place(settings: Settings, port: int) -> DemoPlace:
     kept = load_settings({}, config=home / FILE) if (home / FILE).is_file() else None
     backend, web, crowd = (_url(kept.ml_backend_url), _url(kept.web_url), _url(kept.crowd_url)) if kept else _new_urls()
     return DemoPlace(
-        replace(
-            settings,
-            home=str(home),
-            label_studio_url=f"http://{HOST}:{port}",
-            label_studio_token=stored_secret(home / "label-studio-token", TOKEN_BYTES),
-            ml_backend_url=backend,
-            ml_backend_auth="",
-            web_url=web,
-            hit_page_url=f"http://{PAGES_HOST}:{port_of(web)}/hits",
-            crowd_url=crowd,
-            crowd_site_url="",
-            crowd_queue_url="",
-            crowd_key_id=kept.crowd_key_id if kept else "",
-            crowd_key_secret=kept.crowd_key_secret if kept else "",
+        settings.model_copy(
+            update={
+                "home": str(home),
+                "label_studio_url": f"http://{HOST}:{port}",
+                "label_studio_token": stored_secret(home / "label-studio-token", TOKEN_BYTES),
+                "ml_backend_url": backend,
+                "ml_backend_auth": "",
+                "web_url": web,
+                "hit_page_url": f"http://{PAGES_HOST}:{port_of(web)}/hits",
+                "crowd_url": crowd,
+                "crowd_site_url": "",
+                "crowd_queue_url": "",
+                "crowd_key_id": kept.crowd_key_id if kept else "",
+                "crowd_key_secret": kept.crowd_key_secret if kept else "",
+            }
         ),
         stored_secret(home / "label-studio-password", PASSWORD_BYTES),
     )

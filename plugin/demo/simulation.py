@@ -76,7 +76,7 @@ class Simulation:
             if self._stop.is_set():
                 return None
             progress.start(0, "The report is written")
-            registry = open_registry(demo.settings.registry_place, demo.settings.cache_path / "models")
+            registry = open_registry(demo.settings.registry_location, demo.settings.cache_path / "models")
             results = find_results(store, registry, load_predictor, demo.pack, notebook.seconds)
             files = write_report(results, demo.settings.home_path / "report")
             progress.finish()

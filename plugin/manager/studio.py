@@ -24,7 +24,7 @@ class ConnectedStudio:
     """Reads and fills the projects of tasks that are connected to it; models are loaded when first needed."""
 
     def __init__(self, settings: Settings, store: Store, clock: Clock) -> None:
-        place, cache = settings.registry_place, settings.cache_path / "models"
+        place, cache = settings.registry_location, settings.cache_path / "models"
         self._url = settings.label_studio_url.rstrip("/")
         self._token = settings.label_studio_token
         self._store = store

@@ -49,13 +49,13 @@ def open_manager_context(settings: Settings, wishes: Wishes) -> Iterator[Manager
                 who=operator_name(),
                 crowd=_crowd(settings, store, clock),
                 studio=ConnectedStudio(settings, store, clock) if settings.label_studio_token else None,
-                archives=lambda: open_archives(settings.archives_place),
+                archives=lambda: open_archives(settings.archives_location),
                 opening=lambda: _opening(settings, wishes, store, clock),
                 trainings=trainings,
                 check_pages=lambda: look_at_pages(settings).are_ours,
                 check_backend=lambda task, number: look_at_backend(settings, task, number),
                 last_round=wishes.last_round,
-                our_pages=settings.shows_our_pages,
+                our_pages=settings.serves_hit_pages,
             )
         finally:
             trainings.stop()
@@ -73,6 +73,6 @@ def _training(settings: Settings, wishes: Wishes, task: str) -> TrainingProcess:
 
 
 def _opening(settings: Settings, wishes: Wishes, store: Store, clock: Clock) -> RoundOpening:
-    place = settings.registry_place
+    place = settings.registry_location
     registry = open_registry(place, settings.cache_path / "models")
     return RoundOpening(store, registry, place, load_predictor, clock, wishes.timeout)

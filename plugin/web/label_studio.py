@@ -25,7 +25,7 @@ class StudioReader:
     """
 
     def __init__(self, settings: Settings, lazy_store: LazyStore) -> None:
-        place, cache = settings.registry_place, settings.cache_path / "models"
+        place, cache = settings.registry_location, settings.cache_path / "models"
         self._settings = settings
         self._lazy_store = lazy_store
         self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)

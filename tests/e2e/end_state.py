@@ -217,7 +217,7 @@ def each_round_is_learned_from_once(books: Books) -> Iterator[str]:
 def the_newest_accepted_model_answers(books: Books) -> Iterator[str]:
     jobs = list_jobs(books.ours, books.task, MOST_JOBS)
     accepted = [_version(books, job) for job in jobs if job.state is TrainingState.ROTATED]
-    registry = open_registry(books.settings.registry_place, books.settings.cache_path / "models")
+    registry = open_registry(books.settings.registry_location, books.settings.cache_path / "models")
     pins = registry.pins(TASK)
     live = pins.versions if pins else ()
     if accepted and live != (accepted[0],):

@@ -6,7 +6,6 @@ import shutil
 import stat
 import subprocess
 import warnings
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,7 @@ def test_every_variable_of_the_file_stands_in_the_example() -> None:
 
 
 def test_every_setting_that_the_file_names_is_one(env_file: Path) -> None:
-    known = {f"{PREFIX}{one.name.upper()}" for one in fields(Settings)}
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     for service in services(variables_of(env_file)).values():
         named = {key for key in service.environment if key.startswith(PREFIX)} - {"OUTFOX_DB_PASSWORD"}
         assert named <= known

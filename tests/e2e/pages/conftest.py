@@ -1,7 +1,6 @@
 """Bare pages for every test, one office after the other at one address, and a worker's browser that knows them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: P
 
         def open_office(name: str = "sentiment", **terms: dict[str, Any]) -> Office:
             office = Office(lay_floor(store, name, contexts=8, **terms), tmp_path / "home", port)
-            office.settings = replace(office.settings, crowd_site_url=counter.url)
+            office.settings = office.settings.model_copy(update={"crowd_site_url": counter.url})
             office.restart()
             opened.append(office)
             return office

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ class WorkStage:
         give(model, models)
         with self.store.write() as session:
             create_task(session, pack, now=self.clock.now())
-        place = self.settings.registry_place
+        place = self.settings.registry_location
         registry = open_registry(place, cache / "models")
         opening = RoundOpening(self.store, registry, place, load_predictor, self.clock, SECONDS_TO_START)
         opening.open(name, (model.name,), who="tests", why="a test")
@@ -220,7 +220,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
             crowd_key_secret=market.key.secret,
         )
         store = stack.enter_context(open_store(settings.database, upgrade=True))
-        chosen = {f"OUTFOX_{one.name.upper()}": str(getattr(settings, one.name)) for one in fields(settings)}
+        chosen = {f"OUTFOX_{name.upper()}": value for name, value in settings.model_dump().items()}
         environment = {**os.environ, **chosen, "PYTHONPATH": str(ROOT)}
         backend = Server(["ml-backend"], ports[0], environment, home / "ml-backend.log")
         web = Server(["serve", "--sync-every", "0"], ports[1], environment, home / "serve.log")

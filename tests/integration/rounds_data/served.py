@@ -51,7 +51,7 @@ class Served:
 def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[Served]:
     """A server at that home, where some examples have these texts."""
     settings = Settings(home=str(home), database_url=url, secret="s" * 40)
-    archives = Path(settings.archives_place)
+    archives = Path(settings.archives_location)
     with open_store(url) as store:
         round = play(store, text=lambda number: texts.get(number) or text_of(number))
         round.freeze(open_archives(str(archives)))

@@ -84,7 +84,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
     home, url = tmp_path_factory.mktemp("standing"), any_databases.migrated()
     settings = Settings(home=str(home), database_url=url, secret=" ".join(SECRETS))
     with open_store(url) as store, serving(settings) as process:
-        yield Standing(process, replace(settings, web_url=process.url), set_stage(store, "sentiment"))
+        yield Standing(process, settings.model_copy(update={"web_url": process.url}), set_stage(store, "sentiment"))
 
 
 def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:

@@ -2,7 +2,6 @@ import os
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
@@ -111,7 +110,7 @@ def test_a_hint_or_its_time_makes_label_studio_be_read_by_one_of_its_processes(
         link = find_link(session, stage.task.id, ProjectKind.CREATE)
         assert link is not None
         link.url = "http://127.0.0.1:9"
-    there = replace(settings, label_studio_url="http://127.0.0.1:9/", label_studio_token="0" * 40)
+    there = settings.model_copy(update={"label_studio_url": "http://127.0.0.1:9/", "label_studio_token": "0" * 40})
     with serving(there, "--workers", "2", "--sync-every", every) as web:
         if every == "0":
             connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
@@ -140,7 +139,7 @@ def test_a_secret_that_is_too_short_is_refused(
     [
         ("CROWD_SITE_URL", "market.example", "correct OUTFOX_CROWD_SITE_URL"),
         ("CROWD_SITE_URL", "https://market.example 'unsafe-inline'", "correct OUTFOX_CROWD_SITE_URL"),
-        ("ML_BACKEND_AUTH", "user", "written as user:password"),
+        ("ML_BACKEND_AUTH", "user", "user:password"),
     ],
 )
 @pytest.mark.usefixtures("stage")
@@ -156,7 +155,9 @@ def test_a_setting_of_the_pages_that_cannot_be_is_told_at_the_start(
 
 @pytest.mark.usefixtures("stage")
 def test_pages_that_no_browser_would_show_are_warned_of_and_served(settings: Settings) -> None:
-    unseen = replace(settings, web_url="http://outfox.example", crowd_site_url="https://market.example")
+    unseen = settings.model_copy(
+        update={"web_url": "http://outfox.example", "crowd_site_url": "https://market.example"}
+    )
     with serving(unseen) as web:
         told = web.log.read_text(encoding="utf-8")
         assert "warning: browsers show no http page inside an https site" in told

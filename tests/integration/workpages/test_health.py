@@ -1,7 +1,5 @@
 """What `outfox crowd post` and `outfox doctor` see of the pages as they are really served."""
 
-from dataclasses import replace
-
 import pytest
 
 from plugin.page_health import PagesAway, PagesSeen, PagesWrong, look_at_pages
@@ -16,18 +14,18 @@ def databases(any_databases: Databases) -> Databases:
 
 
 def test_pages_that_are_served_with_the_same_secret_are_seen(office: Office) -> None:
-    here = replace(office.settings, web_url=office.web.url)
+    here = office.settings.model_copy(update={"web_url": office.web.url})
     assert look_at_pages(here) == PagesSeen(are_ours=True, framed_by=(SITE,))
-    elsewhere = replace(office.settings, hit_page_url=f"{office.web.url}/hits")
+    elsewhere = office.settings.model_copy(update={"hit_page_url": f"{office.web.url}/hits"})
     assert look_at_pages(elsewhere).are_ours
 
 
 def test_pages_that_do_not_know_our_links_or_went_away_are_told(office: Office) -> None:
-    here = replace(office.settings, web_url=office.web.url)
+    here = office.settings.model_copy(update={"web_url": office.web.url})
     with pytest.raises(PagesWrong, match="do not know our links; give them and this command one OUTFOX_SECRET"):
-        look_at_pages(replace(here, secret="another-secret-that-signs-other-links"))
+        look_at_pages(here.model_copy(update={"secret": "another-secret-that-signs-other-links"}))
     with pytest.raises(PagesWrong, match="is not `outfox serve`"):
-        look_at_pages(replace(here, web_url=office.backend.url))
+        look_at_pages(here.model_copy(update={"web_url": office.backend.url}))
     office.web.stop()
     try:
         with pytest.raises(PagesAway, match="does not answer"):

@@ -1,7 +1,6 @@
 """The page of a HIT, as the marketplace's frame loads it."""
 
 import gzip
-from dataclasses import replace
 
 import pytest
 import requests
@@ -252,7 +251,7 @@ def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
 def test_a_database_that_is_away_is_told_with_a_time_to_come_back(office: Office) -> None:
     page = office.open("W1")
     body = page.written("A text.")
-    office.settings = replace(office.settings, database_url="postgresql://nobody@127.0.0.1:1/outfox")
+    office.settings = office.settings.model_copy(update={"database_url": "postgresql://nobody@127.0.0.1:1/outfox"})
     office.restart()
     told = page.refused("/items/0/tries", body)
     assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)

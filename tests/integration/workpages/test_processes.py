@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import requests
 
@@ -23,7 +22,7 @@ def test_killed_and_started_again_between_any_two_steps_it_loses_and_doubles_not
     # The process has the machine's clock, and so must the backend that it believes.
     office.use_machine_clock()
     port = free_port()
-    office.settings = replace(office.settings, web_url=f"http://127.0.0.1:{port}")
+    office.settings = office.settings.model_copy(update={"web_url": f"http://127.0.0.1:{port}"})
     hit = office.floor.hit()
     told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
     with _served(office, port) as web:
