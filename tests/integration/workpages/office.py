@@ -72,7 +72,7 @@ class Office:
 
     def __init__(self, floor: Floor, home: Path, port: int = 0) -> None:
         self.floor = floor
-        shelf = FakeShelf()
+        shelf = self.shelf = FakeShelf()
         self.predictor = FakePredictor(floor.spec, floor.version)
         shelf.place(floor.spec.name, self.predictor, round=floor.round.number)
         service = VerdictService({floor.spec.name: pack_of(floor.spec.name)}, shelf, ListSink(), floor.clock)
