@@ -13,7 +13,7 @@ from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from round_manager.errors import RoundManagerError
-from round_manager.examples.attempts import Intake, store_attempts
+from round_manager.examples.attempts import IntakeResult, store_attempts
 from round_manager.learning.versions import register_version
 from round_manager.tasks.tasks import find_task
 
@@ -29,7 +29,7 @@ class AttemptIntake:
     where: str
     clock: Clock
 
-    def take(self, tries: Sequence[Tried]) -> Intake:
+    def take(self, tries: Sequence[Tried]) -> IntakeResult:
         """What became of the tries; an error where none of them was stored and trying again may help."""
         intake = self._stored(tries)
         if not intake.unknown:
@@ -38,9 +38,9 @@ class AttemptIntake:
         if not any(known):
             return intake
         again = self._stored([one for one in tries if one.verdict.id in intake.refused])
-        return Intake(intake.stored + again.stored, again.refused, again.unknown)
+        return IntakeResult(intake.stored + again.stored, again.refused, again.unknown)
 
-    def _stored(self, tries: Sequence[Tried]) -> Intake:
+    def _stored(self, tries: Sequence[Tried]) -> IntakeResult:
         with self.lazy_store.open().write() as session:
             return store_attempts(session, tries, now=self.clock.now())
 

@@ -9,8 +9,9 @@ from round_manager.errors import BudgetError
 from round_manager.loop.queues import undecided_work
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
-from round_manager.work.quizzes import passed_and_waiting
-from round_manager.work.sessions import SWEPT_AT_ONCE, sweep
+from round_manager.work.leases import SWEPT_AT_ONCE
+from round_manager.work.quizzes import ungranted_passes
+from round_manager.work.session_end import sweep
 
 WORKS_AT_ONCE = 200
 WHY_APPROVED = "work is approved unless a person says otherwise"
@@ -65,7 +66,7 @@ class Qualify(CrowdStep):
 
     def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
         with context.store.read() as session:
-            passed = len(passed_and_waiting(session, crowd.crowd.name))
+            passed = len(ungranted_passes(session, crowd.crowd.name))
         return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
 
 

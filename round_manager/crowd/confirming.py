@@ -30,8 +30,8 @@ from round_manager.models import (
 )
 from round_manager.money.bonuses import settle_bonuses
 from round_manager.specs import spec_of
-from round_manager.work.items import LONGEST_ACTOR
-from round_manager.work.sessions import end_leases
+from round_manager.work.leases import end_leases
+from round_manager.work.reports import LONGEST_ACTOR
 
 CLOSED = "the round was closed before the marketplace told of it"
 # What a known answer is held against is no vote.

@@ -6,7 +6,7 @@ from mturk.errors import CrowdRefused, NotAllowed
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.database.store import Store
 from round_manager.database.turns import turn
-from round_manager.work.quizzes import passed_and_waiting
+from round_manager.work.quizzes import ungranted_passes
 
 WHO = "quiz"
 
@@ -30,7 +30,7 @@ def qualify_passed(store: Store, marketplace: str, recruit: Callable[[], Recruit
 
 def _qualify(store: Store, marketplace: str, recruit: Callable[[], Recruiting]) -> int:
     with store.read() as session:
-        passed = passed_and_waiting(session, marketplace)
+        passed = ungranted_passes(session, marketplace)
     if not passed:
         return 0
     recruiting = recruit()

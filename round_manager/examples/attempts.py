@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import select, tuple_
@@ -10,14 +10,17 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session, make_transient
 
 from ml_backend.serving.tried import Tried
+from round_manager.database.hints import beside_index
 from round_manager.errors import DamagedStoreError, DuplicateError, RoundManagerError, StoreError
-from round_manager.examples.tries import link_late_tries
-from round_manager.examples.verdict_record import verdict_record
+from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
 from round_manager.models import (
     Attempt,
+    Example,
+    LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
     ModelVersion,
+    Origin,
     Round,
     RoundStatus,
     Source,
@@ -33,7 +36,7 @@ YEARS = range(1970, 9000)
 
 
 @dataclass(frozen=True)
-class Intake:
+class IntakeResult:
     """What became of tries: how many are new, and why the others can never be stored, by their verdict's id.
 
     `unknown` are the tasks' versions that nobody has registered; registered, their tries can be stored after all.
@@ -52,7 +55,7 @@ class _Unregistered(_Wrong):
     """A try by a version that nobody has registered."""
 
 
-def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -> Intake:
+def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -> IntakeResult:
     """The tries, stored once each; one that cannot be stored keeps none of the others from it.
 
     An error that trying again may cure is raised, and nothing is stored then.
@@ -73,9 +76,9 @@ def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -
     stored = _added(session, attempts)
     if stored is None:
         stored = _added_one_by_one(session, attempts, refused)
-    link_late_tries(session, stored)
+    link_late_attempts(session, stored)
     session.flush()
-    return Intake(len(stored), refused, frozenset(unknown))
+    return IntakeResult(len(stored), refused, frozenset(unknown))
 
 
 def _added(session: Session, attempts: list[Attempt]) -> list[Attempt] | None:
@@ -206,3 +209,56 @@ class _Known:
         )
         rows = session.execute(found).all()
         return {(task, project, row.external_id): (row.id, row.context_id) for task, project, row in rows}
+
+
+CLOCKS_DIFFER = timedelta(seconds=5)
+
+
+def unclaimed_attempts(
+    session: Session, round: Round, label_studio_task_id: int | None, submitted_at: datetime
+) -> list[Attempt]:
+    """The round's tries at a Label Studio task that are nobody's yet and came before a submission."""
+    if label_studio_task_id is None:
+        return []
+    waiting = select(Attempt).where(
+        Attempt.label_studio_task_id == label_studio_task_id,
+        Attempt.label_studio_task_id.is_not(None),
+        beside_index(Attempt.round_id, round.id),
+        Attempt.worker_id.is_(None),
+        Attempt.asked_at <= submitted_at + CLOCKS_DIFFER,
+    )
+    return list(session.scalars(waiting.order_by(Attempt.id)))
+
+
+def link_attempts(tries: Sequence[Attempt], example: Example) -> None:
+    """The tries are the author's; those on the very inputs of the example are the example's too."""
+    for one in tries:
+        one.worker_id = example.author_id
+        if one.verdict.get(INPUTS_HASH) == example.verdict.get(INPUTS_HASH):
+            one.example_id = example.id
+
+
+def link_late_attempts(session: Session, tries: Sequence[Attempt]) -> None:
+    """Tries that were stored after their example had arrived are linked to it as if they had been there.
+
+    Tries of a frozen round are no part of its archive, and stay nobody's.
+    """
+    places = {one.label_studio_task_id for one in tries if one.label_studio_task_id is not None}
+    if not places:
+        return
+    written = (
+        select(LabelStudioAnnotation.label_studio_task_id, Example)
+        .join(Example, Example.id == LabelStudioAnnotation.example_id)
+        # Whoever tries the model on a task that shows crowd work is not its author.
+        .where(LabelStudioAnnotation.label_studio_task_id.in_(places), LabelStudioAnnotation.origin == Origin.THEIRS)
+        .join(Round, Round.id == Example.round_id)
+        .where(Round.frozen_at.is_(None))
+        .order_by(Example.submitted_at, Example.id)
+    )
+    examples = session.execute(written).all()
+    for one in tries:
+        for place, example in examples:
+            same = (place, example.round_id) == (one.label_studio_task_id, one.round_id)
+            if same and one.asked_at <= example.submitted_at + CLOCKS_DIFFER:
+                link_attempts([one], example)
+                break

@@ -16,8 +16,8 @@ from ml_backend.verdict import Verdict
 from round_manager.database.hints import beside_index
 from round_manager.database.ids import public_id
 from round_manager.errors import SubmissionRefused
+from round_manager.examples.attempts import link_attempts, unclaimed_attempts
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
-from round_manager.examples.tries import link_tries, waiting_tries
 from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Context, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Worker
 from round_manager.policies import first_votes
@@ -69,7 +69,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     check_verdict(spec, verdict, submission.fields, target_of(submission.label, submission.answer), pinned)
     content = content_sha256(spec, submission.fields)
     _check_new(session, round, submission, content)
-    tries = waiting_tries(session, round, submission.label_studio_task_id, submission.submitted_at)
+    tries = unclaimed_attempts(session, round, submission.label_studio_task_id, submission.submitted_at)
     own_id = public_id(now)
     wanted = bool(verdict.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
     first = verdict.said[0]
@@ -98,7 +98,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     )
     session.add(example)
     session.flush()
-    link_tries(tries, example)
+    link_attempts(tries, example)
     session.flush()
     return example
 

@@ -25,8 +25,8 @@ from round_manager.models import (
 )
 from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import live_round
-from round_manager.work.choosing import RANKS, Standing
-from round_manager.work.lots import Draw, lot
+from round_manager.work.context_strategies import RANKS, ContextUsage
+from round_manager.work.seeded_order import SeededOrder, order_key
 from templates import TaskSpec
 from templates.payloads import next_target
 from templates.rows import Context as PackContext
@@ -78,15 +78,15 @@ def _in_order(session: Session, link: LabelStudioLink, live: Round | None, spec:
     of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == (live.id if live else None))
     used, fooled = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled))
     strategy, salt = spec.rounds.context_strategy, session.get_one(Task, link.task_id).worker_salt
-    seed = lot(salt.encode(), "label studio", link.kind.value, live.number if live else 0)
+    seed = order_key(salt.encode(), "label studio", link.kind.value, live.number if live else 0)
     # Nobody in Label Studio tells what they are writing on.
-    rank = RANKS[strategy](Standing(Context.id, Context.position, used, fooled, leased=0))
+    rank = RANKS[strategy](ContextUsage(Context.id, Context.position, used, fooled, leased=0))
     living = (
         select(Context)
         .outerjoin(ContextTally, of_round)
         .where(Context.task_id == link.task_id, Context.retired_at.is_(None))
     )
-    first = [Draw(seed).of_column(Context.id)] if strategy == "uniform" else rank
+    first = [SeededOrder(seed).of_column(Context.id)] if strategy == "uniform" else rank
     return session.scalars(living.order_by(*first, Context.position)).all()
 
 

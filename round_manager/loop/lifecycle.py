@@ -33,7 +33,7 @@ from round_manager.money.cancelling import cancel_creation
 from round_manager.specs import spec_of
 from round_manager.tasks.means import free_cents, least_cents
 from round_manager.tasks.rounds import LIVE
-from round_manager.work.handing_out import take_turn
+from round_manager.work.leases import lock_task
 
 __all__ = [
     "Due",
@@ -176,7 +176,7 @@ def _hold(session: Session, round: Round) -> Round:
     """The round as it is now, and nobody else's to move until the transaction ends."""
     # The round before its task, as money does: two who take them in another order would wait for each other for ever.
     held = session.get_one(Round, round.id, with_for_update=True, populate_existing=True)
-    take_turn(session, round.task_id)
+    lock_task(session, round.task_id)
     return held
 
 

@@ -17,7 +17,7 @@ from round_manager.audit import NO_REASON
 from round_manager.database.ids import public_id
 from round_manager.models import AuditEntry, Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
-from round_manager.work.handing_out import take_turn
+from round_manager.work.leases import lock_task
 from templates.row_keeping import CHANGED
 from templates.rows import Context as PackContext
 
@@ -56,7 +56,7 @@ def upload_contexts(
     A text that changed under its id takes the place of the old one, which is retired. With `replace`, all that is not
     among them is retired, the pack's too, and theirs is the order.
     """
-    take_turn(session, task.id)
+    lock_task(session, task.id)
     upload = _Upload(session, task, now)
     for batch in _batches(contexts):
         upload.take(batch)

@@ -26,8 +26,8 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.specs import spec_of
-from round_manager.work.lots import lot, seed_of
-from round_manager.work.sessions import STANDING, Desk
+from round_manager.work.seeded_order import order_key, seed_of
+from round_manager.work.sessions import VALID_SESSIONS, SessionContext
 from templates import TaskSpec
 
 # Of examples that were verified, only the newest are drawn from: enough for anybody, however large the task.
@@ -60,18 +60,18 @@ class GoldFlag:
     comment: str | None
 
 
-def gold_count(session: Session, desk: Desk, items: int) -> int:
+def gold_count(session: Session, desk: SessionContext, items: int) -> int:
     """How many of a session's items are gold: the task's rate, on average over sessions."""
     whole, rest = divmod(items * desk.spec.validation.gold_rate, 1)
-    drawn = int.from_bytes(lot(seed_of(session, desk.work, desk.hit.task_id), "gold")[:8]) / 2**64
+    drawn = int.from_bytes(order_key(seed_of(session, desk.work, desk.hit.task_id), "gold")[:8]) / 2**64
     return int(whole) + (drawn < rest)
 
 
-def choose_gold(session: Session, desk: Desk, most: int) -> list[WorkItem]:
+def choose_gold(session: Session, desk: SessionContext, most: int) -> list[WorkItem]:
     """Up to so many items with a known answer that this worker has neither seen nor written, not numbered yet."""
     found = [*_from_owner(session, desk), *_from_votes(session, desk)] if most else []
     seed = seed_of(session, desk.work, desk.hit.task_id)
-    drawn = sorted(found, key=lambda one: lot(seed, "which", one.get("gold_id"), one.get("example_id")))[:most]
+    drawn = sorted(found, key=lambda one: order_key(seed, "which", one.get("gold_id"), one.get("example_id")))[:most]
     # Of thousands that could be drawn, rows are made for those that are.
     return [WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **one) for one in drawn]
 
@@ -131,7 +131,7 @@ def _is_right(spec: TaskSpec, row: WorkItem) -> bool:
     return text is not None and f1_score(str(text), _expected(row)) >= spec.validation.span_f1
 
 
-def _from_owner(session: Session, desk: Desk) -> list[dict[str, Any]]:
+def _from_owner(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
     rows = select(GoldItem.id, GoldItem.label, GoldItem.answer).where(
         GoldItem.task_id == desk.hit.task_id,
         GoldItem.retired_at.is_(None),
@@ -145,7 +145,7 @@ def _from_owner(session: Session, desk: Desk) -> list[dict[str, Any]]:
     ]
 
 
-def _from_votes(session: Session, desk: Desk) -> list[dict[str, Any]]:
+def _from_votes(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
     voted = select(Vote.example_id).where(Vote.worker_id == desk.work.worker_id)
     rows = (
         select(Example.id, Example.author_id, Example.gold_label, Example.gold_answer)
@@ -165,9 +165,9 @@ def _from_votes(session: Session, desk: Desk) -> list[dict[str, Any]]:
     ]
 
 
-def _seen(desk: Desk, column: Any) -> Any:
+def _seen(desk: SessionContext, column: Any) -> Any:
     return (
         select(column)
         .join(WorkSession, WorkSession.id == WorkItem.session_id)
-        .where(WorkItem.worker_id == desk.work.worker_id, column.is_not(None), WorkSession.status.in_(STANDING))
+        .where(WorkItem.worker_id == desk.work.worker_id, column.is_not(None), WorkSession.status.in_(VALID_SESSIONS))
     )

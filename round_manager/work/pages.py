@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session
 from round_manager.errors import WorkRefused
 from round_manager.models import Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession
 from round_manager.tasks.tasks import spec_of
-from round_manager.work.creating import CreationItem, creation_items
-from round_manager.work.items import find_item, missing
+from round_manager.work.attempts import writing_item
+from round_manager.work.creation import CreationItem, creation_items
 from round_manager.work.quizzes import attempts_left, results_of
-from round_manager.work.sessions import desk_of
-from round_manager.work.trying import writing_item
-from round_manager.work.validating import ValidationItem, validation_items
+from round_manager.work.session_end import missing
+from round_manager.work.sessions import find_item, session_context
+from round_manager.work.validation_work import ValidationItem, validation_items
 from templates import TaskSpec
 
 
 @dataclass(frozen=True)
-class HitShown:
+class HitDetails:
     """A HIT with its task and the terms that it is worked on under."""
 
     hit: Hit
@@ -29,7 +29,7 @@ class HitShown:
 
 
 @dataclass(frozen=True)
-class PageShown:
+class PageState:
     """A session as its page shows it; items are of one of the three kinds."""
 
     hit: Hit
@@ -44,22 +44,22 @@ class PageShown:
     missing: tuple[int, ...] = ()
 
 
-def find_hit(session: Session, public_id: UUID) -> HitShown:
+def find_hit(session: Session, public_id: UUID) -> HitDetails:
     """The HIT of that public id, or a WorkRefused."""
     hit = session.scalar(select(Hit).where(Hit.public_id == public_id))
     if hit is None:
         raise WorkRefused("this HIT is not known here; return it and take another one")
     task = session.get_one(Task, hit.task_id)
     owner = task if hit.round_id is None else session.get_one(Round, hit.round_id)
-    return HitShown(hit, task, spec_of(owner))
+    return HitDetails(hit, task, spec_of(owner))
 
 
-def page_shown(session: Session, work: WorkSession, *, now: datetime) -> PageShown:
+def page_state(session: Session, work: WorkSession, *, now: datetime) -> PageState:
     """What the session's page shows now; nothing is held."""
-    desk = desk_of(session, work)
+    desk = session_context(session, work)
     kind = desk.hit.kind
     is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
-    return PageShown(
+    return PageState(
         hit=desk.hit,
         spec=desk.spec,
         status=SessionStatus.EXPIRED if is_over else work.status,

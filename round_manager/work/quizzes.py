@@ -25,7 +25,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.tasks.tasks import spec_of
-from round_manager.work.sessions import Desk, at_work, desk_of
+from round_manager.work.sessions import SessionContext, lock_for_work, session_context
 from templates import TaskSpec
 from templates.policy import Quiz
 
@@ -41,7 +41,7 @@ class QuizQuestion:
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedAnswer:
     """What became of one answer; `explain` is empty where it was right."""
 
     is_right: bool
@@ -49,7 +49,7 @@ class Marked:
 
 
 @dataclass(frozen=True)
-class Passed:
+class QuizPass:
     """A worker who passed a task's quiz and was never given its qualification; `score` is of 100."""
 
     task: Task
@@ -69,7 +69,7 @@ def quiz_questions(spec: TaskSpec) -> list[QuizQuestion]:
     return [QuizQuestion(one.question, one.choices) for one in quiz_of(spec).questions]
 
 
-def check_quiz(session: Session, desk: Desk) -> None:
+def check_quiz(session: Session, desk: SessionContext) -> None:
     """Nothing, or a NothingToDo for somebody who has passed, or whose attempts are used."""
     passed = _counted(desk).where(QuizResult.passed, WorkSession.id != desk.work.id)
     if session.scalar(passed):
@@ -80,7 +80,7 @@ def check_quiz(session: Session, desk: Desk) -> None:
 
 def attempts_left(session: Session, work: WorkSession) -> int:
     """How often the worker may still take the quiz: those in this session and all confirmed ones are counted."""
-    desk = desk_of(session, work)
+    desk = session_context(session, work)
     return max(0, quiz_of(desk.spec).max_attempts - (session.scalar(_counted(desk)) or 0))
 
 
@@ -92,7 +92,7 @@ def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
 
 def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, now: datetime) -> QuizResult:
     """The attempt, scored; the same answers sent again, or anything after passing, use no further attempt."""
-    desk = at_work(session, work, now=now)
+    desk = lock_for_work(session, work, now=now)
     if desk.hit.kind is not HitKind.QUIZ:
         raise WorkRefused("this HIT has no quiz; load the page again")
     quiz = quiz_of(desk.spec)
@@ -122,16 +122,16 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
     return result
 
 
-def marked(spec: TaskSpec, result: QuizResult) -> list[Marked]:
+def marked(spec: TaskSpec, result: QuizResult) -> list[MarkedAnswer]:
     """What became of each answer, with a sentence for the wrong ones."""
     given = result.answers["given"]
     return [
-        Marked(answer == one.answer, "" if answer == one.answer else one.explain)
+        MarkedAnswer(answer == one.answer, "" if answer == one.answer else one.explain)
         for answer, one in zip(given, quiz_of(spec).questions, strict=False)
     ]
 
 
-def passed_and_waiting(session: Session, marketplace: str) -> list[Passed]:
+def ungranted_passes(session: Session, marketplace: str) -> list[QuizPass]:
     """Everybody who is to get a task's qualification; who had it and lost it is not among them.
 
     Of attempts that came in side by side only as many count as the task allows, the first ones first.
@@ -151,7 +151,7 @@ def passed_and_waiting(session: Session, marketplace: str) -> list[Passed]:
         .order_by(QuizResult.taken_at, QuizResult.id)
     )
     taken: dict[tuple[int, int], int] = {}
-    found: dict[tuple[int, int], Passed] = {}
+    found: dict[tuple[int, int], QuizPass] = {}
     for result, task, worker in session.execute(confirmed):
         whose = (task.id, worker.id)
         taken[whose] = taken.get(whose, 0) + 1
@@ -159,11 +159,11 @@ def passed_and_waiting(session: Session, marketplace: str) -> list[Passed]:
         # Who passed a quiz that was taken out since has passed it all the same.
         if result.passed and (quiz is None or taken[whose] <= quiz.max_attempts):
             score = WHOLE * result.right_answers // result.questions
-            found.setdefault(whose, Passed(task, worker.external_id, score))
+            found.setdefault(whose, QuizPass(task, worker.external_id, score))
     return list(found.values())
 
 
-def _counted(desk: Desk) -> Select[int]:
+def _counted(desk: SessionContext) -> Select[int]:
     """How many attempts of the worker count: those of the session, and those that the marketplace confirmed."""
     return (
         select(func.count())

@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from round_manager import audit
+from round_manager.errors import WorkRefused
 from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
 from round_manager.pseudonyms import pseudonym
-from round_manager.work.items import REPORTED
+from round_manager.work.sessions import check_text, find_item, lock_session, session_context
 
 AT_ONCE = 500
+LONGEST_REPORT = 2_000
+LONGEST_ACTOR = 120
+REPORTED = "reported"
+# A page is open to whoever has its link, and the owner's log must stay readable; one page must not use up all reports.
+MOST_REPORTS = 10
+MOST_OF_A_HIT = 500
 
 
 @dataclass(frozen=True)
@@ -68,3 +77,25 @@ def _pages(session: Session, public_ids: Sequence[UUID]) -> dict[UUID, tuple[Wor
         pages = select(WorkSession, Worker).join(Worker, Worker.id == WorkSession.worker_id).where(some)
         known |= {page.public_id: (page, worker) for page, worker in session.execute(pages)}
     return known
+
+
+def report(session: Session, work: WorkSession, item: int | None, text: str, *, now: datetime) -> None:
+    """A worker's problem is in the audit log, where the owner reads it; also when the HIT's time is over."""
+    desk = session_context(session, lock_session(session, work))
+    told = text.strip()
+    if not told:
+        raise WorkRefused("write a sentence that tells what is wrong")
+    check_text(told, LONGEST_REPORT, "the report")
+    row = None if item is None else find_item(session, work, item)
+    about: dict[str, Any] = {"session": str(work.public_id), "item": item}
+    if row is not None:
+        about |= {"context": row.context_id, "example": row.example_id, "gold": row.gold_id}
+    said = select(AuditEntry.after).where(
+        AuditEntry.subject == "hit", AuditEntry.subject_id == desk.hit.id, AuditEntry.action == REPORTED
+    )
+    from_pages = [(after or {}).get("session") for after in session.scalars(said)]
+    if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
+        raise WorkRefused("enough was reported about this HIT; the owner will look at it")
+    who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
+    audit.note(session, REPORTED, desk.hit, who=who, why=told, now=now, of=desk.hit, after=about)
+    session.flush()

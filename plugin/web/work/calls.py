@@ -29,15 +29,15 @@ from plugin.web.work.written import (
 )
 from round_manager.errors import WorkRefused
 from round_manager.models import Attempt, HitKind
-from round_manager.work.creating import hand_in, skip
-from round_manager.work.handing_out import take_turn
-from round_manager.work.items import finish, keep_draft, report
-from round_manager.work.marks import check_mark, check_shown
-from round_manager.work.pages import creation_item, page_shown, validation_item
+from round_manager.work.attempts import PageInput, Question, check_attempt, earlier_attempt, record_attempt
+from round_manager.work.creation import check_mark, check_shown, skip, submit_item
+from round_manager.work.leases import lock_task
+from round_manager.work.pages import creation_item, page_state, validation_item
 from round_manager.work.quizzes import attempts_left, take_quiz
-from round_manager.work.sessions import beat, desk_of, find_session
-from round_manager.work.trying import Question, Written, check_try, earlier_try, record_try
-from round_manager.work.validating import judge_item
+from round_manager.work.reports import report
+from round_manager.work.session_end import finish
+from round_manager.work.sessions import find_session, record_active_time, save_draft, session_context
+from round_manager.work.validation_work import judge_item
 from templates.payloads import Json
 
 Body = Mapping[str, Any]
@@ -68,16 +68,16 @@ class PageCalls:
         """Everything on the page."""
         now = self._now()
         with self._lazy_store.open().read() as session:
-            return state_json(page_shown(session, find_session(session, page.session), now=now), now)
+            return state_json(page_state(session, find_session(session, page.session), now=now), now)
 
     def draft(self, page: PageHeld, item: int, body: Body) -> Json:
         """What the editor holds is kept for the item."""
         result = result_of(body)
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
-            if desk_of(session, work).hit.kind is HitKind.CREATE:
+            if session_context(session, work).hit.kind is HitKind.CREATE:
                 check_mark(session, work, item, mark_in(body))
-            keep_draft(session, work, item, {"result": result}, now=self._now())
+            save_draft(session, work, item, {"result": result}, now=self._now())
         return {}
 
     def ask(self, page: PageHeld, item: int, body: Body) -> Json:
@@ -88,7 +88,7 @@ class PageCalls:
         known = found if isinstance(found, Attempt) else self._asked(page, item, mark, written, found)
         with self._lazy_store.open().read() as session:
             work = find_session(session, page.session)
-            spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
+            spec, shown = session_context(session, work).spec, creation_item(session, work, item)
         check_shown(shown, mark)
         place = next((at for at, one in enumerate(shown.tries, 1) if one.id == known.id), known.number or 1)
         return {"verdict": verdict_json(spec, known, place), "tries_used": len(shown.tries), "again": again}
@@ -99,10 +99,10 @@ class PageCalls:
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             check_mark(session, work, item, mark)
-            spec, shown = desk_of(session, work).spec, creation_item(session, work, item)
+            spec, shown = session_context(session, work).spec, creation_item(session, work, item)
             with worded(spec):
                 written = handed_in_of(spec, shown, result)
-                hand_in(session, work, item, written, now=self._now(), active_ms=active)
+                submit_item(session, work, item, written, now=self._now(), active_ms=active)
             return creation_json(spec, creation_item(session, work, item))
 
     def skip(self, page: PageHeld, item: int, body: Body) -> Json:
@@ -111,7 +111,7 @@ class PageCalls:
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # The turn comes before the session's row, which the mark is held by.
-            take_turn(session, desk_of(session, work).hit.task_id)
+            lock_task(session, session_context(session, work).hit.task_id)
             check_mark(session, work, item, mark)
             given_up = creation_item(session, work, item).context.key
             shown = skip(session, work, item, now=now, active_ms=active)
@@ -119,14 +119,14 @@ class PageCalls:
                 # Enough may have been reported of this HIT; that is no reason to stay at a context.
                 with suppress(WorkRefused):
                     report(session, work, item, f"skipped {given_up}: {why[:LONGEST_REASON]}", now=now)
-            return creation_json(desk_of(session, work).spec, shown)
+            return creation_json(session_context(session, work).spec, shown)
 
     def report(self, page: PageHeld, item: int | None, body: Body) -> Json:
         """The owner reads it."""
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # A quiz is one thing, and its questions are no items of their own.
-            about = None if desk_of(session, work).hit.kind is HitKind.QUIZ else item
+            about = None if session_context(session, work).hit.kind is HitKind.QUIZ else item
             report(session, work, about, text_of(body, "text"), now=self._now())
         return {}
 
@@ -135,11 +135,11 @@ class PageCalls:
         now, active = self._now(), active_in(body)
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
-            spec, shown = desk_of(session, work).spec, validation_item(session, work, item)
+            spec, shown = session_context(session, work).spec, validation_item(session, work, item)
             with worded(spec):
                 judge_item(session, work, item, judgement_of(spec, shown, body), now=now, active_ms=active)
                 if "result" in body:
-                    keep_draft(session, work, item, {"result": result_of(body)}, now=now)
+                    save_draft(session, work, item, {"result": result_of(body)}, now=now)
             return validation_json(spec, validation_item(session, work, item))
 
     def quiz(self, page: PageHeld, body: Body) -> Json:
@@ -150,7 +150,7 @@ class PageCalls:
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             taken = take_quiz(session, work, answers, now=self._now())
-            return quiz_json(desk_of(session, work).spec, taken, attempts_left(session, work))
+            return quiz_json(session_context(session, work).spec, taken, attempts_left(session, work))
 
     def beat(self, page: PageHeld, body: Body) -> Json:
         """So long the page was worked on."""
@@ -158,7 +158,7 @@ class PageCalls:
         if active is None:
             raise BadCall(UNREADABLE)
         with self._lazy_store.open().write() as session:
-            beat(session, find_session(session, page.session), active, now=self._now())
+            record_active_time(session, find_session(session, page.session), active, now=self._now())
         return {}
 
     def finish(self, page: PageHeld) -> Json:
@@ -170,24 +170,24 @@ class PageCalls:
 
     def _looked_up(
         self, page: PageHeld, item: int, result: list[Mapping[str, Any]], mark: str
-    ) -> tuple[Written, Attempt | Question]:
+    ) -> tuple[PageInput, Attempt | Question]:
         """What is on the page, with the try that was made on it, or else what to ask the model."""
         now = self._now()
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             check_mark(session, work, item, mark)
-            spec = desk_of(session, work).spec
+            spec = session_context(session, work).spec
             with worded(spec):
                 written = asked_of(spec, creation_item(session, work, item), result)
-                known = earlier_try(session, work, item, written)
+                known = earlier_attempt(session, work, item, written)
                 if known is not None:
                     return written, known
-                question = check_try(session, work, item, written, now=now)
+                question = check_attempt(session, work, item, written, now=now)
                 self._limits.ask(work.worker_id, work.hit_id)
-                keep_draft(session, work, item, {"result": result}, now=now)
+                save_draft(session, work, item, {"result": result}, now=now)
             return written, question
 
-    def _asked(self, page: PageHeld, item: int, mark: str, written: Written, question: Question) -> Attempt:
+    def _asked(self, page: PageHeld, item: int, mark: str, written: PageInput, question: Question) -> Attempt:
         holder = str(page.session)
         try:
             verdict, latency = self._judge.judge(
@@ -203,7 +203,7 @@ class PageCalls:
             work = find_session(session, page.session)
             # Another window may have skipped the text while the model thought.
             check_mark(session, work, item, mark)
-            return record_try(session, work, item, written, verdict, latency_us=latency, now=self._now())
+            return record_attempt(session, work, item, written, verdict, latency_us=latency, now=self._now())
 
     def _now(self) -> datetime:
         return self._clock.now()

@@ -18,8 +18,8 @@ from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageHeld, PageTokens
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import HitKind, SessionStatus
-from round_manager.work.opening import PREVIEW, has_session, open_session
-from round_manager.work.pages import HitShown, find_hit
+from round_manager.work.pages import HitDetails, find_hit
+from round_manager.work.session_start import PREVIEW, has_session, open_session
 from templates.payloads import Json
 from templates.samples import Template
 
@@ -81,7 +81,7 @@ class HitPages:
         except PluginError as error:
             raise PageGone(f"{error}; open the HIT again on the marketplace") from error
 
-    def _setup(self, shown: HitShown, token: str | None) -> Json:
+    def _setup(self, shown: HitDetails, token: str | None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
         pack = self._packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
@@ -109,7 +109,7 @@ class HitPages:
             "error": None,
         }
 
-    def _sample(self, shown: HitShown, pack: ShownPack) -> Json:
+    def _sample(self, shown: HitDetails, pack: ShownPack) -> Json:
         if shown.hit.kind is HitKind.QUIZ:
             return {"items": quiz_items(shown.spec, None)}
         return {"task": pack.sample(TEMPLATES[shown.hit.kind])}

@@ -8,16 +8,15 @@ from ml_backend.verdict import ModelSaid, Verdict
 from round_manager.examples.verdict_record import INPUTS_HASH
 from round_manager.models import Attempt, HitKind, QuizResult
 from round_manager.tasks.contexts import pack_context
-from round_manager.work.creating import CreationItem
-from round_manager.work.marks import mark_of
-from round_manager.work.pages import PageShown
+from round_manager.work.creation import CreationItem, mark_of
+from round_manager.work.pages import PageState
 from round_manager.work.quizzes import marked, quiz_questions
-from round_manager.work.validating import ValidationItem
+from round_manager.work.validation_work import ValidationItem
 from templates import TaskSpec
 from templates.payloads import Json, creation_task, validation_task
 
 
-def state_json(page: PageShown, now: datetime) -> Json:
+def state_json(page: PageState, now: datetime) -> Json:
     """Everything that changes on a page."""
     kind, spec = page.hit.kind, page.spec
     items: list[Json] = []

@@ -15,7 +15,7 @@ from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.recruiting import Recruiting
-from round_manager.work.sessions import sweep
+from round_manager.work.session_end import sweep
 
 SECONDS = 10.0
 LOCK = "workers.lock"

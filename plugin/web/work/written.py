@@ -8,9 +8,9 @@ from plugin.labelstudio.errors import Unreadable
 from plugin.labelstudio.reading import read_judged, read_written
 from plugin.web.work.errors import BadCall
 from round_manager.errors import WorkRefused
-from round_manager.work.creating import CreationItem
-from round_manager.work.trying import ASKED, Written
-from round_manager.work.validating import Judgement, ValidationItem
+from round_manager.work.attempts import ATTEMPT_ROLES, PageInput
+from round_manager.work.creation import CreationItem
+from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
 
 MOST_RESULTS = 200
@@ -52,16 +52,16 @@ def active_in(body: Mapping[str, Any]) -> int | None:
     return active
 
 
-def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:
+def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> PageInput:
     """What the model is to be asked about; everything else on the page may still be empty."""
-    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ASKED)})
+    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ATTEMPT_ROLES)})
     return handed_in_of(only, item, result)
 
 
-def handed_in_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> Written:
+def handed_in_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> PageInput:
     """Everything that was written for the item, or an Unreadable that names what is missing."""
     read = read_written(spec, item.context.fields, item.target, {"result": result})
-    return Written({**read.fields, **read.explanation}, read.label, read.answer)
+    return PageInput({**read.fields, **read.explanation}, read.label, read.answer)
 
 
 def judgement_of(spec: TaskSpec, item: ValidationItem, body: Mapping[str, Any]) -> Judgement:

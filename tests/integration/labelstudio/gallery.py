@@ -18,7 +18,7 @@ from round_manager.database.store import Store
 from round_manager.labelstudio.crowd import CrowdCounts
 from round_manager.labelstudio.mirror import find_link
 from round_manager.models import Example, ProjectKind, Vote, WorkSession
-from round_manager.work.validating import Judgement, judge_item, validation_items
+from round_manager.work.validation_work import Judgement, judge_item, validation_items
 from templates import Pack
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeStudio

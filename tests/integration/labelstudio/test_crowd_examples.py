@@ -11,7 +11,7 @@ from plugin.labelstudio.crowd_work import Shown
 from plugin.labelstudio.predicting import predict
 from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
-from round_manager.examples.tries import link_late_tries
+from round_manager.examples.attempts import link_late_attempts
 from round_manager.models import (
     Attempt,
     Example,
@@ -162,7 +162,7 @@ def test_a_try_on_a_task_that_shows_it_is_not_its_authors(plain: Gallery) -> Non
         late = Attempt(**{**like_it, **nobodys, "public_id": UUID(int=7), "label_studio_task_id": place.id})
         session.add(late)
         session.flush()
-        link_late_tries(session, [late])
+        link_late_attempts(session, [late])
     assert plain.floor.one(late).worker_id is None
     assert plain.floor.one(own).worker_id == example.author_id
 

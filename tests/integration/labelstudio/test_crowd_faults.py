@@ -10,7 +10,7 @@ from plugin.labelstudio.crowd_work import Shown
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.syncing import Synced
 from round_manager.labelstudio.crowd import LONGEST_PAUSE
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.fakes.label_studio import Killed
 from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery
 from tests.unit.labelstudio.test_killed_anywhere import Reaper, until_done

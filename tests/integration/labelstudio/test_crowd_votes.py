@@ -6,7 +6,7 @@ from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
 from round_manager.models import Example, ExampleStatus
 from round_manager.validation.deciding import decide_round
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.fakes.clock import NOON
 from tests.integration.labelstudio.conftest import Hang
 from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery

@@ -43,7 +43,7 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
-from round_manager.work.validating import Judgement, judge_item
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.integration.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
 from tests.integration.work.floor import Floor, lay_floor

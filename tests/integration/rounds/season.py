@@ -16,7 +16,7 @@ from round_manager.database.store import Store
 from round_manager.loop.lifecycle import Due, Waiting, begin_validating, close_round, due, waiting
 from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, HitKind, Round, RoundStatus, WorkSession
 from round_manager.validation.deciding import decide_round
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.work.floor import Floor, lay_floor
 

@@ -14,9 +14,9 @@ from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import NothingToDo
 from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
 from round_manager.tasks.contexts import live_contexts
-from round_manager.work import choosing
-from round_manager.work.choosing import RANKS
-from round_manager.work.handing_out import lease_contexts
+from round_manager.work import context_strategies
+from round_manager.work.context_strategies import RANKS
+from round_manager.work.leases import lease_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season
 from tests.integration.rounds.test_context_files import row, upload
@@ -33,7 +33,7 @@ STRATEGIES = pytest.mark.parametrize("strategy", sorted(RANKS))
 @pytest.fixture
 def window(monkeypatch: pytest.MonkeyPatch) -> int:
     """A window that is much smaller than a level."""
-    monkeypatch.setattr(choosing, "WINDOW", 40)
+    monkeypatch.setattr(context_strategies, "WINDOW", 40)
     return 40
 
 
@@ -50,7 +50,7 @@ def test_no_query_walks_the_contexts(season: Season) -> None:
             else:
                 session.execute(text("ANALYZE context_tally"))
                 most = max(_rows_read(session, *one) for one in asked)
-                assert most <= 2 * choosing.WINDOW < MANY / 4, strategy
+                assert most <= 2 * context_strategies.WINDOW < MANY / 4, strategy
 
 
 def _asked_for(session: Any, season: Season, strategy: str, page: WorkSession) -> list[tuple[str, Any]]:

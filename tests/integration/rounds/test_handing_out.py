@@ -23,8 +23,8 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work.choosing import RANKS
-from round_manager.work.handing_out import lease_contexts
+from round_manager.work.context_strategies import RANKS
+from round_manager.work.leases import lease_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season
 

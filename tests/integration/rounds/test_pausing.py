@@ -19,7 +19,7 @@ from round_manager.models import (
     ProjectKind,
     RoundStatus,
 )
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.integration.rounds.season import DAY, OWNER, Season
 
 

@@ -10,7 +10,7 @@ from round_manager.archive.freezing import freeze
 from round_manager.database.store import Store
 from round_manager.models import Example, HitKind
 from round_manager.validation.metrics import round_metrics
-from round_manager.work.validating import Judgement, judge_item, validation_items
+from round_manager.work.validation_work import Judgement, judge_item, validation_items
 from tests.integration.validation.panel import Panel, seat_panel
 from tests.integration.work.floor import MINUTE
 

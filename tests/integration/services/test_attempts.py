@@ -8,7 +8,7 @@ from sqlalchemy import event, select
 from ml_backend.verdict import ModelSaid
 from round_manager.database.store import Store
 from round_manager.errors import DamagedStoreError
-from round_manager.examples.attempts import Intake, store_attempts
+from round_manager.examples.attempts import IntakeResult, store_attempts
 from round_manager.examples.submissions import submit
 from round_manager.learning.versions import register_version
 from round_manager.models import Attempt, LabelStudioAnnotation, LabelStudioTask, Origin, Round
@@ -25,14 +25,14 @@ def stored(stage: Stage) -> list[Attempt]:
         return list(session.scalars(select(Attempt).order_by(Attempt.id)))
 
 
-def take(stage: Stage, *tries: Any) -> Intake:
+def take(stage: Stage, *tries: Any) -> IntakeResult:
     with stage.store.write() as session:
         return store_attempts(session, tries, now=NOON + 5 * MINUTE)
 
 
 def test_a_try_is_stored_with_all_that_was_said(stage: Stage) -> None:
     tried = stage.tried()
-    assert take(stage, tried) == Intake(1)
+    assert take(stage, tried) == IntakeResult(1)
     (kept,) = stored(stage)
     assert (kept.public_id, kept.fields, kept.label) == (tried.verdict.id, tried.fields, tried.verdict.target)
     assert (kept.fooled, kept.confidence, kept.latency_us) == (True, 0.75, 3_700)
@@ -182,4 +182,4 @@ def test_tries_that_arrive_after_their_example_become_its_authors_all_the_same(s
 
 def test_an_empty_batch_is_fine(store: Store) -> None:
     with store.write() as session:
-        assert store_attempts(session, [], now=NOON) == Intake()
+        assert store_attempts(session, [], now=NOON) == IntakeResult()

@@ -15,7 +15,7 @@ import pytest
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import Trainer, begin
 from round_manager.learning.rows import closed_rounds
-from round_manager.work.items import report
+from round_manager.work.reports import report
 from templates.payloads import results
 from templates.xml_lines import read_elements
 from tests.conftest import Outfox, replace_in

@@ -10,7 +10,7 @@ from round_manager import migrations
 from round_manager.database.ids import public_id
 from round_manager.database.store import Store, open_store
 from round_manager.models import Context, ContextTally, Round, RoundModel, RoundStatus
-from round_manager.work.handing_out import take_turn
+from round_manager.work.leases import lock_task
 from tests.fakes.clock import NOON
 from tests.integration.store.world import World, build_world, new_round
 from tests.integration.work.test_at_once import at_once
@@ -145,6 +145,6 @@ def _draft(world: World) -> int:
 
 def _open(world: World, round_id: int) -> None:
     with world.write() as session:
-        take_turn(session, world.task)
+        lock_task(session, world.task)
         found = session.get_one(Round, round_id)
         found.status, found.opened_at = RoundStatus.OPEN, NOON

@@ -32,7 +32,7 @@ from round_manager.money.budget import figures, set_round_budget
 from round_manager.money.hit_terms import cut_of
 from round_manager.money.ledger import Wanted, reserve
 from round_manager.validation.deciding import Decided, decide_round
-from round_manager.work.creating import creation_items
+from round_manager.work.creation import creation_items
 from round_manager.workers import ensure_worker
 from tests.integration.work.floor import MARKET, Floor, lay_floor
 

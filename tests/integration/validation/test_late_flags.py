@@ -10,7 +10,7 @@ from round_manager.tasks.gold_items import update_gold
 from round_manager.validation.flags import Flagged, find_example, flagged, keep, withdraw
 from round_manager.validation.late_flags import FlaggedGold, count_late, flagged_gold
 from round_manager.validation.validators import gold_accuracy
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import OWNER, Panel
 from tests.integration.work.floor import pack_of

@@ -13,7 +13,7 @@ from round_manager.plain_rows import pseudonyms
 from round_manager.validation.costs import Cost
 from round_manager.validation.metrics import Counts, RoundMetrics, metrics_by, round_metrics
 from round_manager.validation.validators import validators
-from round_manager.work.validating import Judgement
+from round_manager.work.validation_work import Judgement
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel
 

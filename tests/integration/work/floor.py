@@ -40,11 +40,11 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
-from round_manager.work.creating import creation_items, hand_in
-from round_manager.work.items import finish
-from round_manager.work.opening import open_session
-from round_manager.work.trying import Question, Written, check_try, earlier_try, record_try
-from round_manager.work.validating import Judgement, judge_item, validation_items
+from round_manager.work.attempts import PageInput, Question, check_attempt, earlier_attempt, record_attempt
+from round_manager.work.creation import creation_items, submit_item
+from round_manager.work.session_end import finish
+from round_manager.work.session_start import open_session
+from round_manager.work.validation_work import Judgement, judge_item, validation_items
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock
@@ -111,7 +111,7 @@ class Floor:
     def validating(self, worker: str = "V1") -> WorkSession:
         return self.open(worker, kind=HitKind.VALIDATE)
 
-    def written(self, work: WorkSession, text: str, item: int = 0, **changes: Any) -> Written:
+    def written(self, work: WorkSession, text: str, item: int = 0, **changes: Any) -> PageInput:
         """A page on which that was written, for the label or the answer that the task wants."""
         (field_name,) = [one.name for one in self.spec.with_role("input")][:1]
         target: dict[str, Any] = {}
@@ -119,7 +119,7 @@ class Floor:
             target["answer"] = self.last_word(self.context(work, item))
         elif self.spec.target.set_by == "annotator":
             target["label"] = self.spec.label_names[1]
-        return Written({field_name: text, **changes.pop("fields", {})}, **{**target, **changes})
+        return PageInput({field_name: text, **changes.pop("fields", {})}, **{**target, **changes})
 
     def context(self, work: WorkSession, item: int = 0) -> Context:
         with self.store.read() as session:
@@ -136,24 +136,24 @@ class Floor:
         answer = FakePredictor(self.spec, self.version).predict([dict(question.fields)])[0]
         return judge(self.spec, question.fields, [(self.version, answer)], question.target, now=self.now)
 
-    def ask(self, work: WorkSession, text: str | Written, item: int = 0) -> Attempt:
+    def ask(self, work: WorkSession, text: str | PageInput, item: int = 0) -> Attempt:
         """A try as the page makes it: looked up, checked, put to the model, stored."""
         written = self.written(work, text, item) if isinstance(text, str) else text
         with self.write() as session:
-            known = earlier_try(session, work, item, written)
+            known = earlier_attempt(session, work, item, written)
             if known is not None:
                 return known
-            question = check_try(session, work, item, written, now=self.now)
+            question = check_attempt(session, work, item, written, now=self.now)
         verdict = self.verdict(question)
         with self.write() as session:
-            return record_try(session, work, item, written, verdict, latency_us=900, now=self.now)
+            return record_attempt(session, work, item, written, verdict, latency_us=900, now=self.now)
 
     def hand_in(
-        self, work: WorkSession, text: str | Written, item: int = 0, *, active_ms: int | None = None
+        self, work: WorkSession, text: str | PageInput, item: int = 0, *, active_ms: int | None = None
     ) -> Example:
         written = self.written(work, text, item) if isinstance(text, str) else text
         with self.write() as session:
-            return hand_in(session, work, item, written, now=self.now, active_ms=active_ms)
+            return submit_item(session, work, item, written, now=self.now, active_ms=active_ms)
 
     def fooling(self, work: WorkSession, item: int = 0, note: str = "") -> str:
         """A text that the model reads as something else than was asked for."""

@@ -16,8 +16,8 @@ from round_manager.models import (
     LeaseEnd,
     SessionStatus,
 )
-from round_manager.work.sessions import beat
-from round_manager.work.validating import Judgement, judge_item
+from round_manager.work.sessions import record_active_time
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 
@@ -29,7 +29,7 @@ def test_an_example_waits_for_votes_once_its_author_is_confirmed(floor: Floor) -
     work = floor.open()
     floor.clock.advance(MINUTE)
     with floor.write() as session:
-        beat(session, work, 42_000, now=floor.now)
+        record_active_time(session, work, 42_000, now=floor.now)
     (example,) = floor.write_all(work)
     floor.finish(work)
     assert floor.one(example).status is ExampleStatus.UNCONFIRMED

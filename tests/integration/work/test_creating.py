@@ -8,10 +8,11 @@ import pytest
 from round_manager import audit
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import AuditEntry, Context, Example, ExampleStatus, Lease, LeaseEnd, SessionStatus
-from round_manager.work.choosing import RANKS
-from round_manager.work.creating import creation_items, hand_in, skip
-from round_manager.work.items import items_of, keep_draft, report
-from round_manager.work.trying import Written
+from round_manager.work.attempts import PageInput
+from round_manager.work.context_strategies import RANKS
+from round_manager.work.creation import creation_items, skip, submit_item
+from round_manager.work.reports import report
+from round_manager.work.sessions import items_of, save_draft
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 
@@ -145,7 +146,7 @@ def test_the_same_text_is_taken_once_from_one_worker(lay: LayFloor, again: str) 
     texts = [floor.written(work, "same words"), floor.written(work, again)]
     for item, text in enumerate(texts):
         for more in ("", " a", " b"):
-            floor.ask(work, Written({name: value + more for name, value in text.fields.items()}), item)
+            floor.ask(work, PageInput({name: value + more for name, value in text.fields.items()}), item)
     floor.hand_in(work, texts[0], 0)
     with pytest.raises(WorkRefused, match="the same text already"):
         floor.hand_in(work, texts[1], 1)
@@ -232,7 +233,7 @@ def test_a_context_is_given_up_only_after_enough_tries_and_another_one_has_all_t
             skip(session, work, 0, now=floor.now)
         floor.ask(work, f"text {number}")
     with floor.write() as session:
-        keep_draft(session, work, 0, {"text": "old"}, now=floor.now)
+        save_draft(session, work, 0, {"text": "old"}, now=floor.now)
         shown = skip(session, work, 0, now=floor.now)
     assert shown.context.id != before
     assert (shown.tries_left, shown.tries, shown.draft, shown.can_skip) == (floor.spec.work.tries, (), {}, False)
@@ -253,8 +254,8 @@ def test_drafts_outlive_a_reload_and_are_bounded(floor: Floor) -> None:
     work = floor.open(hit=hit)
     draft: dict[str, Any] = {"text": "half a senten\u202e🦊", "places": [1, 2]}
     with floor.write() as session:
-        keep_draft(session, work, 0, draft, now=floor.now)
-        keep_draft(session, work, None, {"consent": True}, now=floor.now)
+        save_draft(session, work, 0, draft, now=floor.now)
+        save_draft(session, work, None, {"consent": True}, now=floor.now)
     again = floor.open(hit=hit)
     assert again.draft == {"consent": True}
     with floor.store.read() as session:
@@ -265,7 +266,7 @@ def test_drafts_outlive_a_reload_and_are_bounded(floor: Floor) -> None:
         ({"text": float("nan")}, "not JSON"),
     ):
         with floor.write() as session, pytest.raises(WorkRefused, match=sentence):
-            keep_draft(session, work, 0, bad, now=floor.now)
+            save_draft(session, work, 0, bad, now=floor.now)
     with floor.store.read() as session:
         assert items_of(session, work)[0].draft == draft
 
@@ -344,8 +345,8 @@ def test_a_worker_selects_an_answer_and_it_must_be_in_the_passage(lay: LayFloor)
         ({"text": "x"}, "does not have the answer"),
     ):
         with pytest.raises(WorkRefused, match=sentence):
-            floor.ask(work, Written(right.fields, answer=answer))
-    attempt = floor.ask(work, Written(right.fields, answer={**right.answer, "labels": ["Answer"]}))
+            floor.ask(work, PageInput(right.fields, answer=answer))
+    attempt = floor.ask(work, PageInput(right.fields, answer={**right.answer, "labels": ["Answer"]}))
     assert attempt.answer == right.answer
     example = floor.hand_in(work, right)
     assert (example.answer, example.fooled) == (right.answer, True)
@@ -359,5 +360,7 @@ def test_a_chosen_label_is_the_targets_where_the_worker_chooses(lay: LayFloor) -
     attempts = [floor.ask(work, floor.written(work, "x", label=name)) for name in floor.spec.label_names]
     assert len({one.id for one in attempts}) == len(floor.spec.label_names)
     with floor.write() as session:
-        example = hand_in(session, work, 0, floor.written(work, "x", label=floor.spec.label_names[2]), now=floor.now)
+        example = submit_item(
+            session, work, 0, floor.written(work, "x", label=floor.spec.label_names[2]), now=floor.now
+        )
     assert example.verdict_id == attempts[2].public_id

@@ -3,7 +3,7 @@
 from round_manager.crowd.reviewing import undecided
 from round_manager.models import HitKind
 from round_manager.work.quizzes import take_quiz
-from round_manager.work.validating import Judgement, judge_item
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MARKET, Floor
 

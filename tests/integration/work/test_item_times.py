@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from round_manager.models import Example, WorkItem, WorkSession
-from round_manager.work.creating import skip
-from round_manager.work.sessions import beat
-from round_manager.work.validating import Judgement, judge_item
+from round_manager.work.creation import skip
+from round_manager.work.sessions import record_active_time
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 
@@ -22,7 +22,7 @@ def fooled(floor: Floor, work: WorkSession, item: int = 0, active_ms: int | None
 
 def told(floor: Floor, work: WorkSession, active_ms: int) -> None:
     with floor.write() as session:
-        beat(session, work, active_ms, now=floor.now)
+        record_active_time(session, work, active_ms, now=floor.now)
 
 
 def judged(floor: Floor, work: WorkSession, item: int, active_ms: int | None = None) -> None:

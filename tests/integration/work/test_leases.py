@@ -10,10 +10,10 @@ from sqlalchemy import func, select
 
 from round_manager.errors import NothingToDo
 from round_manager.models import Context, Example, HitKind, Lease, SessionStatus, Vote, Worker, WorkItem, WorkSession
-from round_manager.work import choosing
-from round_manager.work.choosing import RANKS, Standing
-from round_manager.work.sessions import sweep
-from round_manager.work.validating import Judgement
+from round_manager.work import context_strategies
+from round_manager.work.context_strategies import RANKS, ContextUsage
+from round_manager.work.session_end import sweep
+from round_manager.work.validation_work import Judgement
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 
@@ -85,7 +85,7 @@ class Walk:
         elif what == "forge":
             floor.confirm(page, worker=worker)
 
-    def standings(self, worker: str) -> dict[int, Standing]:
+    def standings(self, worker: str) -> dict[int, ContextUsage]:
         """Every context that this worker may have now, counted in the plainest way."""
         floor = self.floor
         live = Counter(lease.context_id for lease in floor.live_leases())
@@ -96,7 +96,7 @@ class Walk:
         had = {lease.context_id for lease in floor.rows(Lease) if lease.session_id in mine}
         had |= {row.context_id for row in written if row.session_id in mine and row.status != "unconfirmed"}
         return {
-            row.id: Standing(
+            row.id: ContextUsage(
                 row.id,
                 row.position,
                 sum(one.context_id == row.id for one in written),
@@ -145,12 +145,12 @@ class Walk:
 
 @pytest.mark.parametrize(
     ("strategy", "window"),
-    [("in_order", choosing.WINDOW), ("uniform", 2), ("least_fooled", 1)],
+    [("in_order", context_strategies.WINDOW), ("uniform", 2), ("least_fooled", 1)],
 )
 def test_leases_keep_their_rules_whatever_people_do(
     lay: LayFloor, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
 ) -> None:
-    monkeypatch.setattr(choosing, "WINDOW", window)
+    monkeypatch.setattr(context_strategies, "WINDOW", window)
     floor = lay(contexts=4, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy})
 
     @settings(

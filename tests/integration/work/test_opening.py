@@ -20,11 +20,12 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work.creating import creation_items, skip
-from round_manager.work.opening import open_session
+from round_manager.work.creation import creation_items, skip
 from round_manager.work.quizzes import take_quiz
-from round_manager.work.sessions import beat, find_session, sweep
-from round_manager.work.validating import Judgement, validation_items
+from round_manager.work.session_end import sweep
+from round_manager.work.session_start import open_session
+from round_manager.work.sessions import find_session, record_active_time
+from round_manager.work.validation_work import Judgement, validation_items
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 
@@ -115,12 +116,12 @@ def test_active_time_is_never_more_than_has_passed_and_never_less_than_before(fl
     work = floor.open()
     floor.clock.advance(MINUTE)
     with floor.write() as session:
-        assert beat(session, work, 30_000, now=floor.now) == 30_000
-        assert beat(session, work, 10_000, now=floor.now) == 30_000
-        assert beat(session, work, 10**30, now=floor.now) == 60_000
+        assert record_active_time(session, work, 30_000, now=floor.now) == 30_000
+        assert record_active_time(session, work, 10_000, now=floor.now) == 30_000
+        assert record_active_time(session, work, 10**30, now=floor.now) == 60_000
     floor.clock.advance(timedelta(days=1))
     with floor.write() as session:
-        assert beat(session, work, 10**12, now=floor.now) == 20 * 60_000
+        assert record_active_time(session, work, 10**12, now=floor.now) == 20 * 60_000
 
 
 def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: LayFloor) -> None:

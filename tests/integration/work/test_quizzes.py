@@ -6,7 +6,7 @@ import pytest
 
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import HitKind, Qualification, QualificationGrant, QuizResult, WorkSession
-from round_manager.work.quizzes import attempts_left, marked, passed_and_waiting, quiz_questions, take_quiz
+from round_manager.work.quizzes import attempts_left, marked, quiz_questions, take_quiz, ungranted_passes
 from tests.integration.work.floor import MARKET, MINUTE, Floor
 
 
@@ -32,7 +32,7 @@ def left(floor: Floor, work: WorkSession) -> int:
 
 def waiting(floor: Floor) -> list[tuple[str, int]]:
     with floor.store.read() as session:
-        return [(one.worker_id, one.score) for one in passed_and_waiting(session, MARKET)]
+        return [(one.worker_id, one.score) for one in ungranted_passes(session, MARKET)]
 
 
 def quiz(floor: Floor, worker: str = "W1") -> WorkSession:

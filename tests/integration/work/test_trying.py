@@ -10,9 +10,9 @@ from ml_backend.serving.tried import Tried
 from round_manager.errors import StaleVerdict, WorkRefused
 from round_manager.examples.attempts import store_attempts
 from round_manager.models import Attempt, HitKind, Source
-from round_manager.work.creating import creation_items, skip
-from round_manager.work.trying import Written, check_try, earlier_try, record_try
-from round_manager.work.validating import Judgement, judge_item
+from round_manager.work.attempts import PageInput, check_attempt, earlier_attempt, record_attempt
+from round_manager.work.creation import creation_items, skip
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import Floor
 
@@ -64,7 +64,7 @@ def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Fl
     work = floor.open()
     written = floor.written(work, "mine")
     with floor.store.write() as session:
-        question = check_try(session, work, 0, written, now=floor.now)
+        question = check_attempt(session, work, 0, written, now=floor.now)
     right = floor.verdict(question)
     said = replace(right.said[0], version="sentiment-ffffffffffff")
     wrong: list[Any] = [
@@ -75,7 +75,7 @@ def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Fl
     ]
     for verdict in wrong:
         with floor.write() as session, pytest.raises(StaleVerdict, match="judge again"):
-            record_try(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+            record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
     assert floor.rows(Attempt) == []
 
 
@@ -83,15 +83,15 @@ def test_a_verdict_that_a_sink_has_stored_for_nobody_is_asked_for_again(floor: F
     work = floor.open()
     written = floor.written(work, "mine")
     with floor.store.write() as session:
-        question = check_try(session, work, 0, written, now=floor.now)
+        question = check_attempt(session, work, 0, written, now=floor.now)
     verdict = floor.verdict(question)
     with floor.write() as session:
         store_attempts(session, [Tried(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
     with floor.write() as session, pytest.raises(StaleVerdict, match="stored for something else"):
-        record_try(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+        record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
     with floor.write() as session:
         again = replace(verdict, id=uuid4())
-        assert record_try(session, work, 0, written, again, latency_us=1, now=floor.now).number == 1
+        assert record_attempt(session, work, 0, written, again, latency_us=1, now=floor.now).number == 1
 
 
 def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> None:
@@ -115,7 +115,7 @@ def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> N
 def test_a_page_cannot_say_what_the_context_is(lay: LayFloor) -> None:
     floor = lay("nli")
     work = floor.open()
-    written = Written({"hypothesis": "Nobody sleeps.", "premise": "My own premise."})
+    written = PageInput({"hypothesis": "Nobody sleeps.", "premise": "My own premise."})
     assert floor.ask(work, written).fields["premise"] == floor.context(work).fields["premise"]
 
 
@@ -123,26 +123,26 @@ def test_items_that_are_not_the_sessions_own_are_out_of_reach(floor: Floor) -> N
     mine = floor.open("W1")
     for item in (-1, 1, 999, 2**63, 2**80):
         with pytest.raises(WorkRefused, match="no such item"):
-            floor.ask(mine, Written({"text": "x"}), item)
+            floor.ask(mine, PageInput({"text": "x"}), item)
         with pytest.raises(WorkRefused, match="no such item"):
-            floor.hand_in(mine, Written({"text": "x"}), item)
+            floor.hand_in(mine, PageInput({"text": "x"}), item)
 
 
 def test_writing_and_judging_are_not_mixed_up(floor: Floor) -> None:
     floor.pending()
     writing, checking = floor.open("W1"), floor.open("W2", kind=HitKind.VALIDATE)
     with pytest.raises(WorkRefused, match="asks for judgements"):
-        floor.ask(checking, Written({"text": "x"}))
+        floor.ask(checking, PageInput({"text": "x"}))
     with floor.write() as session, pytest.raises(WorkRefused, match="asks for a text"):
         judge_item(session, writing, 0, Judgement(label="positive"), now=floor.now)
 
 
-@pytest.mark.parametrize("reader", [Written.read, Judgement.read])
+@pytest.mark.parametrize("reader", [PageInput.read, Judgement.read])
 def test_what_is_not_of_the_right_form_is_refused_before_anything_looks_at_it(reader: Any) -> None:
     right = {"fields": {"text": "x"}, "label": "positive", "answer": None}
     assert reader(right).label == "positive"
     wrong: list[Any] = [None, [], 7, "x", {**right, "label": 1}, {**right, "answer": ["x"]}]
-    wrong += [{"fields": {"text": 1}}, {"fields": []}] if reader == Written.read else [{"flag": 1}, {"comment": []}]
+    wrong += [{"fields": {"text": 1}}, {"fields": []}] if reader == PageInput.read else [{"flag": 1}, {"comment": []}]
     for value in wrong:
         with pytest.raises(WorkRefused, match="cannot be read; load it again"):
             reader(value)
@@ -151,9 +151,9 @@ def test_what_is_not_of_the_right_form_is_refused_before_anything_looks_at_it(re
 def test_nothing_is_remembered_across_items_or_sessions(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     work, other = floor.open("W1"), floor.open("W2")
-    floor.ask(work, Written({"text": "x"}), 0)
+    floor.ask(work, PageInput({"text": "x"}), 0)
     with floor.store.read() as session:
-        assert earlier_try(session, work, 0, Written({"text": "x"})) is not None
-        assert earlier_try(session, work, 1, Written({"text": "x"})) is None
-        assert earlier_try(session, other, 0, Written({"text": "x"})) is None
-        assert earlier_try(session, work, 0, Written({})) is None
+        assert earlier_attempt(session, work, 0, PageInput({"text": "x"})) is not None
+        assert earlier_attempt(session, work, 1, PageInput({"text": "x"})) is None
+        assert earlier_attempt(session, other, 0, PageInput({"text": "x"})) is None
+        assert earlier_attempt(session, work, 0, PageInput({})) is None

@@ -4,8 +4,8 @@ import pytest
 
 from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.models import Example, ExampleStatus, WorkSession
-from round_manager.work.creating import CreationItem, creation_items, skip
-from round_manager.work.sessions import sweep
+from round_manager.work.creation import CreationItem, creation_items, skip
+from round_manager.work.session_end import sweep
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor
 

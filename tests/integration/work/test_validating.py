@@ -12,8 +12,8 @@ from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Leas
 from round_manager.tasks.gold_items import update_gold
 from round_manager.tasks.tasks import create_task
 from round_manager.work.gold import gold_answers, gold_count
-from round_manager.work.sessions import desk_of
-from round_manager.work.validating import Judgement, judge_item, validation_items
+from round_manager.work.sessions import session_context
+from round_manager.work.validation_work import Judgement, judge_item, validation_items
 from tests.integration.work.conftest import LayFloor
 from tests.integration.work.floor import MINUTE, Floor, pack_of
 
@@ -204,7 +204,7 @@ def test_which_items_are_gold_follows_from_a_secret_of_the_task_and_is_the_same_
     assert len(set(pages)) > 1
     page = floor.open("V1", hit=hit)
     with floor.write() as session:
-        task, desk = session.get_one(Task, floor.task.id), desk_of(session, page)
+        task, desk = session.get_one(Task, floor.task.id), session_context(session, page)
         counts = set()
         for number in range(40):
             task.worker_salt = f"{number:032}"

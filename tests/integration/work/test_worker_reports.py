@@ -6,7 +6,7 @@ import pytest
 
 from round_manager.models import Worker
 from round_manager.pseudonyms import pseudonym
-from round_manager.work.items import report
+from round_manager.work.reports import report
 from tests.conftest import Outfox
 from tests.integration.work.floor import MINUTE, Floor
 

@@ -29,18 +29,17 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.tasks.rounds import pinned_versions
-from round_manager.work.items import find_item
-from round_manager.work.sessions import STANDING, at_work, desk_of
+from round_manager.work.sessions import VALID_SESSIONS, find_item, lock_for_work, session_context
 from templates import TaskSpec
 
 # What a verdict is about; anything else that a task asks for can wait until the example is handed in.
-ASKED = ("context", "input", "span")
-PLACES = ("text", "start", "end")
+ATTEMPT_ROLES = ("context", "input", "span")
+ANSWER_KEYS = ("text", "start", "end")
 UNREADABLE = "the page sent something that cannot be read; load it again"
 
 
 @dataclass(frozen=True)
-class Written:
+class PageInput:
     """What a worker has on the page: texts by their fields, and the label or the answer where it is theirs to give."""
 
     fields: Mapping[str, str]
@@ -48,7 +47,7 @@ class Written:
     answer: Mapping[str, Any] | None = None
 
     @classmethod
-    def read(cls, value: Any) -> "Written":
+    def read(cls, value: Any) -> "PageInput":
         """What a page sent as JSON, or a WorkRefused for anything else; only its form is looked at."""
         fields = value.get("fields") if isinstance(value, dict) else None
         if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
@@ -57,7 +56,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttemptInput:
     """What a verdict is about: all that the model reads and more, and the label or the answer that counts."""
 
     fields: dict[str, str]
@@ -89,23 +88,23 @@ def read_target(value: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]
     return label, answer
 
 
-def earlier_try(session: Session, work: WorkSession, item: int, written: Written) -> Attempt | None:
+def earlier_attempt(session: Session, work: WorkSession, item: int, written: PageInput) -> Attempt | None:
     """The try that was made on exactly these inputs and this target in this item; asked again, it uses no try."""
-    spec, row = desk_of(session, work).spec, writing_item(session, work, item)
-    return same_try(session, spec, row, asked_of(session, spec, row, written))
+    spec, row = session_context(session, work).spec, writing_item(session, work, item)
+    return same_attempt(session, spec, row, attempt_input(session, spec, row, written))
 
 
-def check_try(session: Session, work: WorkSession, item: int, written: Written, *, now: datetime) -> Question:
+def check_attempt(session: Session, work: WorkSession, item: int, written: PageInput, *, now: datetime) -> Question:
     """What to ask the model, or one sentence that tells why it is not asked."""
-    desk = at_work(session, work, now=now)
+    desk = lock_for_work(session, work, now=now)
     row = unwritten_item(session, work, item)
-    check_own(session, desk.spec, row)
-    asked = asked_of(session, desk.spec, row, written)
+    check_not_written_elsewhere(session, desk.spec, row)
+    asked = attempt_input(session, desk.spec, row, written)
     problem = _problem(desk.spec, asked)
     if problem:
         raise WorkRefused(problem)
     most = desk.spec.work.tries
-    if len(tries_of(session, row)) >= most:
+    if len(attempts_of(session, row)) >= most:
         used = "the only try for this example is used" if most == 1 else f"all {most} tries for this example are used"
         cure = "hand in one of your texts, or skip this one"
         raise WorkRefused(f"{used}; {cure}")
@@ -113,25 +112,25 @@ def check_try(session: Session, work: WorkSession, item: int, written: Written, 
     return Question(desk.spec.name, round.number, asked.fields, asked.target, pinned_versions(session, round))
 
 
-def record_try(
+def record_attempt(
     session: Session,
     work: WorkSession,
     item: int,
-    written: Written,
+    written: PageInput,
     verdict: Verdict,
     *,
     latency_us: int,
     now: datetime,
 ) -> Attempt:
     """The try with its verdict, stored; of two equal ones that come at once, both get the one that is stored."""
-    desk = at_work(session, work, now=now)
-    known = earlier_try(session, work, item, written)
+    desk = lock_for_work(session, work, now=now)
+    known = earlier_attempt(session, work, item, written)
     if known is not None:
         return known
-    question = check_try(session, work, item, written, now=now)
+    question = check_attempt(session, work, item, written, now=now)
     check_verdict(desk.spec, verdict, question.fields, question.target, question.versions)
     row = find_item(session, work, item)
-    asked = asked_of(session, desk.spec, row, written)
+    asked = attempt_input(session, desk.spec, row, written)
     first = verdict.said[0]
     attempt = Attempt(
         public_id=verdict.id,
@@ -162,33 +161,33 @@ def record_try(
     return attempt
 
 
-def tries_of(session: Session, row: WorkItem) -> list[Attempt]:
+def attempts_of(session: Session, row: WorkItem) -> list[Attempt]:
     """The tries that were made on the item's context, the first one first."""
     made = select(Attempt).where(*_in_item(row), Attempt.context_id == row.context_id)
     return list(session.scalars(made.order_by(Attempt.number)))
 
 
-def same_try(session: Session, spec: TaskSpec, row: WorkItem, asked: Asked) -> Attempt | None:
+def same_attempt(session: Session, spec: TaskSpec, row: WorkItem, asked: AttemptInput) -> Attempt | None:
     """The try on exactly these inputs and this target, by what was stored of it."""
     try:
         inputs = inputs_hash(spec, asked.fields)
     except VerdictError:
         return None
-    for one in tries_of(session, row):
+    for one in attempts_of(session, row):
         if (one.verdict.get(INPUTS_HASH), one.verdict.get("target")) == (inputs, asked.target):
             return one
     return None
 
 
-def asked_of(session: Session, spec: TaskSpec, row: WorkItem, written: Written) -> Asked:
+def attempt_input(session: Session, spec: TaskSpec, row: WorkItem, written: PageInput) -> AttemptInput:
     """What a verdict on the page must be about: the session's own context and target, and the worker's own texts."""
     context = session.get_one(Context, row.context_id)
     inputs = {field.name for field in spec.with_role("input")}
     fields = {**context.fields, **{name: text for name, text in written.fields.items() if name in inputs}}
     if spec.kind == "classification":
-        return Asked(fields, row.label or written.label, None)
+        return AttemptInput(fields, row.label or written.label, None)
     answer = written.answer
-    return Asked(fields, None, None if answer is None else {name: answer.get(name) for name in PLACES})
+    return AttemptInput(fields, None, None if answer is None else {name: answer.get(name) for name in ANSWER_KEYS})
 
 
 def writing_item(session: Session, work: WorkSession, item: int) -> WorkItem:
@@ -213,7 +212,7 @@ def example_of(session: Session, row: WorkItem) -> Example | None:
     return session.scalar(handed_in.where(Example.session_id.is_not(None)))
 
 
-def check_own(session: Session, spec: TaskSpec, row: WorkItem) -> None:
+def check_not_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> None:
     """Nothing, or a WorkRefused where the worker cannot hand in on the item's context any more."""
     if is_written_elsewhere(session, spec, row):
         text = "on another page of yours an example on this text is handed in already"
@@ -232,14 +231,14 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
             Example.author_id == row.worker_id,
             beside_index(Example.context_id, row.context_id or 0),
             or_(Example.session_id.is_(None), Example.session_id != row.session_id),
-            or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(STANDING)),
+            or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
         )
     )
     return session.scalar(other.limit(1)) is not None
 
 
-def _problem(spec: TaskSpec, asked: Asked) -> str | None:
-    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ASKED)})
+def _problem(spec: TaskSpec, asked: AttemptInput) -> str | None:
+    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ATTEMPT_ROLES)})
     return field_problem(only, asked.fields, {}) or target_problem(only, asked.fields, asked.label, asked.answer)
 
 

@@ -4,6 +4,7 @@ One process at a time hands out a task's work, so what is counted here is still 
 whose time is over counts for nothing, whether or not anybody has ended it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from round_manager.models import (
     Context,
     Example,
     ExampleStatus,
+    Hit,
     LabelTally,
     Lease,
     LeaseEnd,
@@ -23,13 +25,15 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work.choosing import Had, choose, is_live
-from round_manager.work.lots import seed_of
-from round_manager.work.sessions import STANDING
+from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live
+from round_manager.work.seeded_order import seed_of
+from round_manager.work.sessions import VALID_SESSIONS
 from templates import TaskSpec
 
+SWEPT_AT_ONCE = 500
 
-def take_turn(session: Session, task_id: int) -> None:
+
+def lock_task(session: Session, task_id: int) -> None:
     """From here to the end of the transaction, nobody else hands out this task's work."""
     session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
 
@@ -38,9 +42,9 @@ def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
     """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them."""
-    had = Had(session, _had(work, round, repeat=spec.work.repeat_context))
+    had = ExcludedContexts(session, _had(work, round, repeat=spec.work.repeat_context))
     seed, strategy = seed_of(session, work, round.task_id), spec.rounds.context_strategy
-    found = choose(session, round, strategy, seed, most, had=had, now=now)
+    found = choose_contexts(session, round, strategy, seed, most, had=had, now=now)
     found = found or _take_over(session, work, round, spec, most, now)
     for context_id in found:
         session.add(
@@ -69,7 +73,7 @@ def end_lease(session: Session, work: WorkSession, context_id: int | None, outco
     session.flush()
 
 
-def asked_labels(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
+def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
     """How often each label was asked for in the round so far: examples, and what people are writing now."""
     written = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == round.id)
     asked = {label: int(examples) for label, examples in session.execute(written)}
@@ -124,7 +128,7 @@ def _judged_by(work: WorkSession) -> Any:
             WorkItem.example_id == Example.id,
             WorkItem.example_id.is_not(None),
             WorkItem.worker_id == work.worker_id,
-            WorkSession.status.in_(STANDING),
+            WorkSession.status.in_(VALID_SESSIONS),
         )
     )
 
@@ -166,7 +170,7 @@ def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = Tru
     # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
     had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
     here = Lease.session_id == work.id
-    counts = here if repeat else here | WorkSession.status.in_(STANDING)
+    counts = here if repeat else here | WorkSession.status.in_(VALID_SESSIONS)
     held: ColumnElement[bool] = Lease.ended_at.is_(None)
     if not elsewhere:
         held &= here | Lease.session_id.is_(None)
@@ -190,3 +194,34 @@ def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = Tru
         Example.status != ExampleStatus.UNCONFIRMED,
     )
     return [leased, shown, written]
+
+
+def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now: datetime) -> None:
+    """Everything that these sessions have set aside is free again."""
+    live = Lease.session_id.in_(pages) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
+    session.execute(update(Lease).where(live).values(ended_at=now, outcome=outcome))
+
+
+def make_room(session: Session, hit: Hit, *, now: datetime) -> None:
+    """One more page of the HIT can hold places for votes, and no more pages do than the HIT has: the oldest give way.
+
+    Who gives way can go on: a judgement is confirmed without a place too.
+    """
+    # A page can be opened in anybody's name, and a HIT that was returned tells nobody.
+    places = select(Lease.id).where(Lease.example_id.is_not(None), Lease.ended_at.is_(None))
+    holding = select(WorkSession.id).where(
+        WorkSession.hit_id == hit.id,
+        places.where(Lease.session_id == WorkSession.id, Lease.session_id.is_not(None)).exists(),
+    )
+    newest_first = holding.order_by(WorkSession.started_at.desc(), WorkSession.id.desc())
+    too_many = list(session.scalars(newest_first.offset(hit.max_assignments - 1)))
+    # A place that its own page changes at this moment is left for the next opening: nobody waits for two pages at once.
+    given_up = some_rows(session, places.where(Lease.session_id.in_(too_many), Lease.session_id.is_not(None)))
+    session.execute(update(Lease).where(Lease.id.in_(given_up)).values(ended_at=now, outcome=LeaseEnd.RETURNED))
+
+
+def some_rows(session: Session, wanted: Select[int]) -> list[int]:
+    """Lock and return the next ids of a query, skipping rows that another transaction holds."""
+    # Its own order first: by the ids alone, SQLite would look at every row that there ever was.
+    first = wanted.order_by(wanted.selected_columns[0]).limit(SWEPT_AT_ONCE)
+    return list(session.scalars(first.with_for_update(key_share=True, skip_locked=True)))

@@ -11,13 +11,18 @@ from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, NothingToDo, WorkRefused
 from round_manager.examples.submission_rules import answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
+from round_manager.work.attempts import ANSWER_KEYS, UNREADABLE, read_target
 from round_manager.work.gold import choose_gold, gold_count
-from round_manager.work.handing_out import lease_examples
-from round_manager.work.item_times import spend
-from round_manager.work.items import find_item, items_of
-from round_manager.work.lots import lot, seed_of
-from round_manager.work.sessions import Desk, at_work, desk_of
-from round_manager.work.trying import PLACES, UNREADABLE, read_target
+from round_manager.work.leases import lease_examples
+from round_manager.work.seeded_order import order_key, seed_of
+from round_manager.work.sessions import (
+    SessionContext,
+    add_item_time,
+    find_item,
+    items_of,
+    lock_for_work,
+    session_context,
+)
 from templates import TaskSpec
 from templates.contract import judged_fields
 
@@ -43,7 +48,7 @@ class Judgement:
 
     def record(self) -> dict[str, Any]:
         """What is kept of it."""
-        answer = None if self.answer is None else {name: self.answer.get(name) for name in PLACES}
+        answer = None if self.answer is None else {name: self.answer.get(name) for name in ANSWER_KEYS}
         return {"label": self.label, "answer": answer, "flag": self.flag, "comment": self.comment or None}
 
 
@@ -57,7 +62,7 @@ class ValidationItem:
     judgement: Judgement | None
 
 
-def fill_validation(session: Session, desk: Desk, *, now: datetime) -> None:
+def assign_examples(session: Session, desk: SessionContext, *, now: datetime) -> None:
     """The items of a new session: what wants votes and some gold, shuffled; the task's turn must be taken."""
     most = desk.spec.work.validations_per_hit
     known = choose_gold(session, desk, min(gold_count(session, desk, most), most - 1))
@@ -72,7 +77,7 @@ def fill_validation(session: Session, desk: Desk, *, now: datetime) -> None:
         for example in found
     ]
     seed = seed_of(session, work, desk.hit.task_id)
-    shuffled = sorted([*known, *rows], key=lambda one: lot(seed, "place", one.gold_id, one.example_id))
+    shuffled = sorted([*known, *rows], key=lambda one: order_key(seed, "place", one.gold_id, one.example_id))
     for place, row in enumerate(shuffled):
         row.item = place
     session.add_all(shuffled)
@@ -81,7 +86,7 @@ def fill_validation(session: Session, desk: Desk, *, now: datetime) -> None:
 
 def validation_items(session: Session, work: WorkSession) -> list[ValidationItem]:
     """Everything that the validation page shows; gold looks like everything else."""
-    names = judged_fields(desk_of(session, work).spec)
+    names = judged_fields(session_context(session, work).spec)
     shown = []
     for row in items_of(session, work):
         fields = _fields(session, row)
@@ -97,7 +102,7 @@ def judge_item(
 
     `active_ms` is what the page has counted so far.
     """
-    desk = at_work(session, work, now=now)
+    desk = lock_for_work(session, work, now=now)
     row = find_item(session, work, item)
     if row.context_id is not None:
         raise WorkRefused("this HIT asks for a text, not for judgements; load the page again")
@@ -105,7 +110,7 @@ def judge_item(
     if problem:
         raise WorkRefused(problem)
     row.judgement, row.judged_at = judgement.record(), now
-    spend(session, desk.work, row, active_ms, now=now)
+    add_item_time(session, desk.work, row, active_ms, now=now)
     session.flush()
 
 

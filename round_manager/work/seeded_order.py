@@ -23,16 +23,16 @@ def seed_of(session: Session, work: WorkSession, task_id: int) -> bytes:
     return hmac.digest(salt.encode(), f"lots of {work.public_id}".encode(), hashlib.sha256)
 
 
-def lot(seed: bytes, *what: object) -> bytes:
+def order_key(seed: bytes, *what: object) -> bytes:
     """Something's place in an order that looks random and is the same each time for one seed."""
     return hmac.digest(seed, repr(what).encode(), hashlib.sha256)
 
 
-class Draw:
+class SeededOrder:
     """The places of contexts in such an order, and the lot at which it begins."""
 
     def __init__(self, seed: bytes) -> None:
-        drawn = lot(seed, "context")
+        drawn = order_key(seed, "context")
         times, plus, self.start = (int.from_bytes(drawn[part : part + 8]) % PRIME for part in (0, 8, 16))
         self._times, self._plus = max(1, times), plus
 

@@ -1,5 +1,6 @@
 """Creating: the examples that a worker writes in a session, from the context they get to the text they hand in."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +12,9 @@ from sqlalchemy.orm import Session
 from common.text import count
 from round_manager.database.hints import beside_index
 from round_manager.database.ids import public_id
-from round_manager.errors import NothingToDo, SubmissionRefused, WorkRefused
+from round_manager.errors import NothingToDo, OtherText, SubmissionRefused, WorkRefused
+from round_manager.examples.attempts import link_attempts
 from round_manager.examples.submissions import Submission, check_submission, content_sha256, is_sampled
-from round_manager.examples.tries import link_tries
 from round_manager.models import (
     Attempt,
     Context,
@@ -28,24 +29,32 @@ from round_manager.models import (
 )
 from round_manager.policies import first_votes
 from round_manager.tasks.contexts import pack_context
-from round_manager.work.handing_out import asked_labels, end_lease, lease_contexts, take_turn
-from round_manager.work.item_times import spend
-from round_manager.work.items import items_of
-from round_manager.work.sessions import STANDING, Desk, at_work, desk_of, hold
-from round_manager.work.trying import (
-    Asked,
-    Written,
-    asked_of,
-    check_own,
+from round_manager.work.attempts import (
+    AttemptInput,
+    PageInput,
+    attempt_input,
+    attempts_of,
+    check_not_written_elsewhere,
     example_of,
     is_written_elsewhere,
-    same_try,
-    tries_of,
+    same_attempt,
     unwritten_item,
     writing_item,
 )
+from round_manager.work.leases import end_lease, label_counts, lease_contexts, lock_task
+from round_manager.work.sessions import (
+    VALID_SESSIONS,
+    SessionContext,
+    add_item_time,
+    items_of,
+    lock_for_work,
+    lock_session,
+    session_context,
+)
 from templates import TaskSpec
 from templates.payloads import next_target
+
+DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class CreationItem:
     example: Example | None
 
 
-def fill_creation(session: Session, desk: Desk, *, now: datetime) -> None:
+def assign_contexts(session: Session, desk: SessionContext, *, now: datetime) -> None:
     """The items that the session lacks, each with a context of its own; the task's turn must be taken."""
     work = desk.work
     there = {row.item for row in items_of(session, work)}
@@ -79,7 +88,7 @@ def fill_creation(session: Session, desk: Desk, *, now: datetime) -> None:
 
 def creation_items(session: Session, work: WorkSession) -> list[CreationItem]:
     """Everything that the creation page shows."""
-    spec = desk_of(session, work).spec
+    spec = session_context(session, work).spec
     return [_shown(session, spec, row) for row in items_of(session, work)]
 
 
@@ -90,10 +99,10 @@ def skip(
 
     `active_ms` is what the page has counted so far; the time on the text that is given up is no example's.
     """
-    take_turn(session, desk_of(session, work).hit.task_id)
-    desk = at_work(session, work, now=now)
+    lock_task(session, session_context(session, work).hit.task_id)
+    desk = lock_for_work(session, work, now=now)
     row = unwritten_item(session, work, item)
-    made, needed = len(tries_of(session, row)), desk.spec.work.tries_before_skip
+    made, needed = len(attempts_of(session, row)), desk.spec.work.tries_before_skip
     if made < needed and not is_written_elsewhere(session, desk.spec, row):
         often = count(needed, "time")
         raise WorkRefused(f"try at least {often} before you skip this one; that is {needed - made} more")
@@ -103,22 +112,22 @@ def skip(
         raise NothingToDo("there is nothing else that you have not had; go on with this one, or return the HIT")
     ((row.context_id, row.label),) = found
     row.draft = {}
-    spend(session, desk.work, row, active_ms, now=now)
+    add_item_time(session, desk.work, row, active_ms, now=now)
     end_lease(session, desk.work, given_up, LeaseEnd.SKIPPED, now=now)
     session.flush()
     return _shown(session, desk.spec, row)
 
 
-def hand_in(
-    session: Session, work: WorkSession, item: int, written: Written, *, now: datetime, active_ms: int | None = None
+def submit_item(
+    session: Session, work: WorkSession, item: int, written: PageInput, *, now: datetime, active_ms: int | None = None
 ) -> Example:
     """The example, with the verdict that its worker saw on exactly this text; once more gives the same one.
 
     It is unconfirmed until the marketplace says who wrote it. `active_ms` is what the page has counted so far.
     """
-    held = hold(session, work)
-    spec, row = desk_of(session, held).spec, writing_item(session, held, item)
-    asked = asked_of(session, spec, row, written)
+    held = lock_session(session, work)
+    spec, row = session_context(session, held).spec, writing_item(session, held, item)
+    asked = attempt_input(session, spec, row, written)
     extra = _of_role(spec, written, "extra")
     reasons = {name: text for name, text in _of_role(spec, written, "reason").items() if text.strip()}
     known = example_of(session, row)
@@ -127,14 +136,14 @@ def hand_in(
         if same and (known.explanation or {}) == reasons:
             return known
         raise WorkRefused("something else was handed in for this example already; go on with the next one")
-    desk = at_work(session, held, now=now)
+    desk = lock_for_work(session, held, now=now)
     _check_names(spec, written)
-    tries = tries_of(session, row)
+    tries = attempts_of(session, row)
     example = _example(session, desk, row, asked, extra, reasons, now)
-    example.tries, example.active_ms = len(tries), spend(session, held, row, active_ms, now=now)
+    example.tries, example.active_ms = len(tries), add_item_time(session, held, row, active_ms, now=now)
     session.add(example)
     session.flush()
-    link_tries(tries, example)
+    link_attempts(tries, example)
     end_lease(session, held, row.context_id, LeaseEnd.USED, now=now)
     session.flush()
     return example
@@ -142,9 +151,9 @@ def hand_in(
 
 def _example(
     session: Session,
-    desk: Desk,
+    desk: SessionContext,
     row: WorkItem,
-    asked: Asked,
+    asked: AttemptInput,
     extra: Mapping[str, str],
     reasons: Mapping[str, str],
     now: datetime,
@@ -160,7 +169,7 @@ def _example(
     attempt = _verdict_on(session, spec, row, asked)
     content = content_sha256(spec, fields)
     _check_new(session, round, row.worker_id, content)
-    check_own(session, spec, row)
+    check_not_written_elsewhere(session, spec, row)
     own_id = public_id(now)
     wanted = bool(attempt.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
     return Example(
@@ -188,11 +197,11 @@ def _example(
     )
 
 
-def _verdict_on(session: Session, spec: TaskSpec, row: WorkItem, asked: Asked) -> Attempt:
-    attempt = same_try(session, spec, row, asked)
+def _verdict_on(session: Session, spec: TaskSpec, row: WorkItem, asked: AttemptInput) -> Attempt:
+    attempt = same_attempt(session, spec, row, asked)
     if attempt is None:
         raise WorkRefused("the model has not been asked about exactly this text; ask it, then hand it in")
-    made, needed = len(tries_of(session, row)), spec.work.tries_before_skip
+    made, needed = len(attempts_of(session, row)), spec.work.tries_before_skip
     if not attempt.fooled and made < needed:
         often = count(needed, "time")
         text = f"the model was right; try at least {often} before you hand in a text that does not fool it"
@@ -200,14 +209,14 @@ def _verdict_on(session: Session, spec: TaskSpec, row: WorkItem, asked: Asked) -
     return attempt
 
 
-def _check_names(spec: TaskSpec, written: Written) -> None:
+def _check_names(spec: TaskSpec, written: PageInput) -> None:
     asked_for = {field.name for field in spec.fields if field.role in ("input", "extra", "reason")}
     for name in written.fields:
         if name not in asked_for:
             raise WorkRefused(f"`{name[:40]}` is nothing that this page asks for; load it again")
 
 
-def _of_role(spec: TaskSpec, written: Written, role: str) -> dict[str, str]:
+def _of_role(spec: TaskSpec, written: PageInput, role: str) -> dict[str, str]:
     names = [field.name for field in spec.with_role(role)]
     return {name: written.fields[name] for name in names if name in written.fields}
 
@@ -224,25 +233,51 @@ def _check_new(session: Session, round: Round, author_id: int, content: str) -> 
             beside_index(Example.round_id, round.id),
             beside_index(Example.author_id, author_id),
             Example.status != ExampleStatus.WITHDRAWN,
-            or_(Example.session_id.is_(None), WorkSession.status.in_(STANDING)),
+            or_(Example.session_id.is_(None), WorkSession.status.in_(VALID_SESSIONS)),
         )
     )
     if session.scalar(same.limit(1)) is not None:
         raise WorkRefused("you have handed in the same text already; write another one")
 
 
-def _contexts(session: Session, desk: Desk, most: int, now: datetime) -> list[tuple[int, str | None]]:
+def _contexts(session: Session, desk: SessionContext, most: int, now: datetime) -> list[tuple[int, str | None]]:
     """Contexts that are set aside for the session, each with the label to write for where the task sets it."""
-    asked = asked_labels(session, desk.open_round, now=now)
+    asked = label_counts(session, desk.open_round, now=now)
     leased = lease_contexts(session, desk.work, desk.open_round, desk.spec, most, now=now)
     rows = [session.get_one(Context, one) for one in leased]
     return [(row.id, next_target(desk.spec, pack_context(row), asked)) for row in rows]
 
 
 def _shown(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
-    tries, example = tries_of(session, row), example_of(session, row)
+    tries, example = attempts_of(session, row), example_of(session, row)
     left = max(0, spec.work.tries - len(tries))
     is_tried = len(tries) >= spec.work.tries_before_skip
     can_skip = example is None and (is_tried or is_written_elsewhere(session, spec, row))
     context = session.get_one(Context, row.context_id)
     return CreationItem(row.item, context, row.label, row.draft, tuple(tries), left, can_skip, example)
+
+
+def mark_of(item: CreationItem) -> str:
+    """The mark of an example to write; it tells a page nothing but whether it is still the same."""
+    return _mark(item.context.id, item.target)
+
+
+def check_mark(session: Session, work: WorkSession, item: int, mark: str) -> None:
+    """The item is the one that the page shows, and stays it until the transaction ends; else an OtherText."""
+    lock_session(session, work)
+    row = writing_item(session, work, item)
+    _compare(mark, _mark(row.context_id, row.label))
+
+
+def check_shown(item: CreationItem, mark: str) -> None:
+    """The item as it was read is the one that the page shows; else an OtherText."""
+    _compare(mark, mark_of(item))
+
+
+def _compare(mark: str, wanted: str) -> None:
+    if mark != wanted:
+        raise OtherText("this example has another text now; here it is")
+
+
+def _mark(context_id: int | None, target: str | None) -> str:
+    return hashlib.sha256(repr((context_id, target)).encode()).hexdigest()[:DIGITS]

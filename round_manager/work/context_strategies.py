@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from round_manager.models import ContextTally, Lease, Round
-from round_manager.work.lots import PRIME, Draw
+from round_manager.work.seeded_order import PRIME, SeededOrder
 
 # Equals are drawn among so many at the most: those that follow the session's start in the order of their lots. Lots are
 # spread evenly, so that each context is as often among them as any other, give or take a few in a hundred.
@@ -25,7 +25,7 @@ FEW = 30
 
 
 @dataclass(frozen=True)
-class Standing:
+class ContextUsage:
     """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now.
 
     Numbers of one context, or the columns that hold those of all.
@@ -40,7 +40,7 @@ class Standing:
 
 # The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
 # and as one that will fool, so that people who come at once are spread as those who come one after the other are.
-RANKS: dict[str, Callable[[Standing], tuple[Any, ...]]] = {
+RANKS: dict[str, Callable[[ContextUsage], tuple[Any, ...]]] = {
     "uniform": lambda one: (one.leased,),
     "least_used": lambda one: (one.used + one.leased,),
     "least_fooled": lambda one: (one.fooled + one.leased, one.used),
@@ -63,7 +63,7 @@ def is_live(now: datetime) -> ColumnElement[bool]:
     return Lease.ended_at.is_(None) & (Lease.expires_at > now)
 
 
-class Had:
+class ExcludedContexts:
     """The contexts that a worker must not get, looked up as they are needed: in a long round they are many."""
 
     def __init__(self, session: Session, questions: Sequence[Select[int | None]]) -> None:
@@ -82,11 +82,11 @@ class Had:
         return {one for question in questions for one in self._session.scalars(question) if one is not None}
 
 
-def choose(
-    session: Session, round: Round, strategy: str, seed: bytes, most: int, *, had: Had, now: datetime
+def choose_contexts(
+    session: Session, round: Round, strategy: str, seed: bytes, most: int, *, had: ExcludedContexts, now: datetime
 ) -> list[int]:
     """Up to so many contexts, the lowest rank first and equals as the seed draws them, but none that was had."""
-    search = _Search(session, round.id, strategy, Draw(seed), most)
+    search = _Search(session, round.id, strategy, SeededOrder(seed), most)
     written_on = search.written_on(now)
     ranked: dict[Level, list[Placed]] = {}
     for standing, place in written_on:
@@ -108,7 +108,7 @@ def choose(
 class _Search:
     """One strategy's questions to the tallies of one round."""
 
-    def __init__(self, session: Session, round_id: int, strategy: str, draw: Draw, most: int) -> None:
+    def __init__(self, session: Session, round_id: int, strategy: str, draw: SeededOrder, most: int) -> None:
         self._session, self._round_id, self._draw, self._most = session, round_id, draw, most
         self._rank, self._columns = RANKS[strategy], LEVELS[strategy]
         self._is_drawn = strategy != "in_order"
@@ -117,7 +117,7 @@ class _Search:
         # SQLite takes an index over what is given out only for a question that says so itself.
         self._given_out = (ContextTally.round_id == round_id, ContextTally.lot.is_not(None))
 
-    def written_on(self, now: datetime) -> list[tuple[Standing, int]]:
+    def written_on(self, now: datetime) -> list[tuple[ContextUsage, int]]:
         """The contexts on which somebody writes now, each with its place in its level."""
         tally = ContextTally
         # An outer join, so that no database begins with all the tallies.
@@ -129,11 +129,11 @@ class _Search:
         # What is given out no more, and what another task gives out, has no lot here.
         counted = Counter(row for row in rows if row.lot is not None)
         return [
-            (Standing(*row[:4], leased), self._place(row.lot if self._is_drawn else row.position))
+            (ContextUsage(*row[:4], leased), self._place(row.lot if self._is_drawn else row.position))
             for row, leased in counted.items()
         ]
 
-    def level_of(self, standing: Standing) -> Level:
+    def level_of(self, standing: ContextUsage) -> Level:
         """Its rank, as far as contexts of one level share it."""
         return self._rank(standing)[: max(1, len(self._columns))]
 
@@ -146,7 +146,7 @@ class _Search:
         found = self._session.execute(lowest.limit(1)).first()
         return None if found is None else tuple(found)
 
-    def from_level(self, level: Level, equals: list[Placed], busy: Set[int], had: Had) -> list[int]:
+    def from_level(self, level: Level, equals: list[Placed], busy: Set[int], had: ExcludedContexts) -> list[int]:
         """Contexts of the level in turn: as many as are wanted, or all; those of its equals that are busy are given."""
         few = self._most + FEW
         # In order, the busy ones stand at the front.
@@ -195,7 +195,7 @@ class _Search:
             last is None and sure is None,
         )
 
-    def _all_of(self, level: Level, equals: list[Placed], busy: Set[int], had: Had) -> list[int]:
+    def _all_of(self, level: Level, equals: list[Placed], busy: Set[int], had: ExcludedContexts) -> list[int]:
         """The same where most of the first few were had: a window of those that were not, or the whole level."""
         enough = max(WINDOW, self._most) if self._is_drawn else self._most
         found = [one for one in equals if one[1] not in had.all]

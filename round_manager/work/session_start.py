@@ -29,11 +29,12 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.tasks.rounds import LIVE
-from round_manager.work.creating import fill_creation
-from round_manager.work.handing_out import take_turn
+from round_manager.work.creation import assign_contexts
+from round_manager.work.leases import end_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
-from round_manager.work.sessions import desk_of, end_leases, hold, make_room, sweep
-from round_manager.work.validating import fill_validation
+from round_manager.work.session_end import sweep
+from round_manager.work.sessions import lock_session, session_context
+from round_manager.work.validation_work import assign_examples
 from round_manager.workers import ensure_worker
 
 # What marketplaces of MTurk's protocol say in place of an assignment to somebody who only looks.
@@ -64,7 +65,7 @@ def open_session(
     problem = _problem(session, hit)
     if not problem:
         # Two tabs that load at once: the second one waits here, and then finds what the first one made.
-        take_turn(session, hit.task_id)
+        lock_task(session, hit.task_id)
         sweep(session, now=now)
         found = _find(session, hit, assignment, worker)
         # Whoever moves a round takes the turn too: it may have moved while we waited.
@@ -104,7 +105,7 @@ def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, no
     told = _fingerprint(submit_to)
     if told is None or told == found.acceptance or found.status is not SessionStatus.OPEN:
         return found
-    work = hold(session, found)
+    work = lock_session(session, found)
     if work.status is not SessionStatus.OPEN or work.acceptance == told:  # Another tab was faster.
         return work
     if work.acceptance is not None:
@@ -122,7 +123,7 @@ def _fingerprint(submit_to: str) -> str | None:
 
 
 def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) -> WorkSession:
-    work = hold(session, found)
+    work = lock_session(session, found)
     if not _is_over(work, now):  # Another tab was faster, or the marketplace.
         return work
     end_leases(session, [work.id], LeaseEnd.EXPIRED, now=now)
@@ -139,12 +140,12 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
 
 
 def _fill(session: Session, work: WorkSession, now: datetime) -> None:
-    desk = desk_of(session, work)
+    desk = session_context(session, work)
     if desk.hit.kind is HitKind.CREATE:
-        fill_creation(session, desk, now=now)
+        assign_contexts(session, desk, now=now)
     elif desk.hit.kind is HitKind.VALIDATE:
         make_room(session, desk.hit, now=now)
-        fill_validation(session, desk, now=now)
+        assign_examples(session, desk, now=now)
     elif not results_of(session, work):
         check_quiz(session, desk)
 
