@@ -29,8 +29,9 @@ from round_manager.learning.rows import TrainingRows, training_rows
 from round_manager.learning.versions import check_fits, find_versions
 from round_manager.models import TrainingState
 from round_manager.progress import Progress, Unwatched
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import pinned_versions
-from round_manager.tasks.tasks import find_task, spec_of
+from round_manager.tasks.tasks import find_task
 from templates import Pack
 
 

@@ -16,9 +16,10 @@ from plugin.version_registration import VersionRegistration
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.learning.versions import find_versions
+from round_manager.specs import spec_of
 from round_manager.tasks.means import check_means
 from round_manager.tasks.rounds import draft_round, live_round, open_round, pinned_versions
-from round_manager.tasks.tasks import find_task, spec_of
+from round_manager.tasks.tasks import find_task
 from templates import TaskSpec
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mturk.crowd import Crowd
     from mturk.patience import Patience
     from plugin.crowd import CrowdServices
-    from round_manager.archive.archives import Archives
+    from round_manager.archive.storage import Archives
     from round_manager.database.store import Store
     from round_manager.services.context import Actor, ServiceContext
 
@@ -72,6 +72,6 @@ class Application:
 
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
-        from round_manager.archive.archives import open_archives
+        from round_manager.archive.storage import open_archives
 
         return open_archives(self.settings.archives_location)

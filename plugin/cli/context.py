@@ -20,7 +20,7 @@ from plugin.operator import operator_name
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.work.context_files import Uploaded
+    from round_manager.work.context_uploads import ContextsUploaded
 
 MOST_SHOWN = 50
 LONGEST_TEXT = 60
@@ -52,8 +52,9 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
     from common.clock import SystemClock
     from round_manager.database.rehearsal import rehearsal
     from round_manager.database.store import open_store
-    from round_manager.tasks.tasks import find_task, spec_of
-    from round_manager.work.context_files import upload_contexts
+    from round_manager.specs import spec_of
+    from round_manager.tasks.tasks import find_task
+    from round_manager.work.context_uploads import upload_contexts
     from templates.context_file import read_context_file
 
     with _standing(file) as standing, open_store(settings.database) as store:
@@ -105,7 +106,7 @@ def _standing(file: Path) -> Iterator[Path]:
         yield copy
 
 
-def _told(task: str, done: "Uploaded", *, dry_run: bool) -> str:
+def _told(task: str, done: "ContextsUploaded", *, dry_run: bool) -> str:
     parts = [
         f"{count(done.added, 'context')} added",
         *([f"{done.brought_back:,} brought back"] if done.brought_back else []),

@@ -214,7 +214,8 @@ def _judge(settings: Settings, where: str | None) -> "RegistryJudge":
 
 
 def _pack(store: "Store", task: str) -> "Pack":
-    from round_manager.tasks.tasks import find_task, spec_of
+    from round_manager.specs import spec_of
+    from round_manager.tasks.tasks import find_task
     from templates import load_pack
 
     with store.read() as session:

@@ -74,7 +74,8 @@ def _checked(settings: Settings, task: str, versions: Sequence["Ancestor"]) -> l
     """The places whose rows have another hash now than when the versions were trained."""
     from round_manager.database.store import open_store
     from round_manager.learning.rows import training_rows
-    from round_manager.tasks.tasks import find_task, spec_of
+    from round_manager.specs import spec_of
+    from round_manager.tasks.tasks import find_task
 
     pack, differing = pack_of(settings, task), dict[str, None]()
     with open_store(settings.database) as store, store.read() as session:

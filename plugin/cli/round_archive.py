@@ -15,8 +15,8 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.archive.freezing import Frozen
-    from round_manager.archive.proof import Proof
+    from round_manager.archive.freeze import Frozen
+    from round_manager.archive.verification import Verification
 
 NUMBER = click.option("--round", "number", type=WHOLE_NUMBER, help="Which round. Default: the last closed one.")
 NOT_PROVED = 1
@@ -38,9 +38,9 @@ def freeze(app: Application, task: str, number: int | None, place: str | None, m
     """
     settings = app.settings
     from common.clock import SystemClock
-    from round_manager.archive.archives import open_archives
-    from round_manager.archive.freezing import freeze as freeze_round
-    from round_manager.archive.freezing import newest_closed
+    from round_manager.archive.freeze import freeze as freeze_round
+    from round_manager.archive.freeze import newest_closed
+    from round_manager.archive.storage import open_archives
     from round_manager.database.store import open_store
     from round_manager.tasks.rounds import find_round
     from round_manager.tasks.tasks import find_task
@@ -108,20 +108,20 @@ def verify(app: Application, what: str, number: int | None) -> int:
     return NOT_PROVED if proof.problems else 0
 
 
-def _prove_place(place: str) -> "Proof":
+def _prove_place(place: str) -> "Verification":
     from plugin.recounting import counting
-    from round_manager.archive.archives import opened_archive
-    from round_manager.archive.proof import verify as prove
+    from round_manager.archive.storage import opened_archive
+    from round_manager.archive.verification import verify as prove
 
     with opened_archive(place) as folder:
         return prove(folder, counting=counting)
 
 
-def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str, "Proof"]:
+def _prove_task(settings: Settings, task: str, number: int | None) -> tuple[str, "Verification"]:
     from plugin.recounting import counting
-    from round_manager.archive.archives import opened_archive
-    from round_manager.archive.freezing import newest_closed
-    from round_manager.archive.proof import verify as prove
+    from round_manager.archive.freeze import newest_closed
+    from round_manager.archive.storage import opened_archive
+    from round_manager.archive.verification import verify as prove
     from round_manager.database.store import open_store
     from round_manager.errors import ArchiveError
     from round_manager.tasks.rounds import find_round

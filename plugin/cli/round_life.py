@@ -43,8 +43,8 @@ def close(app: Application, task: str, give_up: bool, why: str, number: int | No
     settings = app.settings
     from common.clock import SystemClock
     from round_manager.database.store import open_store
-    from round_manager.loop.called_off import was_called_off
-    from round_manager.loop.lifecycle import begin_validating, close_round, waiting
+    from round_manager.loop.lifecycle import begin_validating, close_round, was_called_off
+    from round_manager.loop.waiting import waiting
     from round_manager.models import RoundStatus
     from round_manager.tasks.rounds import choose_round
     from round_manager.tasks.tasks import find_task
@@ -136,8 +136,9 @@ def _move(settings: Settings, task: str, why: str, step: Any, said: str, said_ag
 
 def _overview(store: "Store", name: str, number: int | None, *, has_marketplace: bool) -> dict[str, Any]:
     from common.clock import SystemClock
-    from round_manager.loop.lifecycle import due, history, waiting
-    from round_manager.loop.ways_in import no_way_in
+    from round_manager.loop.lifecycle import due, history
+    from round_manager.loop.overview import no_way_in
+    from round_manager.loop.waiting import waiting
     from round_manager.money.budget import figures
     from round_manager.tasks.rounds import choose_round, collected, pinned_versions
     from round_manager.tasks.tasks import find_task

@@ -18,8 +18,7 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from round_manager.database.store import Store
     from round_manager.models import Round
-    from round_manager.validation.flags import Flagged
-    from round_manager.validation.late_flags import FlaggedGold, Said
+    from round_manager.validation.flags import Flagged, FlaggedGold, FlagVote
 
 ROUND = click.option(
     "--round", "number", type=WHOLE_NUMBER, metavar="N", help="Which round. Default: the last that was opened."
@@ -76,8 +75,7 @@ def flags(app: Application, task: str, number: int | None) -> None:
     """
     settings = app.settings
     from round_manager.database.store import open_store
-    from round_manager.validation.flags import flagged
-    from round_manager.validation.late_flags import flagged_gold
+    from round_manager.validation.flags import flagged, flagged_gold
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
@@ -162,9 +160,8 @@ def aggregate(app: Application, task: str, number: int | None, least: float, set
 def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
     from common.clock import SystemClock
     from round_manager.database.store import open_store
-    from round_manager.validation.deciding import decide_round
-    from round_manager.validation.flags import count_flagged
-    from round_manager.validation.late_flags import count_late
+    from round_manager.validation.decisions import decide_round
+    from round_manager.validation.flags import count_flagged, count_late
 
     with open_store(settings.database) as store:
         round = begun_rounds(store, task, number)[-1]
@@ -232,5 +229,5 @@ def _flagged_row(one: "Flagged") -> list[str]:
     return [" / ".join(one.fields.values()), one.target, counted or "none", reasons]
 
 
-def _reason(vote: "Said") -> str:
+def _reason(vote: "FlagVote") -> str:
     return f"{vote.flag} ({vote.comment})" if vote.comment else str(vote.flag)

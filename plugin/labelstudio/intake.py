@@ -37,8 +37,8 @@ from round_manager.models import (
     Source,
     Task,
 )
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round, pinned_versions
-from round_manager.tasks.tasks import spec_of
 from round_manager.workers import ensure_worker
 from templates import TaskSpec
 from templates.contract import judged_fields

@@ -15,7 +15,7 @@ from plugin.labelstudio.studio import Json, ProjectSeen, Studio, TaskSeen
 from round_manager.database.store import Store
 from round_manager.labelstudio.tasks import submitted_on
 from round_manager.models import LabelStudioLink, ProjectKind
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 from templates import TaskSpec
 from templates.payloads import Span, results
 from templates.xml_lines import Element, read_elements

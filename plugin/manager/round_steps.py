@@ -3,18 +3,17 @@
 from common.text import count
 from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
 from plugin.manager.trainings import MOST_FAILURES
-from round_manager.archive.freezing import freeze
+from round_manager.archive.freeze import freeze
 from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import BudgetError, RoundError
 from round_manager.learning.jobs import awaited, running_job
-from round_manager.loop.called_off import called_off_text, was_called_off
-from round_manager.loop.lifecycle import Due, due, take_due
+from round_manager.loop.lifecycle import Due, called_off_text, due, take_due, was_called_off
 from round_manager.loop.waiting import undecided
 from round_manager.models import Round, RoundStatus
 from round_manager.tasks.means import check_means
 from round_manager.tasks.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks.tasks import find_task
-from round_manager.validation.deciding import Decided, decide_round
+from round_manager.validation.decisions import Decisions, decide_round
 
 WHY_FROZEN = "the round is closed"
 
@@ -26,7 +25,7 @@ class Decide:
     each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        decided = Decided()
+        decided = Decisions()
         for one in unfrozen_rounds(context, task):
             decided += decide_round(context.store, one, now=context.clock.now())
         if decided.uncovered:

@@ -13,7 +13,7 @@ from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import Opened
-from round_manager.archive.archives import Archives
+from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
 
 

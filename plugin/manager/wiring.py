@@ -18,7 +18,7 @@ from plugin.page_health import look_at_pages
 from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
 from plugin.training_process import TrainingProcess
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store, open_store
 
 

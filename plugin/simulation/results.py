@@ -17,10 +17,11 @@ from round_manager.learning.rows import HeldOut, training_rows
 from round_manager.learning.versions import find_versions
 from round_manager.models import RoundStatus
 from round_manager.rates import Rate
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import list_rounds, pinned_versions
-from round_manager.tasks.tasks import find_task, spec_of
+from round_manager.tasks.tasks import find_task
+from round_manager.validation.costs import PaidWork, paid_work
 from round_manager.validation.metrics import RoundMetrics, round_metrics
-from round_manager.validation.paid_work import PaidWork, paid_work
 from templates import Pack, TaskSpec
 
 HOUR = 3_600

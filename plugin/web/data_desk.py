@@ -10,10 +10,9 @@ from typing import Any
 from common.clock import Clock
 from plugin.errors import PluginError
 from plugin.lazy_store import LazyStore
-from round_manager.archive.csv_shelf import CsvShelf
+from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
-from round_manager.archive.proved_files import ProvedFiles
-from round_manager.archive.reading import ArchiveSource, FolderSource, open_source
+from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
 from round_manager.errors import ArchiveError
 from round_manager.models import Round
 from round_manager.tasks.data_access import readable_task
@@ -71,14 +70,14 @@ class OpenedTask:
 class DataDesk:
     """Hands out files to whoever may read them, a few at a time."""
 
-    def __init__(self, lazy_store: LazyStore, shelf: CsvShelf, clock: Clock, *, at_once: int = MOST_AT_ONCE) -> None:
+    def __init__(self, lazy_store: LazyStore, shelf: CsvCache, clock: Clock, *, at_once: int = MOST_AT_ONCE) -> None:
         self._lazy_store = lazy_store
         self._shelf = shelf
         self._clock = clock
         self._places = threading.BoundedSemaphore(at_once)
         # An archive never changes: what its manifest says has to be read once.
         self._opened = lru_cache(maxsize=MOST_KNOWN)(_open)
-        self._proved = ProvedFiles()
+        self._proved = FileVerifier()
 
     def take_place(self) -> Callable[[], None]:
         """A place among those who are sent a file, and how to give it back; DataBusy where all are taken."""
@@ -98,7 +97,7 @@ class DataDesk:
         return {"task": task.name, "rounds": [self._listed(task.name, one) for one in task.rounds.values()]}
 
     def file(self, task: OpenedTask, number: int, name: str) -> DataFile:
-        """A file of a frozen round; ChangedFile where it is not what was frozen."""
+        """A file of a frozen round; ArchiveFileChanged where it is not what was frozen."""
         public = task.public
         if number not in task.rounds:
             there = ", ".join(map(str, task.rounds)) or "none"

@@ -19,9 +19,8 @@ from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
 from plugin.web.edge import REQUEST_ID
 from plugin.web.refusals import told
-from round_manager.archive.csv_shelf import CsvShelf
-from round_manager.archive.proved_files import ChangedFile
-from round_manager.errors import ArchiveError, DataRefused
+from round_manager.archive.csv_cache import CsvCache
+from round_manager.errors import ArchiveError, ArchiveFileChanged, DataRefused
 
 SECONDS_UNTIL_RETRY = 2
 UNREADABLE = "this file cannot be read now; tell the task's owner"
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 def data_pages(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Blueprint:
     """Everything below `/data`."""
-    return data_blueprint(DataDesk(lazy_store, CsvShelf(settings.cache_path / "csv"), clock))
+    return data_blueprint(DataDesk(lazy_store, CsvCache(settings.cache_path / "csv"), clock))
 
 
 def data_blueprint(desk: DataDesk) -> Blueprint:
@@ -120,7 +119,7 @@ def _errors(blueprint: Blueprint) -> None:
         # Where archives are is for whoever runs this to know.
         data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
         _log.warning("an archive cannot be read", extra={"data": data})
-        text = CHANGED if isinstance(error, ChangedFile) else UNREADABLE
+        text = CHANGED if isinstance(error, ArchiveFileChanged) else UNREADABLE
         return _later(text) if error.retry else _told(503, text)
 
     @blueprint.errorhandler(RequestedRangeNotSatisfiable)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from round_manager.archive.files import write_all
+from round_manager.archive.writer import write_all
 from round_manager.errors import ArchiveError
 
 NEAR = 0.7
@@ -34,7 +34,7 @@ ENTRY = np.dtype([("key", "<u8"), ("place", "<u8")])
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBatch:
     """Some examples: their ids, authors and fingerprints, what they were written for, and what was written."""
 
     ids: Sequence[str]
@@ -47,7 +47,7 @@ class Written:
 class Texts(Protocol):
     """Examples in the order of their ids, to be read as often as is needed."""
 
-    def batches(self) -> Iterator[Written]:
+    def batches(self) -> Iterator[WrittenBatch]:
         """All of them, some at a time."""
         ...
 
@@ -102,7 +102,7 @@ class _Heaps:
         # Not buffered: what a full disk refused must not be tried again when the files are let go.
         self._files = [path.open("wb", buffering=0) for path in self._paths]
 
-    def add(self, batch: Written, first: int) -> None:
+    def add(self, batch: WrittenBatch, first: int) -> None:
         places = np.arange(first, first + len(batch.ids), dtype=np.uint64)
         exact = np.array([int(content[:16], 16) for content in batch.contents], np.uint64)
         for keys in (exact, *_bands(batch)):
@@ -139,7 +139,7 @@ def normal_texts(texts: pa.Array) -> pa.Array:
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN\pM\p{So}]+", " "))
 
 
-def _bands(batch: Written) -> list[NDArray[np.uint64]]:
+def _bands(batch: WrittenBatch) -> list[NDArray[np.uint64]]:
     """The keys of each text: texts that share a share of their runs have one of them in common, likely."""
     padded = pc.utf8_rpad(normal_texts(batch.texts), RUN)
     _, offsets, data = padded.buffers()

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from round_manager.errors import ArchiveError, ArchiveCorrupt
+from round_manager.errors import ArchiveCorrupt, ArchiveError
 
 FILE = "manifest.json"
 FORMAT = 1

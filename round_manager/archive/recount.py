@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.text import count as plural
-from round_manager.archive.archived import Following, batches
-from round_manager.archive.columns import TEXT, Columns
 from round_manager.archive.manifest import CURE
+from round_manager.archive.reader import TableCursor, table_batches
+from round_manager.archive.tables import TEXT, Columns
 from round_manager.errors import PolicyError
 from round_manager.models import ExampleStatus
 from templates import TaskSpec
@@ -26,7 +26,7 @@ MOST_IN_ANY_ORDER = 6
 
 
 @dataclass(frozen=True)
-class Said:
+class ArchivedVote:
     """A label, or an answer and where it begins; of a vote, or a flag."""
 
     label: str | None = None
@@ -40,20 +40,20 @@ class Counted:
     """What votes make of an example: its status, and what people agree on."""
 
     status: str
-    gold: Said
+    gold: ArchivedVote
 
 
 # What an author says and the votes in their order, as a round's policy counts them.
-Count = Callable[[Said, Sequence[Said]], Counted]
+VoteCount = Callable[[ArchivedVote, Sequence[ArchivedVote]], Counted]
 # The way in which a round of that spec counts, or a PolicyError where nobody here knows its policy.
-Counting = Callable[[TaskSpec], Count]
+CountingRule = Callable[[TaskSpec], VoteCount]
 
 
 def vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
     """Whether the votes inside the examples are those of the table `votes`."""
     schema = pa.schema([("example", TEXT), *columns.vote])
-    votes, wrong = Following(folder, "votes", schema), 0
-    for batch in batches(folder, "examples", ["id", "votes"]):
+    votes, wrong = TableCursor(folder, "votes", schema), 0
+    for batch in table_batches(folder, "examples", ["id", "votes"]):
         lists = batch["votes"]
         inside = lists.flatten()
         counts = pc.list_value_length(lists).fill_null(0).to_numpy()
@@ -77,7 +77,7 @@ def _different(one: pa.Table, other: pa.Table) -> int:
 class Recount:
     """The examples of an archive beside what their votes come to."""
 
-    def __init__(self, folder: Path, columns: Columns, counting: Counting | None) -> None:
+    def __init__(self, folder: Path, columns: Columns, counting: CountingRule | None) -> None:
         self._folder = folder
         self._columns = columns
         self._counting = counting
@@ -96,7 +96,7 @@ class Recount:
                 unsure += verdict == "unsure"
             elif status not in DECIDED:
                 taken += 1
-                not_yet += status in NOT_YET and gold != Said()
+                not_yet += status in NOT_YET and gold != ArchivedVote()
         if wrong:
             yield f"{plural(wrong, 'example is', 'examples are')} not what the policy makes of the votes; {CURE}"
         if not_yet:
@@ -108,7 +108,7 @@ class Recount:
         )
         self.unchecked += [f"{plural(number, one, many)} {rest}" for number, one, many, rest in told if number]
 
-    def _count(self) -> Callable[[str, Said, Said, tuple[Said, ...]], str] | None:
+    def _count(self) -> Callable[[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]], str] | None:
         if self._counting is None:
             self.unchecked.append("gold labels")
             return None
@@ -121,19 +121,21 @@ class Recount:
         # Of labels there are few, and few ways to vote on them.
         return lru_cache(maxsize=100_000)(partial(_verdict, count))
 
-    def _rows(self) -> Iterator[tuple[str, Said, Said, tuple[Said, ...]]]:
+    def _rows(self) -> Iterator[tuple[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]]]:
         names = [name for prefix in ("", "gold_") for name, _ in self._columns.target(prefix)]
-        for batch in batches(self._folder, "examples", ["status", *names, "votes"]):
+        for batch in table_batches(self._folder, "examples", ["status", *names, "votes"]):
             for row in batch.to_pylist():
                 yield row["status"], _said(row), _said(row, "gold_"), tuple(_said(vote) for vote in row["votes"] or ())
 
 
-def _said(row: dict[str, Any], prefix: str = "") -> Said:
+def _said(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
     names = (f"{prefix}label", f"{prefix}answer", f"{prefix}answer_start", "" if prefix else "flag")
-    return Said(*(row.get(name) for name in names))
+    return ArchivedVote(*(row.get(name) for name in names))
 
 
-def _verdict(count: Count, status: str, author: Said, gold: Said, votes: tuple[Said, ...]) -> str:
+def _verdict(
+    count: VoteCount, status: str, author: ArchivedVote, gold: ArchivedVote, votes: tuple[ArchivedVote, ...]
+) -> str:
     """Whether votes make the example what it is: same, settled, wrong, or unsure where it cannot be said."""
     try:
         found = _beside(count(author, votes), status, author, gold)
@@ -149,11 +151,11 @@ def _verdict(count: Count, status: str, author: Said, gold: Said, votes: tuple[S
     return found
 
 
-def _beside(counted: Counted, status: str, author: Said, gold: Said) -> str:
+def _beside(counted: Counted, status: str, author: ArchivedVote, gold: ArchivedVote) -> str:
     if (counted.status, counted.gold) == (status, gold):
         return "same"
     # The owner may let Dawid-Skene settle what people did not agree on.
-    not_agreed = (counted.status, counted.gold) == (ExampleStatus.DISPUTED, Said())
+    not_agreed = (counted.status, counted.gold) == (ExampleStatus.DISPUTED, ArchivedVote())
     is_authors = gold.label == author.label
     may_be = not_agreed and gold.label is not None and (status == ExampleStatus.VERIFIED) == is_authors
     return "settled" if may_be else "wrong"

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from round_manager.archive.duplicates import Duplicates, Texts, Written, find_duplicates
+from round_manager.archive.duplicates import Duplicates, Texts, WrittenBatch, find_duplicates
 from round_manager.models import Split
 from templates.policy import RoundPolicy
 
@@ -164,7 +164,7 @@ class _Tally:
         self._counted = False
         self.written: Counter[str] = Counter()
 
-    def batches(self) -> Iterator[Written]:
+    def batches(self) -> Iterator[WrittenBatch]:
         for batch in self._texts.batches():
             if not self._counted:
                 self.written.update(batch.authors)

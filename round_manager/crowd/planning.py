@@ -13,7 +13,7 @@ from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, 
 from round_manager.money.budget import check_budget
 from round_manager.money.hit_terms import WORDS, cut_of, terms_of, wanted_for
 from round_manager.money.ledger import reserve
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 
 # While a round is validating, what was written is still checked, and nothing new is written.
 TAKES_HITS = {

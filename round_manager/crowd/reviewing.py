@@ -32,7 +32,7 @@ from round_manager.models import (
 )
 from round_manager.money.bonuses import bonuses_each, settle_bonuses
 from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve, rewards_of
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 
 LONGEST_REASON = 1_024
 # Enough to find what a bonus is for, and no whole history each time somebody looks.

@@ -30,7 +30,7 @@ from round_manager.models import (
     Task,
 )
 from round_manager.money.ledger import Debt, owe_new, owed_entry
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 
 HOUR = 3_600
 PAID_STATES = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)

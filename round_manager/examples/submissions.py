@@ -21,8 +21,8 @@ from round_manager.examples.submission_rules import check_verdict, field_problem
 from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Context, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Worker
 from round_manager.policies import first_votes
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import pinned_versions
-from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 
 __all__ = ["Submission", "SubmissionRefused", "check_submission", "submit"]

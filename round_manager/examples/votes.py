@@ -11,7 +11,7 @@ from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, DuplicateError, VoteRefused
 from round_manager.examples.submission_rules import answer_problem
 from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 from templates import TaskSpec
 
 __all__ = ["VoteRefused", "cast_vote", "hold_examples"]

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
+from round_manager.bulk_rows import pseudonym
 from round_manager.labelstudio.confirmed_work import held_back, unplanned
 from round_manager.labelstudio.tasks import hold_link
 from round_manager.models import (
@@ -28,7 +29,6 @@ from round_manager.models import (
     Vote,
     Worker,
 )
-from round_manager.pseudonyms import pseudonym
 from round_manager.specs import spec_of
 from templates import TaskSpec
 

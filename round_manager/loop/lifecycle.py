@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 from common.money import dollars
 from round_manager import audit
 from round_manager.errors import RoundError
+from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import (
-    Reason,
     Waiting,
     is_writing,
     still_to_come,
@@ -32,22 +32,8 @@ from round_manager.money.budget import figures
 from round_manager.money.cancelling import cancel_creation
 from round_manager.specs import spec_of
 from round_manager.tasks.means import free_cents, least_cents
-from round_manager.tasks.rounds import LIVE
+from round_manager.tasks.rounds import LIVE, NOT_COUNTED
 from round_manager.work.leases import lock_task
-
-__all__ = [
-    "Due",
-    "Reason",
-    "Waiting",
-    "begin_validating",
-    "close_round",
-    "due",
-    "history",
-    "pause",
-    "resume",
-    "take_due",
-    "waiting",
-]
 
 
 @dataclass(frozen=True)
@@ -208,3 +194,19 @@ def _note(session: Session, action: str, round: Round, was: RoundStatus, *, who:
     before, after = {"status": was.value}, {"status": round.status.value}
     audit.note(session, action, round, who=who, why=why, now=now, of=round, before=before, after=after)
     session.flush()
+
+
+def was_called_off(session: Session, round: Round) -> bool:
+    """Whether nothing was collected in a round that ended before its date.
+
+    Its target it cannot have reached, and a budget that nothing came of is no reason to spend the next one by itself.
+    """
+    if round.validating_at is None or (round.closes_at is not None and round.closes_at <= round.validating_at):
+        return False
+    return not any(number for (status, _), number in tallies_of(session, round).items() if status not in NOT_COUNTED)
+
+
+def called_off_text(round: Round, task: str) -> str:
+    """What to say of it."""
+    cure = f"`outfox round open {task}` opens the next when you want it"
+    return f"round {round.number} was closed with nothing in it; {cure}"

@@ -16,8 +16,8 @@ from round_manager.loop.supply_facts import lacking_votes, places_out
 from round_manager.models import HitKind, Round, Task
 from round_manager.money.budget import Figures, figures
 from round_manager.money.hit_terms import cut_of
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
-from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 
 # More examples than a round has at once.

@@ -19,10 +19,9 @@ from round_manager.errors import RoundError
 from round_manager.models import Example, ExampleStatus, Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
-from round_manager.validation.ballots import Ballots
-from round_manager.validation.deciding import settle_of
-from round_manager.validation.judged import judged_batches
-from round_manager.validation.metrics import DECIDED, SETTLED, settled_ids
+from round_manager.validation.decisions import settle_bonuses_of
+from round_manager.validation.metrics import DECIDED
+from round_manager.validation.outcomes import SETTLED, VoteCounter, settled_ids, voted_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,10 +98,10 @@ def aggregate(session: Session, round: Round) -> list[Aggregated]:
 
 def compare(session: Session, round: Round, *, least: float) -> Comparison:
     """How the model's labels stand beside the policy's; what has the model's label already is left out."""
-    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
+    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     found = {one.example_id: one for one in aggregate(session, round)}
     same = differing = could_settle = 0
-    for batch in judged_batches(session, round):
+    for batch in voted_batches(session, round):
         for example in batch:
             outcome, other = example.outcome(ballots), found.get(example.id)
             if other is None or example.id in settled or outcome.status not in DECIDED:
@@ -138,7 +137,7 @@ def settle(store: Store, round: Round, *, least: float, who: str, why: str, now:
             for example in held:
                 outcome += _settle(session, round, example, labels[example.id], who=who, why=why, now=now)
             session.flush()
-            bonuses = settle_of(session, held, now=now)
+            bonuses = settle_bonuses_of(session, held, now=now)
             outcome += Settlement(bonuses=bonuses.owed, uncovered=len(bonuses.uncovered))
         if not ids:
             return outcome
@@ -170,7 +169,7 @@ def _unsettled(round: Round, after: int) -> tuple[ColumnElement[bool], ...]:
 
 
 def _votes(session: Session, round: Round) -> Iterator[tuple[int, int, str]]:
-    for batch in judged_batches(session, round):
+    for batch in voted_batches(session, round):
         for example in batch:
             if example.status is ExampleStatus.WITHDRAWN:
                 continue

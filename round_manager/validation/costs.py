@@ -26,7 +26,7 @@ from round_manager.models import (
     Vote,
     WorkSession,
 )
-from round_manager.validation.judged import Judged
+from round_manager.validation.outcomes import VotedExample
 
 SPENT = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
 HANDED_IN = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
@@ -68,13 +68,13 @@ def crowd_cost(session: Session, round: Round) -> Cost:
     return Cost(sum(_ms(*row) for row in session.execute(times)), int(session.scalar(spent) or 0))
 
 
-def in_house_cost(example: Judged) -> Cost:
+def in_house_cost(example: VotedExample) -> Cost:
     """The time that was told with an example and its votes where no marketplace tells it."""
     told = [(example.session_id, example.active_ms), *((vote.session_id, vote.active_ms) for vote in example.votes)]
     return Cost(sum(ms or 0 for page, ms in told if page is None))
 
 
-def costs_of(session: Session, examples: Sequence[Judged]) -> dict[int, Cost]:
+def costs_of(session: Session, examples: Sequence[VotedExample]) -> dict[int, Cost]:
     """What each example cost: its writing, its bonus and its checking."""
     shares = _shares(session, examples)
     costs = {}
@@ -102,7 +102,7 @@ class _Shares:
         return self.whole[page].part(list(there).index(item), list(there.values()))
 
 
-def _shares(session: Session, examples: Sequence[Judged]) -> _Shares:
+def _shares(session: Session, examples: Sequence[VotedExample]) -> _Shares:
     pages = {example.session_id for example in examples} | {v.session_id for e in examples for v in e.votes}
     shares = _Shares({}, {}, {})
     known = sorted(page for page in pages if page is not None)
@@ -164,3 +164,25 @@ def _ms(accepted_at: datetime, submitted_at: datetime | None, active_ms: int | N
 def _part(whole: int, place: int, weights: Sequence[int]) -> int:
     before, total = sum(weights[:place]), sum(weights)
     return whole * (before + weights[place]) // total - whole * before // total
+
+
+@dataclass(frozen=True)
+class PaidWork:
+    """One assignment by the marketplace's own id; the cents are the worker's, without fees, bonuses included."""
+
+    assignment: str
+    kind: HitKind
+    cents: int
+
+
+def paid_work(session: Session, round: Round) -> list[PaidWork]:
+    """Everything in the round that is owed or paid for, the first first."""
+    wanted = (
+        select(Assignment.external_id, Hit.kind, func.sum(LedgerEntry.cents))
+        .join(LedgerEntry, LedgerEntry.assignment_id == Assignment.id)
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .where(LedgerEntry.round_id == round.id, LedgerEntry.state.in_(SPENT))
+        .group_by(Assignment.id, Assignment.external_id, Hit.kind)
+        .order_by(Assignment.id)
+    )
+    return [PaidWork(external, kind, int(cents)) for external, kind, cents in session.execute(wanted)]

@@ -1,33 +1,69 @@
 """Flags: examples that somebody says should not be used wait here for their owner, who keeps or withdraws them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
 from round_manager.errors import DecisionRefused
-from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Task, Vote
-from round_manager.specs import spec_of
-from round_manager.validation.ballots import Ballots
-from round_manager.validation.deciding import decide_examples, settle_of
-from round_manager.validation.late_flags import (
-    DECIDED,
-    KEPT,
-    SEEN,
-    Flag,
-    Said,
-    flags_on,
-    late_flags,
-    late_flags_on,
-    target_of,
+from round_manager.models import (
+    AuditEntry,
+    Example,
+    ExampleStatus,
+    GoldItem,
+    Hit,
+    Round,
+    RoundStatus,
+    Task,
+    Vote,
+    WorkItem,
 )
+from round_manager.specs import spec_of
+from round_manager.validation.decisions import decide_examples, settle_bonuses_of
+from round_manager.validation.outcomes import VoteCounter
+from round_manager.work.gold import each_gold_flag
 from templates.contract import judged_fields
 
 BATCH = 500
+DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
+# What an owner did who found nothing wrong; the entry names the flags that they saw.
+KEPT, SEEN = "kept", "flags"
+
+
+@dataclass(frozen=True)
+class FlagVote:
+    """One vote on a flagged example, nobody's name with it."""
+
+    label: str | None
+    answer: str | None
+    flag: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag on an example; `key` tells it from every other, and one on gold is no vote."""
+
+    key: str
+    example_id: int
+    on_gold: bool
+    said: FlagVote
+
+
+@dataclass(frozen=True)
+class FlaggedGold:
+    """A row of the pack's seed that is shown as gold, and what people say is wrong with it."""
+
+    row: str
+    fields: dict[str, Any]
+    target: str
+    flags: tuple[FlagVote, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +77,7 @@ class Flagged:
     target: str
     fooled: bool
     submitted_at: datetime
-    votes: tuple[Said, ...]
+    votes: tuple[FlagVote, ...]
 
     @property
     def waits(self) -> bool:
@@ -99,9 +135,9 @@ def keep(session: Session, example: Example, *, who: str, why: str, now: datetim
     if before is not ExampleStatus.FLAGGED:
         raise DecisionRefused(f"example {example.public_id} is {before.value}; only what is flagged can be kept")
     example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
-    decide_examples(session, Ballots(spec_of(round)), [example], now=now)
+    decide_examples(session, VoteCounter(spec_of(round)), [example], now=now)
     _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
-    settle_of(session, [example], now=now)
+    settle_bonuses_of(session, [example], now=now)
     return example
 
 
@@ -116,7 +152,7 @@ def withdraw(session: Session, example: Example, *, who: str, why: str, now: dat
     example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, example.decided_at or now, 0
     session.flush()
     _note(session, "withdrew", example, round, before, who=who, why=why, now=now)
-    settle_of(session, [example], now=now)
+    settle_bonuses_of(session, [example], now=now)
     return example
 
 
@@ -162,11 +198,95 @@ def _shown(session: Session, examples: Sequence[Example], late: Mapping[int, Seq
         )
 
 
-def _votes(session: Session, example_ids: list[int]) -> dict[int, list[Said]]:
+def _votes(session: Session, example_ids: list[int]) -> dict[int, list[FlagVote]]:
     wanted = select(Vote.example_id, Vote.label, Vote.answer, Vote.flag, Vote.comment)
-    found: dict[int, list[Said]] = {}
+    found: dict[int, list[FlagVote]] = {}
     mine = wanted.where(Vote.example_id.in_(example_ids)).order_by(Vote.id)
     for example_id, label, answer, flag, comment in session.execute(mine):
         text = None if answer is None else str(answer.get("text"))
-        found.setdefault(example_id, []).append(Said(label, text, flag, comment))
+        found.setdefault(example_id, []).append(FlagVote(label, text, flag, comment))
     return found
+
+
+def late_flags(session: Session, round: Round) -> dict[int, list[Flag]]:
+    """The flags that no owner has seen yet, by example: on decided ones of the round, and on gold of its pages."""
+    found = [
+        *_voted(session, Example.round_id == round.id, Example.status.in_(DECIDED)),
+        *_on_gold(session, Hit.round_id == round.id, WorkItem.example_id.is_not(None)),
+    ]
+    ids = {flag.example_id for flag in found}
+    decided = set(session.scalars(select(Example.id).where(Example.id.in_(ids), Example.status.in_(DECIDED))))
+    return _unseen(session, (flag for flag in found if flag.example_id in decided))
+
+
+def late_flags_on(session: Session, example: Example) -> list[Flag]:
+    """The flags on one example that no owner has seen yet, whatever pages they come from."""
+    return _unseen(session, flags_on(session, example)).get(example.id, [])
+
+
+def flags_on(session: Session, example: Example) -> list[Flag]:
+    """Every flag on an example."""
+    return [
+        *_voted(session, Example.id == example.id),
+        *_on_gold(session, WorkItem.example_id == example.id, WorkItem.example_id.is_not(None)),
+    ]
+
+
+def count_late(session: Session, round: Round) -> int:
+    """How many decided examples have a flag that no owner has seen."""
+    return len(late_flags(session, round))
+
+
+def flagged_gold(session: Session, round: Round) -> list[FlaggedGold]:
+    """The owner's own gold that was flagged on the round's pages, while it is handed out."""
+    flags: dict[int, list[FlagVote]] = defaultdict(list)
+    for flag in each_gold_flag(session, Hit.round_id == round.id, WorkItem.gold_id.is_not(None)):
+        flags[flag.gold_id or 0].append(FlagVote(None, None, flag.reason, flag.comment))
+    living = select(GoldItem).where(GoldItem.id.in_(flags), GoldItem.retired_at.is_(None)).order_by(GoldItem.id)
+    return [
+        # The key is the row's id and a fingerprint of the rest.
+        FlaggedGold(item.key.rpartition("@")[0], item.fields, target_of(item.label, item.answer), tuple(flags[item.id]))
+        for item in session.scalars(living)
+    ]
+
+
+def target_of(label: str | None, answer: Mapping[str, Any] | None) -> str:
+    """What somebody says that a text is: its label, or the answer in it."""
+    return label if label is not None else str((answer or {}).get("text"))
+
+
+def _voted(session: Session, *where: ColumnElement[bool]) -> list[Flag]:
+    wanted = select(Vote.id, Vote.example_id, Vote.flag, Vote.comment).join(Example, Example.id == Vote.example_id)
+    return [
+        Flag(f"vote {vote_id}", example_id, False, FlagVote(None, None, flag, comment))
+        for vote_id, example_id, flag, comment in session.execute(
+            wanted.where(Vote.flag.is_not(None), *where).order_by(Vote.id)
+        )
+    ]
+
+
+def _on_gold(session: Session, *where: ColumnElement[bool]) -> list[Flag]:
+    return [
+        Flag(f"item {flag.item_id}", flag.example_id or 0, True, FlagVote(None, None, flag.reason, flag.comment))
+        for flag in each_gold_flag(session, *where)
+    ]
+
+
+def _unseen(session: Session, flags: Iterable[Flag]) -> dict[int, list[Flag]]:
+    found: dict[int, list[Flag]] = defaultdict(list)
+    for flag in flags:
+        found[flag.example_id].append(flag)
+    for example_id, seen in _seen(session, found).items():
+        found[example_id] = [flag for flag in found[example_id] if flag.key not in seen]
+    return {example_id: left for example_id, left in found.items() if left}
+
+
+def _seen(session: Session, example_ids: Collection[int]) -> dict[int, set[str]]:
+    entry = AuditEntry
+    kept = select(entry.subject_id, entry.after).where(
+        entry.subject == Example.__tablename__, entry.subject_id.in_(example_ids), entry.action == KEPT
+    )
+    seen: dict[int, set[str]] = defaultdict(set)
+    for example_id, after in session.execute(kept):
+        seen[example_id].update((after or {}).get(SEEN, ()))
+    return seen

@@ -13,10 +13,10 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
+from round_manager.bulk_rows import worker_names
 from round_manager.errors import RoundError
 from round_manager.models import (
     Attempt,
-    AuditEntry,
     Context,
     ExampleStatus,
     Round,
@@ -25,16 +25,12 @@ from round_manager.models import (
     Task,
     WorkSession,
 )
-from round_manager.plain_rows import pseudonyms
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
-from round_manager.validation.agreement import Agreement
-from round_manager.validation.ballots import Ballots, Outcome
 from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
-from round_manager.validation.judged import Judged, judged_batches
+from round_manager.validation.outcomes import Outcome, VoteCounter, VotedExample, decision, settled_ids, voted_batches
+from round_manager.validation.validators import Agreement
 
-# What an owner has settled is theirs, and no disagreement with the votes.
-SETTLED = "settled"
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 NOTHING = Cost()
 
@@ -112,9 +108,9 @@ class Group:
 
 def round_metrics(session: Session, round: Round) -> RoundMetrics:
     """The figures of a whole round, with all that its HITs cost."""
-    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
+    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     counts, agreement, votes, differing = Counts(), Agreement(), 0, 0
-    for batch in judged_batches(session, round):
+    for batch in voted_batches(session, round):
         for example in batch:
             outcome = decision(example, ballots, settled)
             counts = _add(counts, example, outcome, in_house_cost(example))
@@ -138,9 +134,9 @@ def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
     if by == "label" and spec_of(round).kind != "classification":
         raise RoundError("a task with answers has no labels; take the metrics by worker or context")
     key, column = KEYS[by]
-    ballots, settled = Ballots(spec_of(round)), settled_ids(session, round)
+    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     groups: dict[Hashable, Counts] = {}
-    for batch in judged_batches(session, round):
+    for batch in voted_batches(session, round):
         costs = costs_of(session, batch)
         for example in batch:
             outcome = decision(example, ballots, settled)
@@ -154,32 +150,11 @@ def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
     return sorted(found, key=lambda group: (-group.counts.collected, group.name))
 
 
-def decision(example: Judged, ballots: Ballots, settled: frozenset[int]) -> Outcome:
-    """What the example is: by its votes, or by its owner where they settled it."""
-    if example.id in settled:
-        return Outcome(example.status, example.gold_label, example.gold_answer)
-    return example.outcome(ballots)
-
-
-def _told(decided: Outcome | Judged) -> tuple[Any, ...]:
+def _told(decided: Outcome | VotedExample) -> tuple[Any, ...]:
     return decided.status, decided.gold_label, decided.gold_answer
 
 
-def settled_ids(session: Session, round: Round) -> frozenset[int]:
-    """The examples that an owner settled where people did not agree."""
-    entry = AuditEntry
-    wanted = select(entry.subject_id).where(entry.round_id == round.id, entry.subject == "example")
-    return frozenset(session.scalars(wanted.where(entry.action == SETTLED)))
-
-
-def names_of_workers(session: Session, round: Round, ids: Iterable[int]) -> dict[int, str]:
-    """The workers' pseudonyms in the round's task, by their numbers here."""
-    known = sorted(ids)
-    names = pseudonyms(session, session.get_one(Task, round.task_id)).of(known)
-    return dict(zip(known, names, strict=True))
-
-
-def _add(counts: Counts, example: Judged, outcome: Outcome, cost: Cost) -> Counts:
+def _add(counts: Counts, example: VotedExample, outcome: Outcome, cost: Cost) -> Counts:
     if example.status is ExampleStatus.WITHDRAWN:
         return replace(counts, withdrawn=counts.withdrawn + 1, cost=counts.cost + cost)
     is_verified = outcome.status is ExampleStatus.VERIFIED
@@ -197,7 +172,7 @@ def _add(counts: Counts, example: Judged, outcome: Outcome, cost: Cost) -> Count
     )
 
 
-def _values(example: Judged, ballots: Ballots) -> list[str]:
+def _values(example: VotedExample, ballots: VoteCounter) -> list[str]:
     """What validators agree on or not: labels, or for answers whether they are the author's."""
     if example.label is not None:
         return example.said(ballots)
@@ -217,12 +192,12 @@ def _names(session: Session, round: Round, by: str, groups: Iterable[Hashable]) 
         return {one: str(one) for one in groups}
     ids = [one for one in groups if isinstance(one, int)]
     if by == "worker":
-        return names_of_workers(session, round, ids)
+        return worker_names(session, session.get_one(Task, round.task_id), ids)
     keys = select(Context.id, Context.key).where(Context.task_id == round.task_id)
     return {None: "(no context)", **{row.id: row.key for row in session.execute(keys)}}
 
 
-KEYS: dict[str, tuple[Callable[[Judged], Hashable], Any]] = {
+KEYS: dict[str, tuple[Callable[[VotedExample], Hashable], Any]] = {
     "worker": (lambda example: example.author_id, Attempt.worker_id),
     "label": (lambda example: example.label, Attempt.label),
     "context": (lambda example: example.context_id, Attempt.context_id),

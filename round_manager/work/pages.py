@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.errors import WorkRefused
 from round_manager.models import Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 from round_manager.work.attempts import writing_item
 from round_manager.work.creation import CreationItem, creation_items
 from round_manager.work.quizzes import attempts_left, results_of

@@ -24,7 +24,7 @@ from round_manager.models import (
     Worker,
     WorkSession,
 )
-from round_manager.tasks.tasks import spec_of
+from round_manager.specs import spec_of
 from round_manager.work.sessions import SessionContext, lock_for_work, session_context
 from templates import TaskSpec
 from templates.policy import Quiz

@@ -10,9 +10,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
+from round_manager.bulk_rows import pseudonym
 from round_manager.errors import WorkRefused
 from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
-from round_manager.pseudonyms import pseudonym
 from round_manager.work.sessions import check_text, find_item, lock_session, session_context
 
 AT_ONCE = 500

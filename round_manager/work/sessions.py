@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, TimeIsOver, WorkRefused
 from round_manager.models import Hit, Round, SessionStatus, Task, WorkItem, WorkSession
+from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
-from round_manager.tasks.tasks import spec_of
 from templates import TaskSpec
 
 MILLISECOND = timedelta(milliseconds=1)

@@ -30,9 +30,9 @@ from common.clock import SystemClock
 from plugin.cli import run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.archive.archives import open_archives
-from round_manager.archive.freezing import freeze
-from round_manager.archive.splitting import split_with_pauses
+from round_manager.archive.freeze import freeze
+from round_manager.archive.splits import split_with_pauses
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from tests.bench.big_round import close_round, fill_round
 from tests.bench.round_pages import page_times

@@ -27,8 +27,8 @@ from round_manager.database.rehearsal import rehearsal
 from round_manager.database.store import Store
 from round_manager.models import Context, Lease, LeaseEnd, ModelVersion, Round, WorkSession
 from round_manager.tasks.rounds import open_round
-from round_manager.work.context_files import upload_contexts
 from round_manager.work.context_strategies import RANKS
+from round_manager.work.context_uploads import upload_contexts
 from round_manager.work.leases import lease_contexts
 from templates.rows import Context as PackContext
 from tests.integration.databases import PostgresqlDatabases, SqliteDatabases

@@ -22,7 +22,7 @@ from round_manager.models import Example
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.rounds import live_round, open_round, pinned_versions
 from round_manager.tasks.tasks import find_task
-from round_manager.validation.deciding import decide_round
+from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
 from templates import Pack, find_pack
 from templates.payloads import Json

@@ -10,7 +10,7 @@ from round_manager.loop.quote import open_round_of
 from round_manager.models import Example, ExampleStatus, LedgerEntry, Vote, WorkSession
 from round_manager.money.statement import Line, drift, statement
 from round_manager.tasks.tasks import find_task
-from round_manager.validation.deciding import decide_round
+from round_manager.validation.decisions import decide_round
 from tests.e2e.work.stage import WorkStage
 
 OWNER = "owner@example.com"

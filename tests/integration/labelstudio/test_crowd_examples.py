@@ -20,7 +20,7 @@ from round_manager.models import (
     LabelStudioTask,
     Source,
 )
-from round_manager.validation.deciding import decide_round
+from round_manager.validation.decisions import decide_round
 from tests.conftest import PACKS
 from tests.fakes.predictor import FakePredictor
 from tests.integration.labelstudio.conftest import Hang

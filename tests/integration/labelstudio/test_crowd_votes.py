@@ -5,7 +5,7 @@ from plugin.labelstudio.reading import read_judged, read_written
 from plugin.labelstudio.studio import WORKER
 from plugin.labelstudio.syncing import Synced
 from round_manager.models import Example, ExampleStatus
-from round_manager.validation.deciding import decide_round
+from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
 from tests.fakes.clock import NOON
 from tests.integration.labelstudio.conftest import Hang

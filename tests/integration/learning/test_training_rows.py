@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from round_manager.archive.splitting import split_round
+from round_manager.archive.splits import split_round
 from round_manager.errors import RoundError
 from round_manager.examples.submissions import content_sha256
 from round_manager.learning.rows import TrainingRows, rows_to_learn, training_rows

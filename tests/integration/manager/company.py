@@ -17,7 +17,7 @@ from plugin.manager.step import ManagerContext, Step
 from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
 from plugin.version_registration import VersionRegistration
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.posting import Posting

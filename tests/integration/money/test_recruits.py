@@ -2,7 +2,7 @@
 
 from round_manager.loop.recruits import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task
-from round_manager.validation.paid_work import PaidWork, paid_work
+from round_manager.validation.costs import PaidWork, paid_work
 from tests.integration.money.counter import OWNER, Counter
 
 

@@ -13,9 +13,10 @@ from round_manager.crowd.planning import Wish, plan_hits
 from round_manager.crowd.posting import Posting
 from round_manager.crowd.reviewing import approve
 from round_manager.database.store import Store
-from round_manager.loop.lifecycle import Due, Waiting, begin_validating, close_round, due, waiting
+from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
+from round_manager.loop.waiting import Waiting, waiting
 from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, HitKind, Round, RoundStatus, WorkSession
-from round_manager.validation.deciding import decide_round
+from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.work.floor import Floor, lay_floor

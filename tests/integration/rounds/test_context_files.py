@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from round_manager.models import AuditEntry, Context
 from round_manager.tasks.contexts import count_contexts, list_contexts, live_contexts, update_contexts
-from round_manager.work.context_files import Uploaded, upload_contexts
+from round_manager.work.context_uploads import ContextsUploaded, upload_contexts
 from templates.errors import PackError, Problem
 from templates.rows import Context as PackContext
 from tests.integration.rounds.season import DAY, OWNER, Season
@@ -19,7 +19,7 @@ def row(key: str, text: str = "", **extra: str) -> PackContext:
     return PackContext(key, {"prompt": text or f"Write about {key}."}, LABELS, extra)
 
 
-def upload(season: Season, rows: Iterable[PackContext], *, replace: bool = False) -> Uploaded:
+def upload(season: Season, rows: Iterable[PackContext], *, replace: bool = False) -> ContextsUploaded:
     with season.store.write() as session:
         now = season.floor.now
         return upload_contexts(session, season.floor.task, rows, replace=replace, who=OWNER, why="more", now=now)
@@ -45,7 +45,7 @@ def snapshot(season: Season) -> list[tuple[object, ...]]:
 
 def test_contexts_come_after_those_of_the_pack_in_the_order_of_the_file(season: Season) -> None:
     pack = given_out(season)
-    assert upload(season, [row("b"), row("a", source="me")]) == Uploaded(added=2)
+    assert upload(season, [row("b"), row("a", source="me")]) == ContextsUploaded(added=2)
     assert given_out(season) == [*pack, "b", "a"]
     with season.store.read() as session:
         last = list_contexts(session, season.floor.task.id, most=100)[-1]
@@ -61,7 +61,7 @@ def test_the_same_file_once_more_changes_nothing(season: Season, *, replace: boo
     upload(season, rows, replace=replace)
     before = snapshot(season)
     season.floor.clock.advance(DAY)
-    assert upload(season, rows, replace=replace) == Uploaded(unchanged=1_100)
+    assert upload(season, rows, replace=replace) == ContextsUploaded(unchanged=1_100)
     assert snapshot(season) == before
     assert len(season.floor.rows(AuditEntry, AuditEntry.subject == "task")) == 1
 
@@ -81,20 +81,22 @@ def test_a_file_with_a_mistake_far_down_leaves_nothing_behind(season: Season) ->
 def test_replacing_retires_what_is_not_in_the_file_and_gives_the_files_order(season: Season) -> None:
     pack = given_out(season)
     upload(season, [row("a"), row("b"), row("c")])
-    assert upload(season, [row("c"), row("new"), row("a")], replace=True) == Uploaded(
+    assert upload(season, [row("c"), row("new"), row("a")], replace=True) == ContextsUploaded(
         added=1, unchanged=2, retired=len(pack) + 1
     )
     assert given_out(season) == ["c", "new", "a"]
-    assert upload(season, [row("b"), row("a")], replace=True) == Uploaded(brought_back=1, unchanged=1, retired=2)
+    assert upload(season, [row("b"), row("a")], replace=True) == ContextsUploaded(
+        brought_back=1, unchanged=1, retired=2
+    )
     assert given_out(season) == ["b", "a"]
 
 
 def test_a_text_that_changed_under_its_id_takes_the_place_of_the_old_one_and_can_come_back(season: Season) -> None:
     upload(season, [row("a", "One."), row("b")], replace=True)
-    assert upload(season, [row("a", "Two.")]) == Uploaded(added=1, retired=1)
-    assert upload(season, [row("a", "Three.")]) == Uploaded(added=1, retired=1)
+    assert upload(season, [row("a", "Two.")]) == ContextsUploaded(added=1, retired=1)
+    assert upload(season, [row("a", "Three.")]) == ContextsUploaded(added=1, retired=1)
     assert [text(season, key) for key in given_out(season)] == ["Write about b.", "Three."]
-    assert upload(season, [row("a", "One.")]) == Uploaded(brought_back=1, retired=1)
+    assert upload(season, [row("a", "One.")]) == ContextsUploaded(brought_back=1, retired=1)
     assert given_out(season) == ["a", "b"]
 
 

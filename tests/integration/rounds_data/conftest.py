@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.databases import Databases

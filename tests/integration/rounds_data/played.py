@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from ml_backend.hashing import json_sha256
-from round_manager.archive.archives import Archives
-from round_manager.archive.freezing import Frozen, freeze
+from round_manager.archive.freeze import Frozen, freeze
+from round_manager.archive.storage import Archives
 from round_manager.database.columns import EPOCH
 from round_manager.database.store import Store
 from round_manager.examples.submissions import content_sha256

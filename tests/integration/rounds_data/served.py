@@ -11,7 +11,7 @@ import pytest
 import outfox
 from common.clock import SystemClock
 from plugin.settings import Settings
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from round_manager.tasks.data_access import make_token, publish
 from round_manager.tasks.tasks import create_task, find_task

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archive.archives import open_archives, opened_archive
 from round_manager.archive.manifest import FILE
-from round_manager.archive.proof import verify
+from round_manager.archive.storage import open_archives, opened_archive
+from round_manager.archive.verification import verify
 from round_manager.database.store import Store
 from round_manager.errors import ArchiveError, ArchiveUnreachable
 from tests.fakes.s3 import BUCKET, S3Server

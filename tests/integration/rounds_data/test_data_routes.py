@@ -15,8 +15,8 @@ from plugin.web.data_desk import DataDesk
 from plugin.web.data_routes import data_blueprint
 from plugin.web.edge import note_requests
 from plugin.web.metrics import WebMetrics
-from round_manager.archive.archives import open_archives
-from round_manager.archive.csv_shelf import CsvShelf
+from round_manager.archive.csv_cache import CsvCache
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from round_manager.tasks.data_access import publish
 from round_manager.tasks.tasks import find_task
@@ -45,7 +45,7 @@ class Site:
     def client(self) -> FlaskClient:
         app = Flask("data")
         note_requests(app, WebMetrics())
-        desk = DataDesk(LazyStore(self.url), CsvShelf(self.folder / "csv"), SettableClock(), at_once=1)
+        desk = DataDesk(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
         app.register_blueprint(data_blueprint(desk))
         return app.test_client()
 

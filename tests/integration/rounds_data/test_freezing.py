@@ -12,10 +12,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from round_manager.archive.archives import open_archives
-from round_manager.archive.freezing import freeze, verify
-from round_manager.archive.rows import RoundRows
-from round_manager.archive.splitting import split_with_pauses
+from round_manager.archive.freeze import freeze
+from round_manager.archive.round_rows import RoundRows
+from round_manager.archive.splits import split_with_pauses
+from round_manager.archive.storage import open_archives
+from round_manager.archive.verification import verify
 from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveError, RoundError
 from round_manager.models import AuditEntry, Context, Example, Round, Task, Worker

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from round_manager.archive.archives import open_archives
-from round_manager.archive.freezing import Frozen
+from round_manager.archive.freeze import Frozen
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import submit

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import outfox
-from round_manager.archive.archives import open_archives
-from round_manager.archive.freezing import freeze
+from round_manager.archive.freeze import freeze
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from round_manager.models import Example, HitKind
 from round_manager.validation.metrics import round_metrics

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from plugin.recounting import counting
-from round_manager.archive import splitting
-from round_manager.archive.archives import open_archives
+from round_manager.archive import splits
 from round_manager.archive.manifest import FILE
-from round_manager.archive.proof import Proof, verify
 from round_manager.archive.split_plan import FIRST_RULE, plan_splits
-from round_manager.errors import ArchiveError, ArchiveCorrupt
+from round_manager.archive.storage import open_archives
+from round_manager.archive.verification import Verification, verify
+from round_manager.errors import ArchiveCorrupt, ArchiveError
 from round_manager.models import ExampleStatus, Round
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.forging import change_manifest, forge, set_column
@@ -161,7 +161,7 @@ def test_a_round_that_was_split_without_the_sides_of_the_one_beside_it_is_found(
     assert "in the other part in round 1 beside it, and the task forbids it" in problems
 
 
-def against(played: Played, folder: str) -> Proof:
+def against(played: Played, folder: str) -> Verification:
     with played.store.read() as session:
         return verify(Path(folder), database=(session, session.get_one(Round, played.round_id)))
 
@@ -201,7 +201,7 @@ def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
     def text(number: int) -> str:
         return f"{text_of(number - number % 2)}{'!' * (number % 2)}"
 
-    monkeypatch.setattr(splitting, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
+    monkeypatch.setattr(splits, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
     with any_databases.opened() as store:
         # The second worker's every text is nearly one of the first's.
         played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))

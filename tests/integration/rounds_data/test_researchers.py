@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 import outfox
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.forging import forge, set_column
 from tests.integration.rounds_data.played import play, text_of

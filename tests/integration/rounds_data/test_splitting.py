@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 import outfox
-from round_manager.archive.archives import open_archives
-from round_manager.archive.splitting import split_report, split_round, split_with_pauses
+from round_manager.archive.splits import split_report, split_round, split_with_pauses
+from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.models import Example, ExampleStatus, Split

@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.database.store import Store
-from round_manager.errors import ModelVersionError
+from round_manager.errors import ModelVersionError, RoundError
 from round_manager.learning.versions import check_fits, find_versions, register_version
 from round_manager.models import AuditEntry, ModelVersion, Round, RoundStatus
-from round_manager.tasks.rounds import RoundError, collected, find_round, live_round, open_round, pinned_versions
+from round_manager.tasks.rounds import collected, find_round, live_round, open_round, pinned_versions
 from round_manager.tasks.tasks import create_task
 from round_manager.workers import ensure_worker
 from templates import find_pack

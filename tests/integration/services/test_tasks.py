@@ -7,11 +7,13 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.database.store import Store
+from round_manager.errors import TaskError
 from round_manager.models import AuditEntry, Context, GoldItem, Round, RoundStatus, Task
 from round_manager.money.budget import set_round_budget
+from round_manager.specs import spec_of
 from round_manager.tasks.contexts import live_contexts, pack_context
 from round_manager.tasks.rounds import draft_round, list_rounds
-from round_manager.tasks.tasks import TaskError, create_task, find_task, list_tasks, spec_of
+from round_manager.tasks.tasks import create_task, find_task, list_tasks
 from templates import find_pack, load_pack
 from tests.conftest import PACKS, replace_in
 from tests.fakes.clock import NOON

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from round_manager.archive.archives import open_archives
+from round_manager.archive.storage import open_archives
 from tests.integration.databases import SqliteDatabases
 from tests.integration.rounds_data.played import play
 from tests.integration.snapshots import snapshot

@@ -31,7 +31,7 @@ from round_manager.models import (
 from round_manager.money.budget import figures, set_round_budget
 from round_manager.money.hit_terms import cut_of
 from round_manager.money.ledger import Wanted, reserve
-from round_manager.validation.deciding import Decided, decide_round
+from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.work.creation import creation_items
 from round_manager.workers import ensure_worker
 from tests.integration.work.floor import MARKET, Floor, lay_floor
@@ -127,7 +127,7 @@ class Panel:
         self.set_budget(known.budget_cents - known.released_cents)
         return known.budget_cents - known.released_cents
 
-    def decide(self) -> Decided:
+    def decide(self) -> Decisions:
         return decide_round(self.store, self.round, now=self.now)
 
     def status(self, example: Example) -> ExampleStatus:

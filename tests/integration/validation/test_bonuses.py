@@ -4,7 +4,7 @@ from round_manager.crowd.mirror import mark_rejected
 from round_manager.crowd.reviewing import Rejecting
 from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Task
 from round_manager.money.ledger import release
-from round_manager.validation.deciding import Decided
+from round_manager.validation.decisions import Decisions
 from round_manager.validation.flags import find_example, keep, withdraw
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.validation.conftest import SeatPanel
@@ -147,7 +147,7 @@ def test_a_flagged_example_keeps_its_bonus_until_its_owner_decides(panel: Panel)
     for example in (kept, withdrawn):
         panel.vote(example, None, None)
         panel.vote(example, flag="It names somebody")
-    assert panel.decide() == Decided()
+    assert panel.decide() == Decisions()
     assert panel.bonuses() == {"reserved": 2}
     with panel.store.write() as session:
         task = session.get_one(Task, panel.floor.task.id)

@@ -7,7 +7,7 @@ import pytest
 
 from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
-from round_manager.tasks.gold_items import update_gold
+from round_manager.tasks.tasks import update_gold
 from tests.conftest import Outfox
 from tests.integration.validation.panel import Panel, seat_panel
 from tests.integration.validation.test_late_flags import flagging, judged

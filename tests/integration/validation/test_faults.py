@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from round_manager.database.store import Store
 from round_manager.models import Example, ExampleStatus
-from round_manager.validation.deciding import Decided
+from round_manager.validation.decisions import Decisions
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel
 from tests.integration.work.test_at_once import at_once
@@ -81,7 +81,7 @@ def test_several_who_decide_at_once_owe_each_bonus_once(seat: SeatPanel) -> None
     panel = seat(work={"examples_per_hit": 3})
     examples = voted(panel)
     found = at_once(*[panel.decide] * TOGETHER)
-    assert all(isinstance(one, Decided) for one in found), found
+    assert all(isinstance(one, Decisions) for one in found), found
     # What one of them held at that moment was left by the others, and is done.
     panel.decide()
     check_ended_well(panel, examples)

@@ -6,9 +6,17 @@ import pytest
 
 from round_manager.errors import DecisionRefused
 from round_manager.models import Example, ExampleStatus, Task, WorkSession
-from round_manager.tasks.gold_items import update_gold
-from round_manager.validation.flags import Flagged, find_example, flagged, keep, withdraw
-from round_manager.validation.late_flags import FlaggedGold, count_late, flagged_gold
+from round_manager.tasks.tasks import update_gold
+from round_manager.validation.flags import (
+    Flagged,
+    FlaggedGold,
+    count_late,
+    find_example,
+    flagged,
+    flagged_gold,
+    keep,
+    withdraw,
+)
 from round_manager.validation.validators import gold_accuracy
 from round_manager.work.validation_work import Judgement
 from tests.integration.validation.conftest import SeatPanel

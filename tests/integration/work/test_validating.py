@@ -9,8 +9,7 @@ import pytest
 from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
-from round_manager.tasks.gold_items import update_gold
-from round_manager.tasks.tasks import create_task
+from round_manager.tasks.tasks import create_task, update_gold
 from round_manager.work.gold import gold_answers, gold_count
 from round_manager.work.sessions import session_context
 from round_manager.work.validation_work import Judgement, judge_item, validation_items

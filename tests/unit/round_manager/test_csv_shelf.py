@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from ml_backend.artefact import UNFINISHED
-from round_manager.archive.csv_shelf import CsvShelf, write_csv
+from round_manager.archive.csv_cache import CsvCache, write_csv
 from round_manager.archive.manifest import ArchiveManifest, FileEntry
 from round_manager.errors import ArchiveError
 
@@ -83,10 +83,10 @@ def one_file(tmp_path: Path) -> OneFile:
 
 
 def test_a_file_is_made_once_and_known_by_its_hash(one_file: OneFile, tmp_path: Path) -> None:
-    shelf = CsvShelf(tmp_path / "csv")
+    shelf = CsvCache(tmp_path / "csv")
     assert shelf.find(one_file.entry(0)) is None
     made = shelf.get(one_file, "votes.parquet", one_file.entry(0))
-    again = CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", one_file.entry(0))
+    again = CsvCache(tmp_path / "csv").get(one_file, "votes.parquet", one_file.entry(0))
     assert (one_file.wanted, again) == (1, made)
     content = made.path.read_bytes()
     assert made.entry == FileEntry(hashlib.sha256(content).hexdigest(), len(content), 25_000)
@@ -96,11 +96,11 @@ def test_a_file_is_made_once_and_known_by_its_hash(one_file: OneFile, tmp_path: 
 SIZE = len(b'"text"\n' + b'"goo0"\n' * 25_000)
 
 
-def kept(one_file: OneFile, shelf: CsvShelf) -> list[int]:
+def kept(one_file: OneFile, shelf: CsvCache) -> list[int]:
     return [number for number in range(5) if shelf.find(one_file.entry(number))]
 
 
-def age(one_file: OneFile, shelf: CsvShelf, *numbers: int) -> None:
+def age(one_file: OneFile, shelf: CsvCache, *numbers: int) -> None:
     """They were asked for long ago, in that order."""
     for place, number in enumerate(numbers, 1):
         found = shelf.find(one_file.entry(number))
@@ -109,7 +109,7 @@ def age(one_file: OneFile, shelf: CsvShelf, *numbers: int) -> None:
 
 
 def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: Path) -> None:
-    shelf = CsvShelf(tmp_path / "csv", most_bytes=2 * SIZE)
+    shelf = CsvCache(tmp_path / "csv", most_bytes=2 * SIZE)
     for number in (0, 1):
         shelf.get(one_file, "votes.parquet", one_file.entry(number))
     age(one_file, shelf, 0, 1)
@@ -122,20 +122,20 @@ def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: 
 
 
 def test_one_that_is_larger_than_the_whole_shelf_is_served_all_the_same(one_file: OneFile, tmp_path: Path) -> None:
-    shelf = CsvShelf(tmp_path / "csv", most_bytes=1)
+    shelf = CsvCache(tmp_path / "csv", most_bytes=1)
     shelf.get(one_file, "votes.parquet", one_file.entry(0))
     assert len(b"".join(shelf.pieces(one_file, "votes.parquet", one_file.entry(1), 0, SIZE))) == SIZE
     assert kept(one_file, shelf) == [1]
 
 
 def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) -> None:
-    shelf = CsvShelf(tmp_path / "csv", most_bytes=SIZE)
+    shelf = CsvCache(tmp_path / "csv", most_bytes=SIZE)
     reading = shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
     draft = tmp_path / "csv" / f"{UNFINISHED}of-another-process"
     draft.mkdir()
     age(one_file, shelf, 0)
     # Another process has the same folder.
-    CsvShelf(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", one_file.entry(1))
+    CsvCache(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", one_file.entry(1))
     assert (kept(one_file, shelf), draft.is_dir()) == ([0, 1], True)
     assert len(b"".join(reading)) == SIZE
     age(one_file, shelf, 0, 1)
@@ -144,7 +144,7 @@ def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) 
 
 
 def test_one_that_somebody_has_taken_half_away_is_told(one_file: OneFile, tmp_path: Path) -> None:
-    shelf = CsvShelf(tmp_path / "csv")
+    shelf = CsvCache(tmp_path / "csv")
     shelf.get(one_file, "votes.parquet", one_file.entry(0)).path.unlink()
     with pytest.raises(ArchiveError, match="remove it"):
         shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
@@ -155,7 +155,7 @@ def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -
     right = FileEntry(hashlib.sha256(content).hexdigest(), len(content), 1)
     (tmp_path / right.sha256).write_bytes(content)
     with pytest.raises(ArchiveError, match="cannot make CSV"):
-        CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", right)
+        CsvCache(tmp_path / "csv").get(one_file, "votes.parquet", right)
     assert list((tmp_path / "csv").iterdir()) == []
 
 
@@ -163,12 +163,12 @@ def test_nothing_is_made_of_a_table_that_was_changed(one_file: OneFile, tmp_path
     good, other = one_file.entry(0), one_file.entry(1)
     (tmp_path / other.sha256).replace(tmp_path / good.sha256)
     with pytest.raises(ArchiveError, match="is not what was frozen"):
-        CsvShelf(tmp_path / "csv").get(one_file, "votes.parquet", good)
+        CsvCache(tmp_path / "csv").get(one_file, "votes.parquet", good)
     assert list((tmp_path / "csv").iterdir()) == []
 
 
 def test_what_an_earlier_version_made_is_not_found_and_makes_room(one_file: OneFile, tmp_path: Path) -> None:
-    shelf, made = CsvShelf(tmp_path / "csv", most_bytes=SIZE), one_file.entry(0)
+    shelf, made = CsvCache(tmp_path / "csv", most_bytes=SIZE), one_file.entry(0)
     place = shelf.get(one_file, "votes.parquet", made).path.parent
     old = place.rename(place.with_name(f"{made.sha256}-1"))
     assert shelf.find(made) is None

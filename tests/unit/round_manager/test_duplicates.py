@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from round_manager.archive.duplicates import Duplicates, Written, find_duplicates
+from round_manager.archive.duplicates import Duplicates, WrittenBatch, find_duplicates
 from templates import find_pack
 
 SENTENCES = [row.fields["text"] for row in find_pack("sentiment").seed]
@@ -21,14 +21,14 @@ class Texts:
     contexts: Sequence[str] = ()
     batch: int = 100
 
-    def batches(self) -> Iterator[Written]:
+    def batches(self) -> Iterator[WrittenBatch]:
         for first in range(0, len(self.texts), self.batch):
             places = range(first, min(first + self.batch, len(self.texts)))
             texts = [self.texts[place] for place in places]
             contexts = [self.contexts[place] if self.contexts else "" for place in places]
             contents = [hashlib.sha256(f"{c}/{t}".encode()).hexdigest() for c, t in zip(contexts, texts, strict=True)]
             ids, authors = [f"{place:04}" for place in places], [f"w{place}" for place in places]
-            yield Written(ids, authors, contents, pa.array(contexts), pa.array(texts))
+            yield WrittenBatch(ids, authors, contents, pa.array(contexts), pa.array(texts))
 
 
 def found_in(*texts: str, contexts: Sequence[str] = (), batch: int = 100) -> Duplicates:

@@ -22,7 +22,7 @@ from round_manager.policies import (
     register_policy,
     replay,
 )
-from round_manager.validation.ballots import camps
+from round_manager.validation.outcomes import camps
 from templates.policy import Validation
 
 AUTHOR = "a"

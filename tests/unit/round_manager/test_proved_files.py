@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from round_manager.archive.manifest import FileEntry
-from round_manager.archive.proved_files import ChangedFile, ProvedFiles, read_sha256
-from round_manager.errors import ArchiveError
+from round_manager.archive.reader import FileVerifier, file_digest
+from round_manager.errors import ArchiveError, ArchiveFileChanged
 
 CONTENT = b"what was frozen"
 ENTRY = FileEntry(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), 1)
@@ -22,7 +22,7 @@ class Counted:
 
     def __call__(self, file: BufferedReader) -> str:
         self.times += 1
-        return read_sha256(file)
+        return file_digest(file)
 
 
 @pytest.fixture
@@ -34,19 +34,19 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_is_read_once_whether_it_is_right_or_not(file: Path) -> None:
     reader = Counted()
-    proved = ProvedFiles(reader)
+    proved = FileVerifier(reader)
     for _ in range(3):
         proved.check(file, ENTRY)
-        with pytest.raises(ChangedFile, match="is not what was frozen"):
+        with pytest.raises(ArchiveFileChanged, match="is not what was frozen"):
             proved.check(file, FileEntry("0" * 64, len(CONTENT), 1))
     assert reader.times == 1
 
 
 def test_a_file_that_was_written_to_is_read_again(file: Path) -> None:
-    proved = ProvedFiles()
+    proved = FileVerifier()
     proved.check(file, ENTRY)
     file.write_bytes(CONTENT.upper())
-    with pytest.raises(ChangedFile):
+    with pytest.raises(ArchiveFileChanged):
         proved.check(file, ENTRY)
     file.write_bytes(CONTENT)
     proved.check(file, ENTRY)
@@ -55,12 +55,12 @@ def test_a_file_that_was_written_to_is_read_again(file: Path) -> None:
 def test_a_file_of_another_size_need_not_be_read(file: Path) -> None:
     reader = Counted()
     file.write_bytes(b"short")
-    with pytest.raises(ChangedFile):
-        ProvedFiles(reader).check(file, ENTRY)
+    with pytest.raises(ArchiveFileChanged):
+        FileVerifier(reader).check(file, ENTRY)
     assert reader.times == 0
 
 
 def test_a_file_that_is_gone_is_told(file: Path) -> None:
     file.unlink()
     with pytest.raises(ArchiveError, match=r"cannot read .*: No such file"):
-        ProvedFiles().check(file, ENTRY)
+        FileVerifier().check(file, ENTRY)

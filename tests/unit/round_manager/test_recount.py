@@ -8,8 +8,8 @@ import pytest
 from pyarrow import parquet
 
 from plugin.recounting import counting
-from round_manager.archive.columns import Columns
-from round_manager.archive.recount import Count, Recount
+from round_manager.archive.recount import Recount, VoteCount
+from round_manager.archive.tables import Columns
 from round_manager.errors import PolicyError
 from templates import TaskSpec, find_pack
 
@@ -78,7 +78,7 @@ def test_gold_where_nothing_is_decided_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_nobody_here_knows_is_told_and_nothing_fails(tmp_path: Path) -> None:
-    def unknown(_: TaskSpec) -> Count:
+    def unknown(_: TaskSpec) -> VoteCount:
         raise PolicyError("there is no policy `theirs`; write one of ours")
 
     recount(tmp_path, example("verified", OTHER, MINE))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from round_manager.archive.duplicates import Written
+from round_manager.archive.duplicates import WrittenBatch
 from round_manager.archive.split_plan import FIRST_RULE, Sides, SplitReport, plan_splits
 from templates.policy import RoundPolicy
 
@@ -23,12 +23,12 @@ class Rows:
 
     rows: tuple[tuple[str, str], ...]
 
-    def batches(self) -> Iterator[Written]:
+    def batches(self) -> Iterator[WrittenBatch]:
         texts = [text for _, text in self.rows]
         contents = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         ids, authors = [f"{place:04}" for place in range(len(texts))], [author for author, _ in self.rows]
         if texts:
-            yield Written(ids, authors, contents, pa.array([""] * len(texts)), pa.array(texts))
+            yield WrittenBatch(ids, authors, contents, pa.array([""] * len(texts)), pa.array(texts))
 
 
 def split(*rows: tuple[str, str], rule: int | None = None, sides: Sides | None = None, **policy: Any) -> SplitReport:

@@ -9,18 +9,43 @@ from pathlib import Path
 import pyarrow as pa
 
 from common.text import count
-from round_manager.archive.archived import ArchivedTexts, batches
-from round_manager.archive.archives import name_of
+from round_manager.archive.duplicates import WrittenBatch
 from round_manager.archive.manifest import CURE, ArchiveManifest, read_manifest
+from round_manager.archive.reader import table_batches
 from round_manager.archive.split_plan import FIRST_RULE, RULE, Sides, SplitPlan, plan_splits
-from round_manager.archive.splitting import split_seed
+from round_manager.archive.splits import split_seed, written
+from round_manager.archive.storage import archive_name
+from round_manager.archive.tables import Columns
 from round_manager.errors import ArchiveError
+from round_manager.examples.submissions import content_sha256
 from round_manager.models import ExampleStatus, Split
 from templates import TaskSpec
 
 Parts = dict[str, set[Split]]
 NAME = re.compile(r"round-([1-9][0-9]*)")
 PARTS = frozenset(Split)
+
+
+class ArchivedTexts:
+    """The verified examples of a round in an archive."""
+
+    def __init__(self, folder: Path, spec: TaskSpec) -> None:
+        self._folder = folder
+        self._columns = Columns(spec)
+
+    def batches(self) -> Iterator[WrittenBatch]:
+        """In the archive's order, which is that of their ids."""
+        spec = self._columns.spec
+        names = {name: column for name, column in self._columns.written if name in spec.model_input}
+        for batch in table_batches(self._folder, "examples", ["id", "author", "status", *names.values()]):
+            some = batch.filter(pa.compute.equal(batch.column("status"), ExampleStatus.VERIFIED.value))
+            if some.num_rows == 0:
+                continue
+            texts = {name: some.column(column) for name, column in names.items()}
+            rows = pa.RecordBatch.from_pydict(texts).to_pylist()
+            contents = [content_sha256(spec, row) for row in rows]
+            ids, authors = some.column("id").to_pylist(), some.column("author").to_pylist()
+            yield written(self._columns, ids, authors, contents, texts)
 
 
 @dataclass(frozen=True)
@@ -31,7 +56,7 @@ class _Beside:
     parts: Parts
 
 
-class SplitProof:
+class SplitCheck:
     """What is wrong with an archive's splits, and what could not be looked at."""
 
     def __init__(self, folder: Path, manifest: ArchiveManifest, spec: TaskSpec) -> None:
@@ -74,7 +99,7 @@ class SplitProof:
         """How many examples are not where the plan has them, and the parts that workers are in."""
         parts: Parts = defaultdict(set)
         wrong = 0
-        for batch in batches(self._folder, "examples", ["id", "author", "status", "split"]):
+        for batch in table_batches(self._folder, "examples", ["id", "author", "status", "split"]):
             for row in batch.to_pylist():
                 verified = row["status"] == ExampleStatus.VERIFIED
                 wrong += row["split"] != (plan.part(row["id"], row["author"]) if verified else None)
@@ -84,7 +109,7 @@ class SplitProof:
 
     def _beside(self) -> dict[int, _Beside]:
         """The other rounds of the task that lie beside this one."""
-        if self._folder.name != name_of(self._manifest.round):
+        if self._folder.name != archive_name(self._manifest.round):
             return {}
         found: dict[int, _Beside] = {}
         for folder in self._folder.absolute().parent.iterdir():
@@ -125,7 +150,7 @@ def _worker_problems(parts: Parts, beside: dict[int, _Beside]) -> Iterator[str]:
 
 def _parts(folder: Path) -> Parts:
     parts: Parts = defaultdict(set)
-    for batch in batches(folder, "examples", ["author", "split"]):
+    for batch in table_batches(folder, "examples", ["author", "split"]):
         met = batch.filter(batch["split"].is_valid())
         for row in pa.Table.from_batches([met]).group_by(["author", "split"]).aggregate([]).to_pylist():
             parts[row["author"]].add(Split(row["split"]))

@@ -17,7 +17,7 @@ from round_manager.errors import RefusedError, StoreBusyError
 from round_manager.models import Example, ExampleStatus, Hit, Round, RoundStatus, UncountedVote, Vote, WorkSession
 from round_manager.money.bonuses import Bonuses, settle_bonuses, settle_closed
 from round_manager.specs import spec_of
-from round_manager.validation.ballots import Ballots, Given, Outcome
+from round_manager.validation.outcomes import Outcome, VoteCounter, VoteValue
 
 BATCH = 100
 PATIENCE = 5
@@ -25,7 +25,7 @@ CLOSED_MEANWHILE = "guard_example_decided"
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decisions:
     """What deciding brought: examples by what became of them, and bonuses that are owed, free again or not covered."""
 
     verified: int = 0
@@ -35,8 +35,8 @@ class Decided:
     released: int = 0
     uncovered: int = 0
 
-    def __add__(self, other: "Decided") -> "Decided":
-        return Decided(
+    def __add__(self, other: "Decisions") -> "Decisions":
+        return Decisions(
             self.verified + other.verified,
             self.disputed + other.disputed,
             self.want_more + other.want_more,
@@ -46,15 +46,15 @@ class Decided:
         )
 
 
-def decide_round(store: Store, round: Round, *, now: datetime) -> Decided:
+def decide_round(store: Store, round: Round, *, now: datetime) -> Decisions:
     """Everything that can be decided by the votes so far is; once more, or twice at once, changes nothing.
 
     In a closed round nothing is decided any more, and reservations that nobody can earn are released.
     """
     with store.read() as session:
         status = session.get_one(Round, round.id).status
-    ballots = None if status is RoundStatus.CLOSED else Ballots(spec_of(round))
-    outcome = Decided()
+    ballots = None if status is RoundStatus.CLOSED else VoteCounter(spec_of(round))
+    outcome = Decisions()
     # Apart, because the database counts them apart: whoever holds one of its counts never waits for the other.
     for fooled in (True, False):
         after = 0
@@ -82,7 +82,7 @@ def _noted(store: Store, round: Round, after: int, *, fooled: bool) -> list[tupl
         return [(vote, example) for vote, example in session.execute(wanted)]
 
 
-def _patiently(store: Store, ballots: Ballots | None, noted: Sequence[tuple[int, int]], now: datetime) -> Decided:
+def _patiently(store: Store, ballots: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime) -> Decisions:
     """A batch, again where PostgreSQL undid it so that another transaction could go on."""
     for _ in range(PATIENCE):
         try:
@@ -94,24 +94,24 @@ def _patiently(store: Store, ballots: Ballots | None, noted: Sequence[tuple[int,
 
 
 def _decide_noted(
-    session: Session, ballots: Ballots | None, noted: Sequence[tuple[int, int]], now: datetime
-) -> Decided:
+    session: Session, ballots: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime
+) -> Decisions:
     ids = {example for _, example in noted}
     free = select(Example).where(Example.id.in_(ids)).order_by(Example.id)
     held = session.scalars(free.with_for_update(key_share=True, skip_locked=True)).all()
-    decided = decide_examples(session, ballots, held, now=now) if ballots else Decided()
-    bonuses = settle_of(session, held, now=now)
+    decided = decide_examples(session, ballots, held, now=now) if ballots else Decisions()
+    bonuses = settle_bonuses_of(session, held, now=now)
     # Whose bonus is not covered keeps their note, and is found again by it.
     done = {example.id for example in held} - bonuses.uncovered
     seen = [vote for vote, example in noted if example in done]
     session.execute(delete(UncountedVote).where(UncountedVote.vote_id.in_(seen)))
-    return decided + Decided(bonuses=bonuses.owed, released=bonuses.released, uncovered=len(bonuses.uncovered))
+    return decided + Decisions(bonuses=bonuses.owed, released=bonuses.released, uncovered=len(bonuses.uncovered))
 
 
-def decide_examples(session: Session, ballots: Ballots, examples: Sequence[Example], *, now: datetime) -> Decided:
+def decide_examples(session: Session, ballots: VoteCounter, examples: Sequence[Example], *, now: datetime) -> Decisions:
     """Of examples that this transaction holds, those that wait for votes are decided by the votes that they have."""
     votes = votes_on(session, [example.id for example in examples])
-    outcome = Decided()
+    outcome = Decisions()
     for example in examples:
         if example.status is ExampleStatus.PENDING:
             found = ballots.outcome(example.label, example.answer, votes.get(example.id, []))
@@ -120,16 +120,16 @@ def decide_examples(session: Session, ballots: Ballots, examples: Sequence[Examp
     return outcome
 
 
-def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[Given]]:
+def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[VoteValue]]:
     """The votes on examples, in the order in which they were given."""
     wanted = select(Vote.example_id, Vote.label, Vote.answer, Vote.flag).where(Vote.example_id.in_(example_ids))
-    found: dict[int, list[Given]] = {}
+    found: dict[int, list[VoteValue]] = {}
     for example_id, label, answer, flag in session.execute(wanted.order_by(Vote.id)):
-        found.setdefault(example_id, []).append(Given(label, answer, flag))
+        found.setdefault(example_id, []).append(VoteValue(label, answer, flag))
     return found
 
 
-def settle_of(session: Session, examples: Sequence[Example], *, now: datetime) -> Bonuses:
+def settle_bonuses_of(session: Session, examples: Sequence[Example], *, now: datetime) -> Bonuses:
     """The bonuses of the HITs that these examples were written in; work in house has none."""
     pages = {example.session_id for example in examples if example.session_id is not None}
     if not pages:
@@ -138,23 +138,23 @@ def settle_of(session: Session, examples: Sequence[Example], *, now: datetime) -
     return settle_bonuses(session, session.scalars(hits.order_by(Hit.id)).all(), now=now)
 
 
-def _set(example: Example, found: Outcome, now: datetime) -> Decided:
+def _set(example: Example, found: Outcome, now: datetime) -> Decisions:
     if found.status is ExampleStatus.PENDING:
         if example.votes_wanted >= found.votes_wanted:
-            return Decided()
+            return Decisions()
         example.votes_wanted = found.votes_wanted
-        return Decided(want_more=1)
+        return Decisions(want_more=1)
     example.status, example.decided_at = found.status, now
     example.gold_label, example.gold_answer = found.gold_label, found.gold_answer
     is_verified = found.status is ExampleStatus.VERIFIED
-    return Decided(verified=int(is_verified), disputed=int(not is_verified))
+    return Decisions(verified=int(is_verified), disputed=int(not is_verified))
 
 
-def _release_rest(store: Store, round: Round, now: datetime) -> Decided:
-    outcome = Decided()
+def _release_rest(store: Store, round: Round, now: datetime) -> Decisions:
+    outcome = Decisions()
     while True:
         with store.write() as session:
             bonuses = settle_closed(session, session.get_one(Round, round.id), now=now)
-        outcome += Decided(bonuses=bonuses.owed, released=bonuses.released)
+        outcome += Decisions(bonuses=bonuses.owed, released=bonuses.released)
         if not bonuses.released:
             return outcome

@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from sqlalchemy import Integer, Select, cast, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from round_manager.archive.columns import TEXT, Columns
-from round_manager.archive.columnwise import Answered, Columnwise, Gathered
-from round_manager.archive.tables import ArchiveTables, StoredAttempts, StoredExamples
-from round_manager.archive.used_contexts import UsedContexts
+from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
+from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
 from round_manager.database.columns import EPOCH, MICROSECOND, json_text
 from round_manager.database.hints import beside_index
 from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
-from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
 BATCH = 20_000
@@ -69,12 +69,12 @@ class RoundRows:
         self._last_attempt = last_attempt
         self._beside = beside
         self._batch = batch
-        self._columnwise = Columnwise(session)
+        self._columnwise = ColumnReader(session)
         self._plain = self._columnwise.plain
         self._workers = pseudonyms(session, task)
         self._contexts = UsedContexts(self._plain)
         versions = select(ModelVersion.id, ModelVersion.name)
-        self._versions = Names(lambda ids: self._pairs(versions.where(ModelVersion.id.in_(ids))))
+        self._versions = NameLookup(lambda ids: self._pairs(versions.where(ModelVersion.id.in_(ids))))
         self.tables = ArchiveTables(Columns(spec_of(round)), round.number)
 
     def examples(self) -> Iterator[StoredExamples]:
@@ -92,7 +92,7 @@ class RoundRows:
 
     def attempts(self) -> Iterator[StoredAttempts]:
         """Batches of attempts by time and id."""
-        for rows in self._beside(Answered.gathered, self._told_attempts()):
+        for rows in self._beside(RawColumns.gathered, self._told_attempts()):
             self._contexts.meet(rows["context"])
             worker, version = self._workers.column(rows["worker"]), self._versions.column(rows["model"])
             yield StoredAttempts(rows, worker, rows["key"], version)
@@ -120,7 +120,7 @@ class RoundRows:
                 column.append(json_text(value) if isinstance(value, dict) else value)
         return self.tables.table(schema, len(rows), values)
 
-    def _told_examples(self) -> Iterator[tuple[Answered, Answered]]:
+    def _told_examples(self) -> Iterator[tuple[RawColumns, RawColumns]]:
         plain, shape = self._plain, self.tables.columns
         columns = [
             plain.hex(Example.public_id).label("id"), Example.id.label("number"), Example.context_id.label("context"),
@@ -143,7 +143,7 @@ class RoundRows:
             yield told, self._votes(last, upto)
             last = upto
 
-    def _told_attempts(self) -> Iterator[Answered]:
+    def _told_attempts(self) -> Iterator[RawColumns]:
         plain = self._plain
         columns = [
             plain.hex(Attempt.public_id).label("id"), plain.hex(Example.public_id).label("example"),
@@ -170,7 +170,7 @@ class RoundRows:
             last, at = UUID(hex=told.last("id")), EPOCH + told.last("asked_at") * MICROSECOND
             yield told
 
-    def _votes(self, after: UUID, upto: UUID) -> Answered:
+    def _votes(self, after: UUID, upto: UUID) -> RawColumns:
         plain = self._plain
         columns = [
             Vote.example_id.label("example"), Vote.worker_id.label("worker"), Vote.label, Vote.flag, Vote.comment,
@@ -186,7 +186,7 @@ class RoundRows:
         return [(row[0], row[1]) for row in self._plain.fetch(statement)]
 
 
-def _both_gathered(told: tuple[Answered, Answered]) -> tuple[Gathered, Gathered]:
+def _both_gathered(told: tuple[RawColumns, RawColumns]) -> tuple[ColumnBatch, ColumnBatch]:
     examples, votes = told
     return examples.gathered(), votes.gathered()
 
@@ -206,3 +206,37 @@ def _micros(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
 
 def _objects(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
     return [plain.json(getattr(table, name)).label(name) for name in names]
+
+
+class UsedContexts:
+    """Remembers which contexts it met, by their numbers alone, and tells of them when all were met."""
+
+    def __init__(self, plain: PlainRows) -> None:
+        self._plain = plain
+        self._met: NDArray[np.int64] = np.array([], np.int64)
+
+    def meet(self, contexts: pa.Array) -> None:
+        """Remember those that are not null."""
+        self._met = np.union1d(self._met, contexts.unique().drop_null().to_numpy())
+
+    def batches(self, size: int) -> Iterator[tuple[pa.Array, bytes]]:
+        """All that were met, by their keys, some at a time: the keys, and the fields as JSON, one to a line.
+
+        Where none was, there is one batch with nothing in it, so that a table has a form in any case.
+        """
+        order = pc.sort_indices(self._keys(self._met)).to_numpy()
+        for first in range(0, max(1, len(order)), size):
+            numbers = self._met[order[first : first + size]]
+            fields = {}
+            for some in chunks(numbers.tolist()):
+                shown = select(Context.id, self._plain.json(Context.fields)).where(Context.id.in_(some))
+                fields.update({row[0]: row[1] for row in self._plain.fetch(shown)})
+            yield self._keys(numbers), "\n".join(fields[number] for number in numbers.tolist()).encode()
+
+    def _keys(self, numbers: NDArray[np.int64]) -> pa.Array:
+        found = [pa.array([], pa.string())]
+        for some in chunks(numbers.tolist()):
+            rows = self._plain.fetch(select(Context.id, Context.key).where(Context.id.in_(some)))
+            keys = {row[0]: row[1] for row in rows}
+            found.append(pa.array([keys[number] for number in some], pa.string()))
+        return pa.concat_arrays(found)

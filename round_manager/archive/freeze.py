@@ -11,13 +11,13 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from round_manager.archive.archives import Archives
-from round_manager.archive.files import ArchiveFiles
 from round_manager.archive.manifest import ArchiveManifest
-from round_manager.archive.proof import Proof, verify
-from round_manager.archive.rows import RoundRows
+from round_manager.archive.round_rows import RoundRows
 from round_manager.archive.split_plan import SplitReport
-from round_manager.archive.splitting import split_with_pauses
+from round_manager.archive.splits import split_with_pauses
+from round_manager.archive.storage import Archives
+from round_manager.archive.verification import Verification, verify
+from round_manager.archive.writer import ArchiveFiles
 from round_manager.audit import note
 from round_manager.database.store import Store
 from round_manager.database.turns import turn
@@ -26,7 +26,7 @@ from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
 from round_manager.progress import Progress, Unwatched
 from round_manager.tasks.rounds import collected, list_rounds
 
-__all__ = ["Frozen", "Proof", "freeze", "newest_closed", "verify"]
+__all__ = ["Frozen", "Verification", "freeze", "newest_closed", "verify"]
 
 ACTION, MOVED = "frozen", "archive moved"
 

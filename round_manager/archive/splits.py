@@ -12,17 +12,16 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from round_manager.archive.columns import TEXT, Columns
-from round_manager.archive.columnwise import Columnwise
-from round_manager.archive.duplicates import Written
+from round_manager.archive.duplicates import WrittenBatch
 from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits
+from round_manager.archive.tables import TEXT, Columns
 from round_manager.audit import note
+from round_manager.bulk_rows import ColumnReader, NameLookup, PlainRows, pseudonyms
 from round_manager.database.hints import beside_index
 from round_manager.database.store import Store
 from round_manager.database.turns import turn
 from round_manager.errors import RoundError
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
-from round_manager.plain_rows import Names, PlainRows, pseudonyms
 from round_manager.specs import spec_of
 
 __all__ = ["SplitReport", "split_report", "split_round", "split_with_pauses"]
@@ -86,12 +85,12 @@ class StoredTexts:
     """The verified examples of a round in a database."""
 
     def __init__(self, session: Session, task: Task, round: Round) -> None:
-        self._columnwise = Columnwise(session)
+        self._columnwise = ColumnReader(session)
         self._round_id = round.id
         self._columns = Columns(spec_of(round))
         self.workers = pseudonyms(session, task)
 
-    def batches(self) -> Iterator[Written]:
+    def batches(self) -> Iterator[WrittenBatch]:
         """By the examples' public ids."""
         plain, last = self._columnwise.plain, UUID(int=0)
         columns = (
@@ -113,13 +112,13 @@ class StoredTexts:
             yield written(self._columns, ids, self.workers.column(rows["author"]).to_pylist(), contents, texts)
 
 
-def written(columns: Columns, ids: Any, authors: Any, contents: Any, texts: dict[str, pa.Array]) -> Written:
+def written(columns: Columns, ids: Any, authors: Any, contents: Any, texts: dict[str, pa.Array]) -> WrittenBatch:
     """What the model reads, told apart into what was shown and what the author wrote."""
     spec = columns.spec
     own = [texts[field.name] for field in spec.with_role("input") if field.name in spec.model_input]
     shown = [texts[field.name] for field in spec.with_role("context") if field.name in spec.model_input]
     blank = pa.repeat("", len(ids))
-    return Written(ids, authors, contents, _together(shown or [blank]), _together(own))
+    return WrittenBatch(ids, authors, contents, _together(shown or [blank]), _together(own))
 
 
 def _together(texts: list[pa.Array]) -> pa.Array:
@@ -132,7 +131,7 @@ class _Drawn:
 
     plan: SplitPlan
     report: SplitReport
-    workers: Names
+    workers: NameLookup
 
 
 def _draw(session: Session, round: Round) -> _Drawn:
@@ -146,7 +145,7 @@ def _draw(session: Session, round: Round) -> _Drawn:
     return _Drawn(plan, report, texts.workers)
 
 
-def _sides(session: Session, round: Round, workers: Names) -> Sides:
+def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
     """What the task's other rounds that are split make of the workers."""
     split = select(AuditEntry.round_id).where(AuditEntry.action == ACTION, AuditEntry.round_id.is_not(None))
     others = select(Round).where(Round.task_id == round.task_id, Round.id != round.id, Round.id.in_(split))

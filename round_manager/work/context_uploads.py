@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Uploaded:
+class ContextsUploaded:
     """What an upload changed, in contexts: those of the file, and those that are not given out any more."""
 
     added: int = 0
@@ -50,7 +50,7 @@ def upload_contexts(
     who: str,
     why: str,
     now: datetime,
-) -> Uploaded:
+) -> ContextsUploaded:
     """The contexts are given out from now on, after those that are there; the same once more changes nothing.
 
     A text that changed under its id takes the place of the old one, which is retired. With `replace`, all that is not
@@ -63,7 +63,7 @@ def upload_contexts(
     if replace:
         upload.retire_others()
         upload.put_in_order()
-    done = Uploaded(upload.added, upload.brought_back, upload.unchanged, upload.retired)
+    done = ContextsUploaded(upload.added, upload.brought_back, upload.unchanged, upload.retired)
     if done.changes:
         _note(session, task, done, who=who, why=why, now=now)
     session.flush()
@@ -186,7 +186,7 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _note(session: Session, task: Task, done: Uploaded, *, who: str, why: str, now: datetime) -> None:
+def _note(session: Session, task: Task, done: ContextsUploaded, *, who: str, why: str, now: datetime) -> None:
     entry = AuditEntry(
         at=now,
         actor=who,

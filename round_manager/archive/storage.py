@@ -38,7 +38,7 @@ def open_archives(place: str) -> Archives:
     return BucketArchives(place) if place.startswith(S3) else FolderArchives(Path(place).expanduser().resolve())
 
 
-def name_of(number: int) -> str:
+def archive_name(number: int) -> str:
     """The name of a round's archive."""
     return f"round-{number}"
 
@@ -50,10 +50,10 @@ class FolderArchives:
         self._root = root
 
     def where(self, task: str, number: int) -> str:
-        return str(self._root / task / name_of(number))
+        return str(self._root / task / archive_name(number))
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
-        target = self._root / task / name_of(number)
+        target = self._root / task / archive_name(number)
         with _told(str(target)), _draft(target.parent) as draft:
             manifest = fill(draft)
             _write_manifest(draft, manifest)
@@ -70,19 +70,19 @@ class BucketArchives:
         # boto3 takes a second to import.
         from ml_backend.registry.bucket import Bucket
 
-        with answered():
+        with bucket_errors():
             self._bucket = Bucket.open(url)
 
     def where(self, task: str, number: int) -> str:
-        return self._bucket.where(f"{task}/{name_of(number)}")
+        return self._bucket.where(f"{task}/{archive_name(number)}")
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
         from ml_backend.registry.bucket import Moved
 
-        where, key = self.where(task, number), f"{task}/{name_of(number)}"
+        where, key = self.where(task, number), f"{task}/{archive_name(number)}"
         with _told(where), TemporaryDirectory(prefix="outfox-archive-") as folder:
             manifest = fill(Path(folder))
-            with answered():
+            with bucket_errors():
                 there = self._manifest(key)
                 if there is not None:
                     _check_same(there, manifest, where)
@@ -101,7 +101,7 @@ class BucketArchives:
         """The archive at a key, downloaded; what is missing in the bucket is missing here."""
         prefix = f"{key}/" if key else ""
         with _told(self._bucket.where(key)), TemporaryDirectory(prefix="outfox-archive-") as folder:
-            with answered():
+            with bucket_errors():
                 manifest = self._manifest(key)
                 if manifest is not None:
                     (Path(folder) / FILE).write_bytes(manifest.written())
@@ -192,7 +192,7 @@ def _told(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def answered() -> Iterator[None]:
+def bucket_errors() -> Iterator[None]:
     """Translates the bucket's errors."""
     try:
         yield

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from ml_backend.artefact import UNFINISHED, sweep
-from round_manager.archive.files import HashedFile
 from round_manager.archive.json_lines import json_texts
 from round_manager.archive.manifest import FileEntry
-from round_manager.archive.proved_files import ProvedFiles
-from round_manager.archive.reading import ArchiveSource, file_pieces
+from round_manager.archive.reader import ArchiveSource, FileVerifier, file_pieces
+from round_manager.archive.writer import HashedFile
 from round_manager.errors import ArchiveError
 
 # Part of the name of what is kept: another way of writing must not find what this one wrote.
@@ -46,7 +45,7 @@ class CsvFile:
     entry: FileEntry
 
 
-class CsvShelf:
+class CsvCache:
     """CSV files in a folder that may be emptied at any time, and that no more than `most_bytes` are left in.
 
     When one is made, those that were asked for longest ago make room for it, but for those that are being read.
@@ -103,7 +102,7 @@ class CsvShelf:
 
     def _make(self, archive: ArchiveSource, name: str, source: FileEntry) -> None:
         with self._draft() as draft, archive.local(name, source) as path:
-            ProvedFiles().check(path, source)
+            FileVerifier().check(path, source)
             entry = write_csv(path, draft / TABLE)
             (draft / ENTRY).write_text(json.dumps(asdict(entry)), encoding="ascii")
             place = self._place(source)

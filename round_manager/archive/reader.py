@@ -1,15 +1,21 @@
 """Reading archives where they are, in a folder or in S3: the manifest, and any bytes of a file."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Protocol
 
-from round_manager.archive.archives import S3, answered
+import pyarrow as pa
+from pyarrow import parquet
+
 from round_manager.archive.manifest import CURE, FILE, MOST_BYTES, ArchiveManifest, FileEntry, read_manifest
-from round_manager.errors import ArchiveError
+from round_manager.archive.storage import S3, bucket_errors
+from round_manager.errors import ArchiveError, ArchiveFileChanged
 
 PIECE = 1 << 16
 
@@ -60,25 +66,25 @@ class BucketSource:
         # boto3 takes a second to import.
         from ml_backend.registry.bucket import Bucket
 
-        with answered():
+        with bucket_errors():
             self._bucket = Bucket.open(url)
 
     def manifest(self) -> ArchiveManifest:
         where = self._bucket.where(FILE)
-        with answered():
+        with bucket_errors():
             read = self._bucket.read(FILE, MOST_BYTES)
         if read is None:
             raise ArchiveError(f"{where} is missing; {CURE}")
         return ArchiveManifest.read(read[0], where)
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
-        with answered():
+        with bucket_errors():
             return self._bucket.pieces(name, start, stop, entry.sha256)
 
     @contextmanager
     def local(self, name: str, entry: FileEntry) -> Iterator[Path]:
         with TemporaryDirectory(prefix="outfox-archive-") as folder:
-            with answered():
+            with bucket_errors():
                 self._bucket.download(name, Path(folder) / name, entry.size)
             yield Path(folder) / name
 
@@ -102,3 +108,65 @@ def _read(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
         while left > 0 and (piece := file.read(min(left, PIECE))):
             left -= len(piece)
             yield piece
+
+
+# When it was written, when anything about it was changed last, and its size.
+Stamp = tuple[int, int, int]
+
+
+def file_digest(file: BufferedReader) -> str:
+    """The hash of an open file, read a little at a time."""
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class FileVerifier:
+    """Compares files with their hashes: each once, for as long as nobody touches it."""
+
+    def __init__(self, sha256: Callable[[BufferedReader], str] = file_digest) -> None:
+        self._sha256 = sha256
+        self._known: dict[Path, tuple[Stamp, str]] = {}
+        self._reading: dict[Path, threading.Lock] = {}
+
+    def check(self, path: Path, entry: FileEntry) -> None:
+        """Raise ArchiveFileChanged unless the file is the one that the entry describes; each file is hashed once."""
+        try:
+            # Those who want another file need not wait.
+            with self._reading.setdefault(path, threading.Lock()), path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                right = found.st_size == entry.size and self._found(path, file, found) == entry.sha256
+        except OSError as error:
+            raise ArchiveError(f"cannot read {path}: {error.strerror}; {CURE}") from error
+        if not right:
+            raise ArchiveFileChanged(f"{path} is not what was frozen (its size or SHA-256 differs); {CURE}")
+
+    def _found(self, path: Path, file: BufferedReader, found: os.stat_result) -> str:
+        # Taken before the file is read: whatever is written meanwhile has another stamp.
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            known = self._known[path] = (stamp, self._sha256(file))
+        return known[1]
+
+
+BATCH = 10_000
+
+
+def table_batches(folder: Path, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """A table's rows in their order."""
+    with parquet.ParquetFile(folder / f"{table}.parquet") as file:
+        yield from file.iter_batches(batch_size=BATCH, columns=None if columns is None else list(columns))
+
+
+class TableCursor:
+    """A table's rows, taken as many at a time as another table asks for."""
+
+    def __init__(self, folder: Path, table: str, schema: pa.Schema) -> None:
+        self._batches = table_batches(folder, table, schema.names)
+        self._rest = pa.table(schema.empty_table())
+
+    def take(self, count: int) -> pa.Table:
+        """The next rows; fewer where the table ends."""
+        while self._rest.num_rows < count and (batch := next(self._batches, None)) is not None:
+            self._rest = pa.concat_tables([self._rest, pa.Table.from_batches([batch])])
+        taken, self._rest = self._rest.slice(0, count), self._rest.slice(count)
+        return taken

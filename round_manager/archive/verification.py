@@ -1,4 +1,4 @@
-"""Proof that an archive is what it says: hashes, counts, both forms of every table, votes, gold labels and splits."""
+"""Check that an archive is what it says: hashes, counts, both forms of every table, votes, gold labels and splits."""
 
 import hashlib
 from collections import Counter
@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
-from round_manager.archive.archived import batches
-from round_manager.archive.columns import Columns
-from round_manager.archive.files import FORMS
 from round_manager.archive.json_lines import json_lines
 from round_manager.archive.manifest import CURE, FILE, ArchiveManifest, read_manifest
-from round_manager.archive.recount import Counting, Recount, vote_problems
-from round_manager.archive.split_proof import SplitProof
+from round_manager.archive.reader import table_batches
+from round_manager.archive.recount import CountingRule, Recount, vote_problems
+from round_manager.archive.split_check import SplitCheck
+from round_manager.archive.tables import Columns
+from round_manager.archive.writer import FORMS
 from round_manager.models import Attempt, AuditEntry, Example, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
@@ -29,7 +29,7 @@ TABLES = ("examples", "votes", "attempts", "contexts", "models")
 
 
 @dataclass(frozen=True)
-class Proof:
+class Verification:
     """What was looked at, what could not be, and what is wrong; an archive is proved when nothing is."""
 
     manifest: ArchiveManifest
@@ -38,7 +38,9 @@ class Proof:
     problems: tuple[str, ...]
 
 
-def verify(folder: Path, *, counting: Counting | None = None, database: tuple[Session, Round] | None = None) -> Proof:
+def verify(
+    folder: Path, *, counting: CountingRule | None = None, database: tuple[Session, Round] | None = None
+) -> Verification:
     """The proof of the archive in a folder, held against the round in a database where one is given.
 
     `counting` knows how policies count votes; without it, gold labels are taken as they are.
@@ -56,14 +58,14 @@ def verify(folder: Path, *, counting: Counting | None = None, database: tuple[Se
     if database is not None:
         problems += _database_problems(*database, manifest)
         checked.append("the database")
-    return Proof(manifest, tuple(checked), tuple(unchecked), tuple(problems))
+    return Verification(manifest, tuple(checked), tuple(unchecked), tuple(problems))
 
 
 def _prove_content(
     folder: Path,
     manifest: ArchiveManifest,
     spec: TaskSpec,
-    counting: Counting | None,
+    counting: CountingRule | None,
     checked: list[str],
     unchecked: list[str],
     problems: list[str],
@@ -75,7 +77,7 @@ def _prove_content(
     problems += _table_problems(folder, manifest)
     problems += _model_problems(folder, manifest)
     problems += vote_problems(folder, columns)
-    recount, splits = Recount(folder, columns, counting), SplitProof(folder, manifest, spec)
+    recount, splits = Recount(folder, columns, counting), SplitCheck(folder, manifest, spec)
     problems += recount.problems()
     problems += splits.problems()
     unchecked += [*recount.unchecked, *splits.unchecked]
@@ -121,7 +123,7 @@ def _column_problems(folder: Path, columns: Columns) -> Iterator[str]:
 def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     for table in TABLES:
         lines, rows, elsewhere = hashlib.sha256(), 0, 0
-        for batch in batches(folder, table):
+        for batch in table_batches(folder, table):
             lines.update(json_lines(batch))
             rows += batch.num_rows
             elsewhere += batch.num_rows - (pc.sum(pc.equal(batch["round"], manifest.round)).as_py() or 0)
@@ -134,7 +136,7 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
             yield f"{count(elsewhere, 'row is', 'rows are')} of another round in {table}; {CURE}"
     statuses: Counter[str] = Counter()
     votes = 0
-    for batch in batches(folder, "examples", ["status", "votes"]):
+    for batch in table_batches(folder, "examples", ["status", "votes"]):
         statuses.update(batch.column("status").to_pylist())
         votes += len(batch.column("votes").flatten())
     if dict(statuses) != dict(manifest.examples):
@@ -145,7 +147,7 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
 
 def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     named = ["version", "rank", "sha256"]
-    rows = [row for batch in batches(folder, "models", named) for row in batch.to_pylist()]
+    rows = [row for batch in table_batches(folder, "models", named) for row in batch.to_pylist()]
     if rows != manifest.models:
         yield f"the manifest names other models than the table models has; {CURE}"
 

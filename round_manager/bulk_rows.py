@@ -1,0 +1,196 @@
+"""Rows for whole rounds: plain texts and numbers straight from the driver, alike on both databases."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json as arrow_json
+from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Text, cast, func, select, type_coerce
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from ml_backend.hashing import canonical_json
+from round_manager.models import Task, Worker
+
+# SQLite takes at most 32,766 values in a statement.
+MOST_VALUES = 10_000
+Column = ColumnElement[Any] | InstrumentedAttribute[Any]
+
+
+class PlainRows:
+    """Reads columns as they are stored: objects for a million rows take longer than all the rest."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sqlite = session.get_bind().dialect.name == "sqlite"
+
+    def fetch(self, statement: Select[*tuple[Any, ...]]) -> list[Any]:
+        """The rows as the driver has them; every column must be plain."""
+        result = self._session.connection().execute(statement)
+        rows = list(result.cursor.fetchall()) if result.cursor else []
+        result.close()
+        return rows
+
+    def word(self, column: Column) -> Column:
+        """A text or one of a few words."""
+        return type_coerce(column, Text)
+
+    def hex(self, column: Column) -> Column:
+        """An id as 32 hexadecimal digits."""
+        return self.word(column) if self._sqlite else func.replace(cast(column, Text), "-", "")
+
+    def json(self, column: Column) -> Column:
+        """The text of a JSON value, spaced and sorted as the database likes."""
+        return self.word(column) if self._sqlite else cast(column, Text)
+
+    def micros(self, column: Column) -> Column:
+        """A time in microseconds since 1970."""
+        if self._sqlite:
+            return type_coerce(column, BigInteger)
+        return cast(func.extract("epoch", column) * 1_000_000, BigInteger)
+
+
+class NameLookup:
+    """What rows of another table are called outside, looked up when they are first met."""
+
+    def __init__(self, look_up: Callable[[Sequence[int]], Iterable[tuple[int, str]]]) -> None:
+        self._look_up = look_up
+        self._known: dict[int | None, str | None] = {None: None}
+
+    def of(self, ids: Sequence[int | None]) -> list[Any]:
+        """The name of each, None for none."""
+        new = sorted(one for one in set(ids) if one is not None and one not in self._known)
+        for some in chunks(new):
+            self._known.update(self._look_up(some))
+        known = self._known
+        return [known[one] for one in ids]
+
+    def column(self, ids: pa.Array) -> pa.Array:
+        """The same for a whole column."""
+        met = ids.dictionary_encode()
+        return pa.array(self.of(met.dictionary.to_pylist()), pa.string()).take(met.indices)
+
+
+def pseudonyms(session: Session, task: Task) -> NameLookup:
+    """What the task's data calls workers."""
+
+    def look_up(ids: Sequence[int]) -> list[tuple[int, str]]:
+        workers = session.scalars(select(Worker).where(Worker.id.in_(ids)))
+        return [(worker.id, pseudonym(task, worker)) for worker in workers]
+
+    return NameLookup(look_up)
+
+
+def worker_names(session: Session, task: Task, ids: Iterable[int]) -> dict[int, str]:
+    """The workers' pseudonyms in the task's data, by their numbers here."""
+    known = sorted(ids)
+    names = pseudonyms(session, task).of(known)
+    return dict(zip(known, names, strict=True))
+
+
+def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many as a statement takes, and again."""
+    for first in range(0, len(ids), MOST_VALUES):
+        yield ids[first : first + MOST_VALUES]
+
+
+@dataclass(frozen=True)
+class ColumnBatch:
+    """Some rows: their plain values, and their JSON objects, one to a line, `{}` where there is none."""
+
+    values: pa.RecordBatch
+    objects: dict[str, bytes]
+
+    def __len__(self) -> int:
+        return int(self.values.num_rows)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        return self.values[name]
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Some rows as the database told them, in UTF-8; what is left to do needs no database, so it is done beside it."""
+
+    schema: pa.Schema
+    objects: Sequence[str]
+    told: Sequence[bytes]
+
+    def __bool__(self) -> bool:
+        return self.told[0] not in (b"", b"[]")
+
+    def last(self, name: str) -> Any:
+        """A plain value of the last row; no comma may be in it."""
+        text = self.told[self.schema.get_field_index(name)]
+        return json.loads(b"[" + text[max(0, text.rfind(b",")) + 1 :])[0]
+
+    def gathered(self) -> ColumnBatch:
+        """The rows."""
+        names = self.schema.names
+        members = [b'"%b":%b' % (name.encode(), text or b"[]") for name, text in zip(names, self.told, strict=False)]
+        schema = pa.schema([(one.name, pa.list_(one.type)) for one in self.schema])
+        whole = parse_json_lines(b"{%b}" % b",".join(members), schema)
+        columns = [whole[name].combine_chunks().flatten() for name in names]
+        return ColumnBatch(
+            pa.RecordBatch.from_arrays(columns, schema=self.schema),
+            dict(zip(self.objects, self.told[len(names) :], strict=True)),
+        )
+
+
+class ColumnReader:
+    """Reads many rows at a time; what it hands out is Arrow's, and was made without holding other threads up."""
+
+    def __init__(self, session: Session) -> None:
+        self.plain = PlainRows(session)
+        self._sqlite = session.get_bind().dialect.name == "sqlite"
+
+    def ask(self, rows: Select[*tuple[Any, ...]], schema: pa.Schema, objects: Sequence[str] = ()) -> RawColumns:
+        """The rows; the schema names their plain columns, `objects` those of JSON texts.
+
+        Rows with an order keep it if they have a limit too; without one, a database may forget the order of what it
+        only gathers. No fraction may be among the plain columns: SQLite would round it on its way.
+        """
+        inner = rows.subquery()
+        lists = [self._list(inner.c[name]) for name in schema.names]
+        lines = [self._lines(inner.c[name]) for name in objects]
+        (told,) = self.plain.fetch(select(*map(self._utf8, [*lists, *lines])))
+        return RawColumns(schema, objects, [text.encode() if isinstance(text, str) else text or b"" for text in told])
+
+    def fetch(self, rows: Select[*tuple[Any, ...]], schema: pa.Schema, objects: Sequence[str] = ()) -> ColumnBatch:
+        """The same, at once."""
+        return self.ask(rows, schema, objects).gathered()
+
+    def _list(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.json_group_array(column) if self._sqlite else cast(func.json_agg(column), Text)
+
+    def _lines(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        each = func.coalesce(column, "{}")
+        return func.group_concat(each, "\n") if self._sqlite else func.string_agg(each, "\n")
+
+    def _utf8(self, text: ColumnElement[Any]) -> ColumnElement[Any]:
+        # As SQLite has it: a text would be made from it, and made into this again.
+        return cast(text, LargeBinary) if self._sqlite else text
+
+
+def parse_json_lines(lines: bytes, schema: pa.Schema) -> pa.Table:
+    """JSON objects, one to a line, as columns, with null for what an object lacks; their spacing and order are gone."""
+    if not lines:
+        return schema.empty_table()
+    return arrow_json.read_json(
+        pa.BufferReader(lines),
+        # One block: an object on the border of two would be refused where it is longer than a block.
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+LENGTH = 16
+
+
+def pseudonym(task: Task, worker: Worker) -> str:
+    """The worker's name in one task's data: the same for all that they do there, and no way back to their id."""
+    who = canonical_json([worker.marketplace, worker.external_id])
+    return hmac.new(task.worker_salt.encode(), who.encode(), hashlib.sha256).hexdigest()[:LENGTH]
