@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ml_backend.predictor import Predictor
-from ml_backend.registry.candidate import Load, prepare
+from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.verdict import Verdict, judge
 from templates.spec import TaskSpec

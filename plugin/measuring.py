@@ -10,7 +10,7 @@ from common.errors import one_line
 from ml_backend.errors import ModelError
 from ml_backend.examination import examine, metric_of
 from ml_backend.predictor import Predictor
-from ml_backend.registry.candidate import Load, prepare
+from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from plugin.heartbeat import Heartbeat
 from round_manager.database.store import Store

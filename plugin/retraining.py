@@ -12,8 +12,8 @@ from common.clock import Clock
 from common.errors import one_line
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError, TrainingCancelled
-from ml_backend.registry.candidate import Load
 from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.model_loader import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from plugin.heartbeat import Heartbeat
@@ -170,7 +170,7 @@ class Retraining:
             return pinned_versions(session, job.data.last)
 
     def _pinned(self, name: str) -> tuple[str, ...]:
-        pins = self.registry.book(name).own(None)
+        pins = self.registry.pin_set(name).own(None)
         return pins.versions if pins else ()
 
     def _answering(self, job: _Job, version: str) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class Retraining:
         pinned = self._pinned(job.task)
         if pinned != (version,):
             return pinned
-        change = self.registry.book(job.task).before(None)
+        change = self.registry.pin_set(job.task).before(None)
         return change.versions if change else ()
 
     def _comparable(self, job: _Job, versions: Sequence[str]) -> tuple[list[str], dict[str, str]]:

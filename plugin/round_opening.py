@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.clock import Clock
-from ml_backend.registry.candidate import Load
+from ml_backend.registry.model_loader import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import Progress, rotate
 from plugin.errors import PluginError
@@ -103,7 +103,7 @@ class RoundOpening:
         VersionRegistration(self.store, self.registry, self.where, self.clock).register(name, versions, spec)
 
     def _pin(self, name: str, number: int, versions: Sequence[str], who: str, why: str) -> None:
-        book = self.registry.book(name)
+        book = self.registry.pin_set(name)
         # A backend is up when it has something for the task itself: the first round's versions, until it is rotated.
         for round in (None, number) if book.own(None) is None else (number,):
             pinned = book.own(round)

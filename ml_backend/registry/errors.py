@@ -1,53 +1,112 @@
-"""What can go wrong with registries and rotations.
+"""Errors of the registry and of rotations.
 
-RegistryError               the registry holds something wrong, or cannot take what it was given
-├── RegistryUnreachable     it does not answer; trying again helps
-├── PinsMoved               somebody else pinned meanwhile; look before you try again
-├── RotationRefused         a serving process could not load the version; the old pins are back
-├── RotationNotConfirmed    a serving process did not answer in time; the old pins are back
-└── NotServed               this process has no model for that task, or not yet
+RegistryError               the registry's content or a request to it is invalid
+├── RegistryUnreachable     the registry does not answer; retrying can help
+├── RegistryCorrupt         a file in the registry is corrupt or belongs elsewhere
+├── RegistryBusy            another process holds the lock on the pins
+├── InvalidPins             the name, version or round to pin is invalid
+├── NoEarlierPins           there is nothing to roll back to
+├── PinsChanged             another process changed the pins in the meantime
+├── RotationRefused         a serving process could not load the version; the old pins are restored
+├── RotationNotConfirmed    a serving process did not confirm in time; the old pins are restored
+└── NotServed               this process has no model for the task, or not yet
+    ├── TaskNotServed       the task is not served by this process
+    └── NoModelPinned       no model is pinned for the task
+ModelError
+├── VersionNotFound         the registry has no such version
+└── VersionCorrupt          a version's files belong elsewhere or are not readable
 """
 
-from ml_backend.errors import BackendError
+from common.errors import Hint
+from ml_backend.errors import BackendError, ModelError
 
 
 class RegistryError(BackendError):
-    """A registry, or something in it, that cannot be used."""
+    """The registry, or something in it, cannot be used."""
 
     code = "registry_error"
 
 
 class RegistryUnreachable(RegistryError):
-    """A registry that does not answer now."""
+    """The registry does not answer at the moment."""
 
     code = "registry_unreachable"
     retry = True
 
 
-class PinsMoved(RegistryError):
-    """Pins that are not those any more that the caller had seen."""
+class RegistryCorrupt(RegistryError):
+    """A file in the registry is corrupt or belongs to another task or version."""
 
-    code = "pins_moved"
+    code = "registry_corrupt"
+
+
+class RegistryBusy(RegistryError):
+    """Another process holds the lock on a task's pins."""
+
+    code = "registry_busy"
+
+
+class InvalidPins(RegistryError):
+    """A task name, version or round number that cannot be pinned."""
+
+    code = "invalid_pins"
+
+
+class NoEarlierPins(RegistryError):
+    """There are no earlier pins to roll back to."""
+
+    code = "no_earlier_pins"
+
+
+class PinsChanged(RegistryError):
+    """Another process changed the pins after the caller read them."""
+
+    code = "pins_changed"
 
 
 class RotationRefused(RegistryError):
-    """A rotation that a serving process could not follow."""
+    """A serving process could not load the new versions."""
 
     code = "rotation_refused"
 
 
 class RotationNotConfirmed(RegistryError):
-    """A rotation that not every serving process has followed."""
+    """Not every serving process confirmed the rotation in time."""
 
     code = "rotation_not_confirmed"
     retry = True
 
 
 class NotServed(RegistryError):
-    """A task that this process has no model for; `retry` says whether one may still come."""
+    """This process cannot answer for the task at the moment."""
 
     code = "not_served"
+    retry = True
 
-    def __init__(self, message: str, *, retry: bool) -> None:
-        super().__init__(message)
-        self.retry = retry
+
+class TaskNotServed(NotServed):
+    """This process does not serve the task."""
+
+    code = "task_not_served"
+    retry = False
+
+
+class NoModelPinned(NotServed):
+    """No model version is pinned for the task yet."""
+
+    code = "no_model_pinned"
+
+
+class VersionNotFound(ModelError):
+    """The registry has no such model version."""
+
+    code = "version_not_found"
+
+    def __init__(self, task: str, version: str) -> None:
+        super().__init__(f"task {task} has no model version {version}", hint=Hint("list_models", task=task))
+
+
+class VersionCorrupt(ModelError):
+    """The files of a version are corrupt or belong to another version."""
+
+    code = "version_corrupt"

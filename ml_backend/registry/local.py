@@ -1,7 +1,7 @@
-"""A registry in a folder: the very folder that training writes to.
+"""A registry in a folder: the folder that training writes to.
 
-<task>/<version>/   a model version          <task>/pins.json   what is pinned
-.beats/<id>.json    a serving process
+<task>/<version>/   a model version          <task>/pins.json   the task's pins
+.beats/<id>.json    a serving process's heartbeat
 """
 
 import fcntl
@@ -16,28 +16,28 @@ from pathlib import Path
 from ml_backend import manifest as manifests
 from ml_backend.artefact import read_manifest, verify
 from ml_backend.errors import ModelError
-from ml_backend.registry.arrival import arrive, replace_file
-from ml_backend.registry.beats import FOLDER as BEATS
-from ml_backend.registry.errors import RegistryError, RegistryUnreachable
+from ml_backend.registry.atomic_files import install_folder, replace_file
+from ml_backend.registry.errors import RegistryBusy, RegistryUnreachable, VersionCorrupt, VersionNotFound
+from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.pins import FILE as PINS
-from ml_backend.registry.pins import Book, Pins, Reason, check_pins, check_task, check_version
-from ml_backend.registry.registry import Beat, Pace
+from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
+from ml_backend.registry.registry import Heartbeat, Timing
 
 LOCK = ".pins.lock"
-SECONDS_FOR_LOCK = 10.0
-SECONDS_UNTIL_SWEPT = 3600.0
+LOCK_TIMEOUT = 10.0
+STALE_SECONDS = 3600.0
 
 
 class LocalRegistry:
     """A registry for the processes of one machine."""
 
-    pace = Pace(poll=0.15, wait=0.03, beat=2.0, lease=10.0)
+    timing = Timing(poll=0.15, wait=0.03, heartbeat=2.0, lease=10.0)
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def publish(self, directory: Path) -> str:
-        """Copies the version here, unless this is where it lies."""
+        """Copy the version here unless it is already here."""
         manifest = verify(directory)
         target = self._root / manifest.task / manifest.version
         if target.is_dir():
@@ -48,32 +48,32 @@ class LocalRegistry:
             for name in (*manifest.files, manifests.FILE):
                 shutil.copyfile(directory / name, draft / name)
 
-        arrive(target, fill)
+        install_folder(target, fill)
         return manifest.version
 
     def fetch(self, task: str, version: str) -> Path:
         directory = self._root / check_task(task) / check_version(version)
         if not (directory / manifests.FILE).is_file():
-            raise ModelError(f"task {task} has no model version {version}; `outfox model list {task}` shows them")
+            raise VersionNotFound(task, version)
         manifest = verify(directory)
         if (manifest.task, manifest.version) != (task, version):
-            raise ModelError(f"{directory} holds {manifest.version} of {manifest.task}; restore the folder")
+            raise VersionCorrupt(f"{directory} holds {manifest.version} of {manifest.task}; restore the folder")
         return directory
 
     def tasks(self) -> list[str]:
-        with _told(self._root):
+        with _translate_errors(self._root):
             if not self._root.is_dir():
                 return []
             return sorted(path.name for path in self._root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
     def versions(self, task: str) -> list[str]:
         folder = self._root / check_task(task)
-        with _told(folder):
+        with _translate_errors(folder):
             names = [path.parent.name for path in folder.glob(f"m*/{manifests.FILE}")]
-        return sorted(names, key=lambda name: (_made(folder / name), name), reverse=True)
+        return sorted(names, key=lambda name: (_created_at(folder / name), name), reverse=True)
 
     def pins(self, task: str, round: int | None = None) -> Pins | None:
-        return self.book(task).pins(round)
+        return self.pin_set(task).pins(round)
 
     def set_pins(
         self,
@@ -90,68 +90,68 @@ class LocalRegistry:
         folder = self._root / check_task(task)
         for version in chosen:
             if not (folder / version / manifests.FILE).is_file():
-                raise ModelError(f"task {task} has no model version {version}; `outfox model list {task}` shows them")
-        with _told(folder), _locked(folder):
-            # Whoever holds the lock is the only writer: other drafts are of writers that were killed.
+                raise VersionNotFound(task, version)
+        with _translate_errors(folder), _locked(folder):
+            # The lock's holder is the only writer: other drafts were left by writers that were killed.
             for draft in folder.glob(f".{PINS}.*"):
                 draft.unlink()
-            reason = Reason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
-            book = self.book(task).changed(chosen, round, after, repeats, reason)
-            replace_file(folder / PINS, book.written(), durable=True)
-        return Pins(task, round, book.generation, chosen)
+            reason = ChangeReason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
+            pin_set = self.pin_set(task).changed(chosen, round, after, repeats, reason)
+            replace_file(folder / PINS, pin_set.written(), durable=True)
+        return Pins(task, round, pin_set.generation, chosen)
 
-    def book(self, task: str) -> Book:
+    def pin_set(self, task: str) -> PinSet:
         path = self._root / check_task(task) / PINS
-        with _told(path):
+        with _translate_errors(path):
             try:
-                return Book.read(path.read_bytes(), task, str(path))
+                return PinSet.read(path.read_bytes(), task, str(path))
             except FileNotFoundError:
-                return Book(task=task)
+                return PinSet(task=task)
 
     def stamp(self, task: str) -> str:
         path = self._root / check_task(task) / PINS
-        with _told(path):
+        with _translate_errors(path):
             try:
                 found = path.stat()
             except FileNotFoundError:
                 return ""
         return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
-    def beat(self, beat: Beat) -> None:
-        folder = self._root / BEATS
-        with _told(folder):
-            # The registry itself is not made here: where it is missing, its disk may only be away.
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        folder = self._root / HEARTBEATS
+        with _translate_errors(folder):
+            # Do not create the registry itself: if it is missing, its disk may not be mounted.
             folder.mkdir(exist_ok=True)
-            replace_file(folder / f"{beat.id}.json", beat.written(), durable=False)
+            replace_file(folder / f"{heartbeat.id}.json", heartbeat.written(), durable=False)
 
-    def beats(self, task: str) -> list[Beat]:
-        folder = self._root / BEATS
+    def heartbeats(self, task: str) -> list[Heartbeat]:
+        folder = self._root / HEARTBEATS
         found = []
-        with _told(folder):
+        with _translate_errors(folder):
             for path in folder.glob("*"):
                 with suppress(FileNotFoundError):
-                    beat = self._living(path)
-                    if beat and task in beat.tasks:
-                        found.append(beat)
+                    heartbeat = self._live_heartbeat(path)
+                    if heartbeat and task in heartbeat.tasks:
+                        found.append(heartbeat)
         return found
 
-    def leave(self, beat_id: str) -> None:
-        folder = self._root / BEATS
-        with _told(folder):
-            (folder / f"{beat_id}.json").unlink(missing_ok=True)
+    def remove_heartbeat(self, heartbeat_id: str) -> None:
+        folder = self._root / HEARTBEATS
+        with _translate_errors(folder):
+            (folder / f"{heartbeat_id}.json").unlink(missing_ok=True)
 
-    def _living(self, path: Path) -> Beat | None:
-        """The beat in the file, unless its process is gone; what is long gone is swept away."""
+    def _live_heartbeat(self, path: Path) -> Heartbeat | None:
+        """Return the heartbeat unless its process has ended; remove stale files."""
         age = time.time() - path.stat().st_mtime
-        beat = None if path.name.startswith(".") else Beat.read(path.read_bytes(), str(path))
-        if beat and not beat.is_gone(age):
-            return beat
-        if age > SECONDS_UNTIL_SWEPT:
+        heartbeat = None if path.name.startswith(".") else Heartbeat.read(path.read_bytes(), str(path))
+        if heartbeat and not heartbeat.is_gone(age):
+            return heartbeat
+        if age > STALE_SECONDS:
             path.unlink(missing_ok=True)
         return None
 
 
-def _made(directory: Path) -> str:
+def _created_at(directory: Path) -> str:
     try:
         return read_manifest(directory).created_at
     except ModelError:
@@ -159,21 +159,21 @@ def _made(directory: Path) -> str:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise RegistryUnreachable(f"there is no {path}; train or publish a model, or check the path") from error
+        raise RegistryUnreachable(f"{path} does not exist; train or publish a model, or check the path") from error
     except OSError as error:
-        why = error.strerror or str(error)
-        raise RegistryUnreachable(f"cannot use the registry at {path}: {why}; free the disk or its rights") from error
+        reason = error.strerror or str(error)
+        raise RegistryUnreachable(f"cannot use {path}: {reason}; check free space and permissions") from error
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else pins for this task meanwhile; the system frees the lock of a process that is killed."""
+    """Hold the lock on a task's pins; the system releases it if the process is killed."""
     folder.mkdir(parents=True, exist_ok=True)
-    give_up = time.monotonic() + SECONDS_FOR_LOCK
+    give_up = time.monotonic() + LOCK_TIMEOUT
     with (folder / LOCK).open("ab") as file:
         while True:
             try:
@@ -181,6 +181,6 @@ def _locked(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise RegistryError(f"another process holds {file.name}; end it, then try again") from None
+                    raise RegistryBusy(f"another process holds the lock {file.name}; end it, then try again") from None
                 time.sleep(0.01)
         yield

@@ -1,54 +1,54 @@
-"""The registry: where model versions are kept, which of them are pinned, and who serves them."""
+"""The registry port: stores model versions, records which are pinned, and lists the processes that serve them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ml_backend.registry.beats import Beat, Failure, Served
-from ml_backend.registry.pins import Book, Pins
+from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, PinFailure
+from ml_backend.registry.pins import Pins, PinSet
 
-__all__ = ["Beat", "Book", "Failure", "Pace", "Pins", "Registry", "Served", "open_registry"]
+__all__ = ["FollowedPins", "Heartbeat", "PinFailure", "PinSet", "Pins", "Registry", "Timing", "open_registry"]
 
 S3 = "s3://"
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How often, in seconds, a registry of this kind is looked at and written to."""
+class Timing:
+    """How often, in seconds, a registry is polled and written to, and how long a heartbeat is valid."""
 
     poll: float
     wait: float
-    beat: float
+    heartbeat: float
     lease: float
 
 
 class Registry(Protocol):
-    """Immutable model versions and the pins that say which of them answer; safe to use from many processes."""
+    """Immutable model versions, and the pins that select which of them answer; safe to use from many processes."""
 
     @property
-    def pace(self) -> Pace:
-        """How often to ask it."""
+    def timing(self) -> Timing:
+        """How often to poll and write."""
         ...
 
     def publish(self, directory: Path) -> str:
-        """Make a finished version visible, whole or not at all; its name. One that is there stays as it is."""
+        """Make a finished version visible, completely or not at all; return its name. Existing versions are kept."""
         ...
 
     def fetch(self, task: str, version: str) -> Path:
-        """A local folder that holds the version, every hash checked."""
+        """Return a local folder that holds the version, with every hash verified."""
         ...
 
     def tasks(self) -> list[str]:
-        """The tasks that have versions or pins, by name."""
+        """Return the names of the tasks that have versions or pins, sorted."""
         ...
 
     def versions(self, task: str) -> list[str]:
-        """The task's versions, newest first."""
+        """Return the task's versions, newest first."""
         ...
 
     def pins(self, task: str, round: int | None = None) -> Pins | None:
-        """What answers for the round: its own pins, or else the task's current ones; None before the first."""
+        """Return the pins that apply to the round: its own, or else the task's; None if there are none."""
         ...
 
     def set_pins(
@@ -62,35 +62,36 @@ class Registry(Protocol):
         who: str = "",
         why: str = "",
     ) -> Pins:
-        """Pin these versions, at once for everybody; PinsMoved unless `pins` has the generation `after` (0: none).
+        """Pin the versions for every process at once; with no versions, remove the pins.
 
-        No versions: nothing is pinned any more. `repeats` tells which generation this brings back.
+        Raise PinsChanged unless the pins that apply have the generation `after` (0: no pins). `repeats` is the
+        generation that this change restores.
         """
         ...
 
-    def book(self, task: str) -> Book:
-        """All pins of the task with their history; an empty book before the first."""
+    def pin_set(self, task: str) -> PinSet:
+        """Return all pins of the task with their history; an empty set before the first."""
         ...
 
     def stamp(self, task: str) -> str:
-        """A text that is another one after each change of the task's pins; cheap, and empty before the first."""
+        """Return a string that differs after each change of the task's pins; cheap, and empty before the first."""
         ...
 
-    def beat(self, beat: Beat) -> None:
-        """Tell the others what this process serves; it holds for the beat's lease."""
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Report what this process serves; the report is valid for the heartbeat's lease."""
         ...
 
-    def beats(self, task: str) -> list[Beat]:
-        """The processes that serve the task, or are about to."""
+    def heartbeats(self, task: str) -> list[Heartbeat]:
+        """Return the processes that serve the task or are about to."""
         ...
 
-    def leave(self, beat_id: str) -> None:
-        """This process serves no more."""
+    def remove_heartbeat(self, heartbeat_id: str) -> None:
+        """Report that this process has stopped serving."""
         ...
 
 
 def open_registry(where: str, cache: Path) -> Registry:
-    """The registry at a folder or at s3://bucket/prefix; what is downloaded is kept in `cache`."""
+    """Open the registry in a folder or at s3://bucket/prefix; downloads are kept in `cache`."""
     if where.startswith(S3):
         # boto3 takes a second to import.
         from ml_backend.registry.s3 import S3Registry

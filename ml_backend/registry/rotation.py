@@ -1,44 +1,46 @@
-"""Rotation: other versions answer, and nobody answers with the old ones when it is done."""
+"""Rotation: pin other versions and wait until no serving process answers with the old ones."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.errors import Hint
 from ml_backend.errors import BackendError
-from ml_backend.registry.candidate import Load, prepare
-from ml_backend.registry.confirmation import wait_for_all, wait_for_return
 from ml_backend.registry.errors import (
-    PinsMoved,
-    RegistryError,
+    InvalidPins,
+    NoEarlierPins,
+    PinsChanged,
     RegistryUnreachable,
     RotationNotConfirmed,
     RotationRefused,
 )
-from ml_backend.registry.pins import Book, Pins, check_pins, check_task, name_of
-from ml_backend.registry.registry import Beat, Registry
+from ml_backend.registry.model_loader import Load, prepare
+from ml_backend.registry.pins import Pins, PinSet, check_pins, check_task, name_of
+from ml_backend.registry.registry import Heartbeat, Registry
 
-SECONDS_TO_CONFIRM = 60.0
-SECONDS_TO_UNDO = 10.0
+CONFIRM_SECONDS = 60.0
+UNDO_SECONDS = 10.0
 
 
 class Progress(Protocol):
-    """Somebody who is told how far a rotation is."""
+    """Receives the progress of a rotation."""
 
     def start(self, total_steps: int, what: str) -> None:
-        """A stage of so many steps begins."""
+        """Begin a stage of that many steps."""
         ...
 
     def advance(self, steps: int, note: str) -> None:
-        """So many more steps are done."""
+        """Report that more steps are done."""
         ...
 
     def finish(self) -> None:
-        """The stage is over."""
+        """End the stage."""
         ...
 
 
-def _say_nothing() -> None:
-    """Where nobody has a last word."""
+def _no_check() -> None:
+    """Accept every rotation."""
 
 
 def rotate(
@@ -48,16 +50,16 @@ def rotate(
     *,
     load: Load,
     round: int | None = None,
-    timeout: float = SECONDS_TO_CONFIRM,
+    timeout: float = CONFIRM_SECONDS,
     progress: Progress | None = None,
     who: str = "",
     why: str = "",
-    last_word: Callable[[], None] = _say_nothing,
+    last_word: Callable[[], None] = _no_check,
 ) -> Pins:
-    """Pin versions that load and answer here, and return when every serving process answers with them.
+    """Load the versions here, pin them, and return when every serving process answers with them.
 
-    Where one cannot, or does not say so in time, the pins are what they were, and an error says why. `last_word` is
-    called when all are loaded, right before they are pinned; where it raises, nothing has changed.
+    If a process cannot load them or does not confirm in time, the old pins are restored and an error says why.
+    `last_word` is called when all versions are loaded, right before they are pinned; if it raises, nothing changes.
     """
     rotation = _Rotation(registry, check_task(task), round, load, timeout, progress, who, why, last_word)
     return rotation.to(versions, None)
@@ -69,17 +71,30 @@ def rollback(
     *,
     load: Load,
     round: int | None = None,
-    timeout: float = SECONDS_TO_CONFIRM,
+    timeout: float = CONFIRM_SECONDS,
     progress: Progress | None = None,
     who: str = "",
     why: str = "",
 ) -> Pins:
-    """Rotate to the pins before the present ones; another rollback goes one further back."""
-    before = registry.book(check_task(task)).before(round)
+    """Rotate to the previous pins; another rollback goes one step further back."""
+    before = registry.pin_set(check_task(task)).before(round)
     if before is None:
-        raise RegistryError(f"{name_of(task, round)} had no pins before these; `outfox model pins {task}` shows them")
+        raise NoEarlierPins(f"{name_of(task, round)} has no earlier pins", hint=Hint("show_pins", task=task))
     rotation = _Rotation(registry, task, round, load, timeout, progress, who, why or "rollback")
     return rotation.to(before.versions, before.repeats or before.generation)
+
+
+def wait_for_servers(registry: Registry, task: str, timeout: float) -> list[Heartbeat]:
+    """Return the processes that answer for a task.
+
+    If processes serve only other tasks, wait up to `timeout` seconds for one of them to start serving it.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        ready = [heartbeat for heartbeat in registry.heartbeats(task) if heartbeat.tasks[task].generation]
+        if ready or time.monotonic() > deadline or not any(map(registry.heartbeats, registry.tasks())):
+            return ready
+        time.sleep(registry.timing.wait)
 
 
 @dataclass(frozen=True)
@@ -92,36 +107,36 @@ class _Rotation:
     progress: Progress | None
     who: str
     why: str
-    last_word: Callable[[], None] = _say_nothing
+    last_word: Callable[[], None] = _no_check
 
     def to(self, versions: Sequence[str], repeats: int | None) -> Pins:
         chosen = check_pins(versions, self.round)
         if not chosen:
-            raise RegistryError("name the versions to rotate to; `outfox model list` shows them")
-        book = self.registry.book(self.task)
-        before, seen = book.own(self.round), book.pins(self.round)
+            raise InvalidPins("no version to rotate to was given", hint=Hint("list_models", task=self.task))
+        pin_set = self.registry.pin_set(self.task)
+        before, seen = pin_set.own(self.round), pin_set.pins(self.round)
         self._check(chosen)
         self.last_word()
         if before and before.versions == chosen:
-            # Pinned already: a new generation makes every process try again and say so.
-            repeats = book.origin(before.generation)
+            # Already pinned: a new generation makes every process load and confirm again.
+            repeats = pin_set.origin(before.generation)
         pins = self._pin(chosen, after=seen.generation if seen else 0, repeats=repeats, why=self.why)
         try:
             self._wait(pins)
         except (RotationRefused, RotationNotConfirmed) as error:
-            raise type(error)(f"{error}; {self._undo(pins, book)}") from error
+            raise type(error)(f"{error}; {self._undo(pins, pin_set)}") from error
         except BaseException:
-            self._undo(pins, book)
+            self._undo(pins, pin_set)
             raise
         return pins
 
     def _check(self, versions: Sequence[str]) -> None:
-        """Every version loads and answers in this process, where it does no harm."""
-        self._stage(len(versions), "The candidate is loaded" if len(versions) == 1 else "The candidates are loaded")
+        """Load every version in this process first, where a failure does no harm."""
+        self._start_stage(len(versions), "Loading the candidate" if len(versions) == 1 else "Loading the candidates")
         for version in versions:
             prepare(self.registry, self.load, self.task, version)
-            self._step(1, version)
-        self._done()
+            self._advance(1, version)
+        self._finish_stage()
 
     def _pin(self, versions: Sequence[str], *, after: int, repeats: int | None, why: str) -> Pins:
         try:
@@ -129,50 +144,108 @@ class _Rotation:
                 self.task, versions, round=self.round, after=after, repeats=repeats, who=self.who, why=why
             )
         except RegistryUnreachable as error:
-            cure = f"`outfox model pins {self.task}` shows whether it was pinned all the same"
-            raise RegistryUnreachable(f"{error}; {cure}") from error
+            text = f"{error}; the pins may have changed nevertheless"
+            raise RegistryUnreachable(text, hint=Hint("show_pins", task=self.task)) from error
 
     def _wait(self, pins: Pins) -> None:
-        told = False
+        started = False
 
-        def tell(awaited: Sequence[Beat]) -> None:
-            # Where nobody serves the task, nobody switches.
-            nonlocal told
-            if not told:
-                self._stage(0, "Every serving process loads it and switches")
-            told = True
-            self._step(0, ", ".join(beat.name for beat in awaited))
+        def report(awaited: Sequence[Heartbeat]) -> None:
+            # Without a serving process there is no stage to show.
+            nonlocal started
+            if not started:
+                self._start_stage(0, "Waiting for every serving process to switch")
+            started = True
+            self._advance(0, ", ".join(heartbeat.name for heartbeat in awaited))
 
-        wait_for_all(self.registry, pins, self.timeout, tell)
-        if told:
-            self._done()
+        _wait_for_all(self.registry, pins, self.timeout, report)
+        if started:
+            self._finish_stage()
 
-    def _undo(self, pins: Pins, book: Book) -> str:
-        """The pins are again what they were in the book; the words for it."""
-        before = book.own(self.round)
+    def _undo(self, pins: Pins, pin_set: PinSet) -> str:
+        """Restore the pins of the pin set; return a description of the result."""
+        before = pin_set.own(self.round)
         try:
-            back = self._pin(
+            restored = self._pin(
                 before.versions if before else (),
                 after=pins.generation,
-                repeats=book.origin(before.generation) if before else None,
+                repeats=pin_set.origin(before.generation) if before else None,
                 why=f"generation {pins.generation} was not confirmed",
             )
-        except PinsMoved:
-            return "somebody else has rotated meanwhile"
+        except PinsChanged:
+            return "the pins were changed by another process in the meantime"
         except BackendError as error:
-            return f"it could not be undone, roll it back yourself: {error}"
-        late = wait_for_return(self.registry, pins, back, SECONDS_TO_UNDO)
+            return f"the old pins could not be restored, roll back by hand: {error}"
+        late = _wait_for_undo(self.registry, pins, restored, UNDO_SECONDS)
         old = ", ".join(before.versions) if before else "nothing"
-        return f"{old} is pinned again" + (f", but {late[0].name} has not followed that yet" if late else "")
+        return f"{old} is pinned again" + (f", but {late[0].name} has not confirmed that yet" if late else "")
 
-    def _stage(self, steps: int, what: str) -> None:
+    def _start_stage(self, steps: int, what: str) -> None:
         if self.progress:
             self.progress.start(steps, what)
 
-    def _step(self, steps: int, note: str) -> None:
+    def _advance(self, steps: int, note: str) -> None:
         if self.progress:
             self.progress.advance(steps, note)
 
-    def _done(self) -> None:
+    def _finish_stage(self) -> None:
         if self.progress:
             self.progress.finish()
+
+
+def _wait_for_all(
+    registry: Registry, pins: Pins, timeout: float, report: Callable[[Sequence[Heartbeat]], None]
+) -> None:
+    """Return when no process answers with older pins; `report` receives the processes still awaited."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            awaited = _unconfirmed(registry, pins)
+            names = ", ".join(heartbeat.name for heartbeat in awaited)
+            reason = f"{names} did not confirm within {timeout:g} s; check its log"
+        except RegistryUnreachable as error:
+            awaited, reason = None, f"the processes that serve {pins.task} cannot be listed: {error}"
+        if awaited is not None:
+            if not awaited:
+                return
+            report(awaited)
+        if time.monotonic() > deadline:
+            raise RotationNotConfirmed(reason)
+        time.sleep(registry.timing.wait)
+
+
+def _unconfirmed(registry: Registry, pins: Pins) -> list[Heartbeat]:
+    """Return the processes that do not answer with these pins yet.
+
+    Raise RotationRefused if one cannot load them, PinsChanged if the pins are not these any more.
+    """
+    heartbeats = registry.heartbeats(pins.task)
+    pin_set = registry.pin_set(pins.task)
+    now = pin_set.own(pins.round)
+    if now is None or now.generation != pins.generation:
+        text = f"another process rotated {name_of(pins.task, pins.round)} in the meantime"
+        raise PinsChanged(text, hint=Hint("show_pins", task=pins.task))
+    awaited = []
+    for heartbeat in heartbeats:
+        followed = heartbeat.tasks[pins.task]
+        failure = followed.failure(pins.round)
+        follows = followed.book == pin_set.id and followed.generation >= pins.generation
+        if follows and failure and not failure.retry:
+            raise RotationRefused(f"{heartbeat.name} cannot load {', '.join(pins.versions)}: {failure.error}")
+        if failure or not follows:
+            awaited.append(heartbeat)
+    return awaited
+
+
+def _wait_for_undo(registry: Registry, undone: Pins, restored: Pins, timeout: float) -> list[Heartbeat]:
+    """Return the processes that followed the undone pins and have not followed the restored ones in time."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            followed = [(one, one.tasks[undone.task].generation) for one in registry.heartbeats(undone.task)]
+        except RegistryUnreachable:
+            return []
+        awaited = [one for one, generation in followed if undone.generation <= generation < restored.generation]
+        if not awaited or time.monotonic() > deadline:
+            return awaited
+        time.sleep(registry.timing.wait)

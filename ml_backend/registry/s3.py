@@ -1,8 +1,8 @@
-"""A registry in an S3 bucket, for processes on many machines; its keys are the paths of the registry in a folder.
+"""A registry in an S3 bucket, for processes on many machines; its keys are the paths of a registry in a folder.
 
-<task>/<version>/   a model version, visible once its manifest is there, which is written last
-<task>/pins.json    what is pinned, written only over what the writer had read
-.beats/<id>.json    a serving process
+<task>/<version>/   a model version; its manifest is written last and makes it visible
+<task>/pins.json    the task's pins; written only if unchanged since they were read
+.beats/<id>.json    a serving process's heartbeat
 """
 
 import re
@@ -18,24 +18,24 @@ from ml_backend import manifest as manifests
 from ml_backend.artefact import read_manifest, verify
 from ml_backend.errors import ModelError
 from ml_backend.manifest import Manifest
-from ml_backend.registry.arrival import arrive, discard
-from ml_backend.registry.beats import FOLDER as BEATS
-from ml_backend.registry.beats import MAX_BYTES as MOST_BEAT_BYTES
-from ml_backend.registry.bucket import Bucket, Moved
-from ml_backend.registry.errors import PinsMoved, RegistryError
+from ml_backend.registry.atomic_files import install_folder, remove_folder
+from ml_backend.registry.bucket import Bucket, PreconditionFailed
+from ml_backend.registry.errors import PinsChanged, RegistryCorrupt, VersionCorrupt, VersionNotFound
+from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
+from ml_backend.registry.heartbeats import MAX_BYTES as MAX_HEARTBEAT_BYTES
 from ml_backend.registry.pins import FILE as PINS
-from ml_backend.registry.pins import MAX_BYTES as MOST_PINS_BYTES
-from ml_backend.registry.pins import Book, Pins, Reason, check_pins, check_task, check_version
-from ml_backend.registry.registry import Beat, Pace
+from ml_backend.registry.pins import MAX_BYTES as MAX_PINS_BYTES
+from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
+from ml_backend.registry.registry import Heartbeat, Timing
 
-SECONDS_UNTIL_SWEPT = 3600.0
-MOST_TRIES = 20
+STALE_SECONDS = 3600.0
+MAX_ATTEMPTS = 20
 
 
 class S3Registry:
     """A registry that every machine with the bucket's credentials can use."""
 
-    pace = Pace(poll=1.0, wait=0.3, beat=5.0, lease=45.0)
+    timing = Timing(poll=1.0, wait=0.3, heartbeat=5.0, lease=45.0)
 
     def __init__(self, bucket: Bucket, cache: Path) -> None:
         self._bucket = bucket
@@ -43,21 +43,21 @@ class S3Registry:
 
     @classmethod
     def open(cls, url: str, cache: Path) -> Self:
-        """The registry at s3://bucket/prefix."""
+        """Open the registry at s3://bucket/prefix."""
         bucket = Bucket.open(url)
-        # Two registries may hold different tasks of one name.
+        # Two registries may hold different tasks of the same name.
         return cls(bucket, cache / re.sub(r"[^A-Za-z0-9.-]+", "_", url.removeprefix("s3://").strip("/")))
 
     def publish(self, directory: Path) -> str:
-        """Uploads what is not there; a version with a file that was spoiled in the bucket is mended."""
+        """Upload the missing files; replace a file of the version that is corrupt in the bucket."""
         mine = verify(directory)
         there = self._manifest(mine.task, mine.version)
         self._upload(directory, mine, there[0] if there else mine)
         if there is None:
-            with suppress(Moved):
+            with suppress(PreconditionFailed):
                 content = (directory / manifests.FILE).read_bytes()
                 self._bucket.write(f"{mine.task}/{mine.version}/{manifests.FILE}", content, replaces="")
-            # Another publisher of the same version may have been at it meanwhile, with a card of its own.
+            # Another publisher may have uploaded the same version in the meantime, with a card of its own.
             there = self._manifest(mine.task, mine.version)
             self._upload(directory, mine, there[0] if there else mine)
         return mine.version
@@ -69,11 +69,11 @@ class S3Registry:
                 verify(target)
                 return target
             except ModelError:
-                discard(target)
+                remove_folder(target)
         there = self._manifest(task, version)
         if there is None:
-            raise ModelError(f"task {task} has no model version {version}; `outfox model publish` brings it")
-        return arrive(target, lambda draft: self._download(*there, draft))
+            raise VersionNotFound(task, version)
+        return install_folder(target, lambda draft: self._download(*there, draft))
 
     def tasks(self) -> list[str]:
         return sorted(name for name in self._bucket.folders() if not name.startswith("."))
@@ -84,7 +84,7 @@ class S3Registry:
         return [version for _, version in sorted(found)]
 
     def pins(self, task: str, round: int | None = None) -> Pins | None:
-        return self.book(task).pins(round)
+        return self.pin_set(task).pins(round)
 
     def set_pins(
         self,
@@ -100,54 +100,54 @@ class S3Registry:
         chosen = check_pins(versions, round)
         for version in chosen:
             if not self._bucket.etag(f"{check_task(task)}/{version}/{manifests.FILE}"):
-                raise ModelError(f"task {task} has no model version {version}; `outfox model publish` brings it")
-        reason = Reason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
-        for _ in range(MOST_TRIES):
-            book, etag = self._book(task)
-            if done := book.written_by(reason.token):
-                # The bucket took the change, and the answer was lost: boto3 asked again and was refused.
+                raise VersionNotFound(task, version)
+        reason = ChangeReason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
+        for _ in range(MAX_ATTEMPTS):
+            pin_set, etag = self._read_pin_set(task)
+            if done := pin_set.change_with(reason.token):
+                # The bucket stored the change but its response was lost, and boto3's retry failed the precondition.
                 return done
-            changed = book.changed(chosen, round, after, repeats, reason)
-            with suppress(Moved):
+            changed = pin_set.changed(chosen, round, after, repeats, reason)
+            with suppress(PreconditionFailed):
                 self._bucket.write(f"{task}/{PINS}", changed.written(), replaces=etag)
                 return Pins(task, round, changed.generation, chosen)
-        raise PinsMoved(f"others keep changing the pins of {task}; try again")
+        raise PinsChanged(f"other processes keep changing the pins of {task}; try again")
 
-    def book(self, task: str) -> Book:
-        return self._book(task)[0]
+    def pin_set(self, task: str) -> PinSet:
+        return self._read_pin_set(task)[0]
 
     def stamp(self, task: str) -> str:
         return self._bucket.etag(f"{check_task(task)}/{PINS}")
 
-    def beat(self, beat: Beat) -> None:
-        self._bucket.write(f"{BEATS}/{beat.id}.json", beat.written())
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self._bucket.write(f"{HEARTBEATS}/{heartbeat.id}.json", heartbeat.written())
 
-    def beats(self, task: str) -> list[Beat]:
+    def heartbeats(self, task: str) -> list[Heartbeat]:
         found = []
-        for one in self._bucket.below(f"{BEATS}/"):
-            read = self._bucket.read(one.key, MOST_BEAT_BYTES)
+        for one in self._bucket.below(f"{HEARTBEATS}/"):
+            read = self._bucket.read(one.key, MAX_HEARTBEAT_BYTES)
             if read is None:
                 continue
-            beat = Beat.read(read[0], self._bucket.where(one.key))
-            if beat.is_gone(one.age):
-                if one.age > SECONDS_UNTIL_SWEPT:
+            heartbeat = Heartbeat.read(read[0], self._bucket.where(one.key))
+            if heartbeat.is_gone(one.age):
+                if one.age > STALE_SECONDS:
                     self._bucket.remove(one.key)
-            elif task in beat.tasks:
-                found.append(beat)
+            elif task in heartbeat.tasks:
+                found.append(heartbeat)
         return found
 
-    def leave(self, beat_id: str) -> None:
-        self._bucket.remove(f"{BEATS}/{beat_id}.json")
+    def remove_heartbeat(self, heartbeat_id: str) -> None:
+        self._bucket.remove(f"{HEARTBEATS}/{heartbeat_id}.json")
 
-    def _book(self, task: str) -> tuple[Book, str]:
+    def _read_pin_set(self, task: str) -> tuple[PinSet, str]:
         key = f"{check_task(task)}/{PINS}"
-        read = self._bucket.read(key, MOST_PINS_BYTES)
+        read = self._bucket.read(key, MAX_PINS_BYTES)
         if read is None:
-            return Book(task=task), ""
-        return Book.read(read[0], task, self._bucket.where(key)), read[1]
+            return PinSet(task=task), ""
+        return PinSet.read(read[0], task, self._bucket.where(key)), read[1]
 
     def _manifest(self, task: str, version: str) -> tuple[Manifest, bytes] | None:
-        """The manifest in the bucket: only a version that has one is there."""
+        """Read the manifest in the bucket; a version without one does not exist."""
         key = f"{task}/{version}/{manifests.FILE}"
         read = self._bucket.read(key, manifests.MAX_BYTES)
         if read is None:
@@ -157,21 +157,21 @@ class S3Registry:
             try:
                 manifest = read_manifest(Path(folder))
             except ModelError as error:
-                cure = "remove it and publish the version again"
-                raise ModelError(f"{self._bucket.where(key)} is not a right manifest; {cure}") from error
+                where = self._bucket.where(key)
+                raise VersionCorrupt(f"{where} is not a valid manifest; remove it, then publish again") from error
         if (manifest.task, manifest.version) != (task, version):
-            raise ModelError(f"{self._bucket.where(key)} is of {manifest.version} of {manifest.task}; remove it")
+            raise VersionCorrupt(f"{self._bucket.where(key)} is for {manifest.version} of {manifest.task}; remove it")
         return manifest, read[0]
 
     def _upload(self, directory: Path, mine: Manifest, wanted: Manifest) -> None:
-        """Every file that the wanted manifest names is in the bucket."""
+        """Upload every file of the wanted manifest that the bucket does not have."""
         for name, record in wanted.files.items():
             key = f"{mine.task}/{mine.version}/{name}"
             if self._bucket.sha256(key) == record.sha256:
                 continue
             if mine.files.get(name) != record:
-                cure = "publish it from where it was first published"
-                raise RegistryError(f"{self._bucket.where(key)} is spoiled, and {directory} has another one; {cure}")
+                text = f"{self._bucket.where(key)} is corrupt, and {directory} holds a different file"
+                raise RegistryCorrupt(f"{text}; publish from the machine that first published the version")
             self._bucket.upload(key, directory / name, record.sha256)
 
     def _download(self, manifest: Manifest, content: bytes, draft: Path) -> None:

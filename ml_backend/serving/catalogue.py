@@ -31,7 +31,7 @@ class Catalogue(Mapping[str, Pack]):
         """Takes the task's pack in, or a TemplateError that tells why it cannot be served."""
         self._packs = {**self._packs, task: self._find(task)}
 
-    def knows(self, task: str) -> bool:
+    def can_serve(self, task: str) -> bool:
         """Whether the task can be served, now that it is asked for; why it cannot is told when that changes."""
         if task not in self._packs:
             try:

@@ -61,7 +61,7 @@ class Pinned(Protocol):
 class Shelf(Protocol):
     """Where the models stand ready; asking costs microseconds."""
 
-    def serving(self, task: str, round_number: int | None = None, /) -> Pinned:
+    def models_for(self, task: str, round_number: int | None = None, /) -> Pinned:
         """What answers now; a BackendError whose `retry` says whether waiting helps."""
         ...
 
@@ -136,7 +136,7 @@ class VerdictService:
         missing = [name for name in spec.model_input if not fields.get(name, "").strip()]
         if missing:
             raise RequestRefused(400, f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
-        self.shelf.serving(task, round_number)
+        self.shelf.models_for(task, round_number)
         deadline = arrived + self.patience
         (verdict,) = self._judge(spec, round_number, [fields], [target], self._clock.now(), deadline)
         self._told(verdict)
@@ -149,7 +149,7 @@ class VerdictService:
     def versions(self, task: str, round_number: int | None) -> list[str]:
         """The versions that answer now."""
         self._served(task)
-        return [predictor.version for predictor in self.shelf.serving(task, round_number).predictors]
+        return [predictor.version for predictor in self.shelf.models_for(task, round_number).predictors]
 
     def _interactive(self, served: _Task, round_number: int | None, call: Call, arrived: float) -> Json:
         version = self._ready(served, round_number)
@@ -203,7 +203,7 @@ class VerdictService:
 
     def _ready(self, served: _Task, round_number: int | None) -> str:
         """The versions' name; where a model must be loaded first, that happens here and not while others wait."""
-        return versions_named([one.version for one in self.shelf.serving(served.spec.name, round_number).predictors])
+        return versions_named([one.version for one in self.shelf.models_for(served.spec.name, round_number).predictors])
 
     def _judge(
         self,
@@ -216,7 +216,7 @@ class VerdictService:
     ) -> list[Verdict]:
         with self.gate.turn(deadline):
             # Asked for only now: while this call waited, another version may have taken over.
-            predictors = self.shelf.serving(spec.name, round_number).predictors
+            predictors = self.shelf.models_for(spec.name, round_number).predictors
             said = [(predictor.version, predictor.predict(rows)) for predictor in predictors]
         return [
             judge(spec, row, [(version, answers[place]) for version, answers in said], target, now=now)

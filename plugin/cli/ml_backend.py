@@ -93,11 +93,11 @@ def ml_backend(
 ) -> None:
     """Serve live verdicts to Label Studio until Ctrl-C; a task's address is http://HOST:PORT/tasks/TASK."""
     settings = app.settings
+    from ml_backend.registry.model_loader import ModelLoader
+    from ml_backend.registry.model_pool import ModelPool
     from ml_backend.registry.registry import open_registry
-    from ml_backend.registry.shelf import Shelf
     from ml_backend.serving.auth import BasicAuth
     from ml_backend.serving.backend import Plan, cores
-    from ml_backend.serving.loading import Loader
     from ml_backend.serving.processes import Address
     from ml_backend.serving.server import serve
     from plugin.attempts import deliver_by_post, deliver_to_store
@@ -108,16 +108,16 @@ def ml_backend(
         with suppress(OSError):  # The registry tells what is wrong with its folder.
             (settings.make_home() / "models").mkdir(exist_ok=True)
     auth = backend_auth(settings, auth_file)
-    packs, knows = _served(settings, names, open_registry(registry, cache))
+    packs, can_serve = _served(settings, names, open_registry(registry, cache))
     if auth is None and not unguarded and host not in LOOPBACK:
         raise PluginError(f"others can reach {host}: give a password with --auth or ml_backend_auth, or say --open")
 
-    def open_shelf() -> Shelf:
-        return Shelf(open_registry(registry, cache), Loader(packs, runtime), list(packs), knows=knows)
+    def open_pool() -> ModelPool:
+        return ModelPool(open_registry(registry, cache), ModelLoader(packs, runtime), list(packs), can_serve=can_serve)
 
     plan = Plan(
         packs,
-        open_shelf,
+        open_pool,
         deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
         outbox=settings.make_home() / "tries",
         auth=BasicAuth(*auth) if auth else None,
@@ -153,4 +153,4 @@ def _served(settings: Settings, names: str | None, registry: "Registry") -> tupl
                 log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
     if broken and not catalogue:
         raise broken
-    return catalogue, catalogue.knows
+    return catalogue, catalogue.can_serve

@@ -94,7 +94,7 @@ def rollback(app: Application, task: str, number: int | None, why: str, timeout:
     from ml_backend.registry.rotation import rollback as rotate_back
 
     registry, began = _open(settings, where), time.monotonic()
-    before = registry.book(task).before(number)
+    before = registry.pin_set(task).before(number)
     _check_round(settings, task, number, before.versions if before else ())
     with ProgressBar() as progress:
         pins = rotate_back(
@@ -213,7 +213,7 @@ def _check_round(settings: Settings, task: str, number: int | None, versions: Se
 
 
 def _show_pinned(registry: "Registry", pinned: "Pins", seconds: float) -> None:
-    servers = [beat.name for beat in registry.beats(pinned.task)]
+    servers = [beat.name for beat in registry.heartbeats(pinned.task)]
     data = {
         "task": pinned.task,
         "round": pinned.round,
@@ -228,10 +228,10 @@ def _show_pinned(registry: "Registry", pinned: "Pins", seconds: float) -> None:
 
 
 def _pinned(registry: "Registry", task: str) -> list[dict[str, Any]]:
-    book = registry.book(task)
-    changes = {change.generation: change for change in book.history}
+    pin_set = registry.pin_set(task)
+    changes = {change.generation: change for change in pin_set.history}
     found = []
-    for one in book.all():
+    for one in pin_set.all():
         change = changes.get(one.generation)
         told = {"when": change.at[:19], "who": change.who, "why": change.why} if change else {}
         slot: dict[str, Any] = {"round": one.round, "generation": one.generation, "versions": list(one.versions)}
@@ -240,9 +240,9 @@ def _pinned(registry: "Registry", task: str) -> list[dict[str, Any]]:
 
 
 def _servers(registry: "Registry", task: str) -> list[dict[str, Any]]:
-    generation = registry.book(task).generation
+    generation = registry.pin_set(task).generation
     found = []
-    for beat in registry.beats(task):
+    for beat in registry.heartbeats(task):
         served = beat.tasks[task]
         told = {"follows": served.generation == generation, "errors": [failure.error for failure in served.failures]}
         found.append({"task": task, "served by": beat.name, **told})

@@ -65,8 +65,8 @@ def open_next(
     settings = app.settings
     from common.clock import SystemClock
     from ml_backend.predictor import load_predictor
-    from ml_backend.registry.confirmation import wait_for_servers
     from ml_backend.registry.registry import open_registry
+    from ml_backend.registry.rotation import wait_for_servers
     from plugin.round_opening import RoundOpening
     from round_manager.database.store import open_store
 

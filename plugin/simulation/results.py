@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ml_backend.examination import examine, metric_of
-from ml_backend.registry.candidate import Load, prepare
+from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
 from round_manager.learning.evaluating import kept_evaluation

@@ -77,7 +77,7 @@ class BucketArchives:
         return self._bucket.where(f"{task}/{archive_name(number)}")
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
-        from ml_backend.registry.bucket import Moved
+        from ml_backend.registry.bucket import PreconditionFailed
 
         where, key = self.where(task, number), f"{task}/{archive_name(number)}"
         with _told(where), TemporaryDirectory(prefix="outfox-archive-") as folder:
@@ -92,7 +92,7 @@ class BucketArchives:
                 if there is None:
                     try:
                         self._bucket.write(f"{key}/{FILE}", manifest.written(), replaces="")
-                    except Moved:  # Another process was faster.
+                    except PreconditionFailed:  # Another process was faster.
                         _check_same(self._manifest(key), manifest, where)
         return manifest
 

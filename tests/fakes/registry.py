@@ -15,7 +15,7 @@ from ml_backend.artefact import write_version
 from ml_backend.errors import ModelError
 from ml_backend.probes import Probe, write_probes
 from ml_backend.registry.local import LocalRegistry
-from ml_backend.registry.registry import Pace
+from ml_backend.registry.registry import Timing
 from templates.spec import TrainingSettings
 
 TASK = "sentiment"
@@ -43,7 +43,7 @@ class FixedPredictor:
 class QuickRegistry(LocalRegistry):
     """A registry in a folder that is looked at all the time, so that tests need not wait."""
 
-    pace = Pace(poll=0.01, wait=0.005, beat=0.05, lease=2.0)
+    timing = Timing(poll=0.01, wait=0.005, heartbeat=0.05, lease=2.0)
 
 
 def make_version(

@@ -1,10 +1,10 @@
-"""A whole ML backend as a process of its own: the real server, shelf and registry, and models that take no time."""
+"""A whole ML backend as a process of its own: the real server, pool and registry, and models that take no time."""
 
 import sys
 from pathlib import Path
 
+from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.registry import open_registry
-from ml_backend.registry.shelf import Shelf
 from ml_backend.serving.backend import Plan
 from ml_backend.serving.processes import Address
 from ml_backend.serving.server import serve
@@ -16,12 +16,12 @@ def main() -> None:
     """Serves the registry at the first argument; the second is the folder for what it downloads."""
     registry, cache = sys.argv[1], Path(sys.argv[2])
 
-    def open_shelf() -> Shelf:
-        return Shelf(open_registry(registry, cache), load_fixed, [TASK])
+    def open_pool() -> ModelPool:
+        return ModelPool(open_registry(registry, cache), load_fixed, [TASK])
 
     listening = Address("127.0.0.1", 0).listen()
     print(f"serving at http://127.0.0.1:{listening.getsockname()[1]}/tasks/TASK", flush=True)
-    serve(Plan({TASK: find_pack(TASK)}, open_shelf, at_once=2), listening)
+    serve(Plan({TASK: find_pack(TASK)}, open_pool, at_once=2), listening)
 
 
 if __name__ == "__main__":

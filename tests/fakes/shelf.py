@@ -41,7 +41,7 @@ class FakeShelf:
     def clear(self) -> None:
         self._placed = {}
 
-    def serving(self, task: str, round: int | None = None) -> FakeServing:
+    def models_for(self, task: str, round: int | None = None) -> FakeServing:
         found = self._placed.get((task, round)) or self._placed.get((task, None))
         if found is None:
             raise NotThere(f"no model of {task} is loaded yet; try again in a moment")

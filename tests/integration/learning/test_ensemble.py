@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 from werkzeug.serving import make_server
 
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.model_pool import ModelPool
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.tried import Tried
 from ml_backend.serving.web import backend_app
@@ -40,9 +40,9 @@ SECRET = "s" * 32
 @contextmanager
 def serving(pack: Pack, models: Path, clock: SettableClock) -> Iterator[BackendJudge]:
     """A real ML backend on a port, with models that take no time, and the web app's way to ask it."""
-    shelf = Shelf(QuickRegistry(models), load_fixed, [TASK])
-    shelf.start()
-    service = VerdictService({TASK: pack}, shelf, ListSink(), clock)
+    pool = ModelPool(QuickRegistry(models), load_fixed, [TASK])
+    pool.start()
+    service = VerdictService({TASK: pack}, pool, ListSink(), clock)
     server = make_server("127.0.0.1", 0, backend_app(service, signer=VerdictSigner([SECRET])), threaded=True)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
@@ -50,7 +50,7 @@ def serving(pack: Pack, models: Path, clock: SettableClock) -> Iterator[BackendJ
     finally:
         server.shutdown()
         server.server_close()
-        shelf.stop()
+        pool.stop()
 
 
 def with_rule(pack: Pack, rule: str) -> Pack:

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from ml_backend.errors import BackendError, ModelError, TrainingCancelled
-from ml_backend.registry.beats import Beat, Served
 from ml_backend.registry.errors import RotationNotConfirmed
+from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
 from round_manager.errors import RoundError, TrainingError
 from round_manager.learning.jobs import ask_to_cancel, bury
 from round_manager.models import TrainingJob, TrainingState
@@ -109,13 +109,15 @@ def test_a_new_version_that_does_not_load_is_told_and_not_rotated_in(taught: Sch
 
 def test_a_rotation_that_is_not_confirmed_leaves_the_old_version_and_can_be_tried_again(taught: School) -> None:
     before = taught.pinned()
-    silent = Beat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks={TASK: Served(generation=0)})
-    taught.registry.beat(silent)
+    silent = Heartbeat(
+        id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks={TASK: FollowedPins(generation=0)}
+    )
+    taught.registry.send_heartbeat(silent)
     with pytest.raises(RotationNotConfirmed):
         retrain(taught, timeout=0.1)
     unchanged(taught, before)
     assert last_job(taught).state is TrainingState.FAILED
-    taught.registry.leave("silent")
+    taught.registry.remove_heartbeat("silent")
     again = FakeWorkshop(taught.models)
     assert retrain(taught, again).rotated
     assert again.trained == []

@@ -93,5 +93,5 @@ def test_killed_at_each_step_in_turn_it_comes_to_the_end_of_one_that_was_not(sch
     assert count(school.store, AuditEntry, AuditEntry.action == "rotated") == 1
     assert count(school.store, TrainingJob, TrainingJob.state == TrainingState.ROTATED) == 1
     assert count(school.store, TrainingJob, TrainingJob.state == TrainingState.RUNNING) == 0
-    versions = [change.versions for change in school.registry.book("sentiment").history]
+    versions = [change.versions for change in school.registry.pin_set("sentiment").history]
     assert set(versions) == {(before,), (after,)}

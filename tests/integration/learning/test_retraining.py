@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.rotation import rollback
-from ml_backend.registry.shelf import Shelf
 from round_manager.database.store import Store
 from round_manager.learning.jobs import awaited
 from round_manager.models import AuditEntry, Evaluation, Split, TrainingState
@@ -67,12 +67,12 @@ def test_what_was_measured_has_its_axes_and_no_invented_ones(taught: School) -> 
 def test_run_again_nothing_is_trained_measured_or_rotated_again(school: School) -> None:
     taught = teach(school)
     retrain(taught)
-    generation, measured = taught.registry.book(TASK).generation, evaluations(taught)
+    generation, measured = taught.registry.pin_set(TASK).generation, evaluations(taught)
     again = FakeWorkshop(taught.models)
     assert retrain(taught, again).rotated
     assert again.trained == []
     assert evaluations(taught) == measured
-    assert taught.registry.book(TASK).generation == generation
+    assert taught.registry.pin_set(TASK).generation == generation
 
 
 def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_an_owner_can_go_back_with_one_command_and_the_loop_leaves_it_so(taught:
 
 
 def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
-    shelf = Shelf(taught.registry, load_fixed, [TASK])
-    shelf.start()
+    pool = ModelPool(taught.registry, load_fixed, [TASK])
+    pool.start()
     answers: list[tuple[str, str]] = []
     over = threading.Event()
 
     def ask() -> None:
         while not over.is_set():
-            predictor = shelf.serving(TASK).predictors[0]
+            predictor = pool.models_for(TASK).predictors[0]
             answers.append((predictor.version, getattr(predictor.predict([{"text": "x"}])[0], "label", "")))
 
     asking = threading.Thread(target=ask)
@@ -166,7 +166,7 @@ def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
     finally:
         over.set()
         asking.join()
-        shelf.stop()
+        pool.stop()
     assert set(answers) == {(before, "positive"), (done.version, "negative")}
     assert {version for version, _ in answers[asked + 1 :]} == {done.version}, "none is stale when it is done"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.model_pool import ModelPool
 from tests.conftest import Outfox
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 
@@ -73,13 +73,13 @@ def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(out
     assert "no process serves sentiment, and nobody gets verdicts: start `outfox ml-backend`" in ran.out
     assert json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"] == []
     registry = QuickRegistry(home / "models")
-    shelf = Shelf(registry, load_fixed, ["sentiment"])
-    shelf.start()
+    pool = ModelPool(registry, load_fixed, ["sentiment"])
+    pool.start()
     try:
         assert "no process" not in outfox("round", "open", "sentiment").out
         assert len(json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"]) == 1
     finally:
-        shelf.stop()
+        pool.stop()
 
 
 @pytest.mark.usefixtures("home")

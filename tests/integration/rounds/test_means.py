@@ -40,7 +40,7 @@ def refused(opening: RoundOpening, error: type[RoundManagerError], text: str) ->
             (RoundStatus.DRAFT, []),
             (RoundStatus.DRAFT, ["changed the budget"]),
         )
-    assert opening.registry.book(NAME).own(1) is None
+    assert opening.registry.pin_set(NAME).own(1) is None
 
 
 def test_a_round_with_nothing_to_show_is_not_opened(opening: RoundOpening) -> None:

@@ -78,9 +78,9 @@ def test_a_round_opens_against_the_newest_version_and_pins_it(store: Store, mode
     newest = make_version(models, "positive")
     opened = open_it(opening(store, models))
     assert opened == Opened("sentiment", 1, (newest,), already=False)
-    book = QuickRegistry(models).book("sentiment")
-    assert [(one.round, one.versions) for one in book.all()] == [(None, (newest,)), (1, (newest,))]
-    assert book.history[-1].who == "owner@here"
+    pin_set = QuickRegistry(models).pin_set("sentiment")
+    assert [(one.round, one.versions) for one in pin_set.all()] == [(None, (newest,)), (1, (newest,))]
+    assert pin_set.history[-1].who == "owner@here"
     assert statuses(store) == [RoundStatus.OPEN]
 
 
@@ -102,10 +102,10 @@ def test_several_versions_play_together_in_the_order_given(store: Store, models:
 def test_opening_again_changes_nothing(store: Store, models: Path) -> None:
     version = make_version(models)
     open_it(opening(store, models))
-    generation = QuickRegistry(models).book("sentiment").generation
+    generation = QuickRegistry(models).pin_set("sentiment").generation
     make_version(models, "negative")
     assert open_it(opening(store, models)) == Opened("sentiment", 1, (version,), already=True)
-    assert QuickRegistry(models).book("sentiment").generation == generation
+    assert QuickRegistry(models).pin_set("sentiment").generation == generation
 
 
 @pytest.mark.usefixtures("task")
@@ -114,7 +114,7 @@ def test_a_live_round_is_pinned_again_where_the_registry_lost_it(store: Store, m
     open_it(opening(store, models))
     (models / "sentiment" / "pins.json").unlink()
     open_it(opening(store, models))
-    pins = QuickRegistry(models).book("sentiment").own(1)
+    pins = QuickRegistry(models).pin_set("sentiment").own(1)
     assert pins is not None
     assert pins.versions == (version,)
 
@@ -136,7 +136,7 @@ def test_a_version_that_does_not_load_opens_nothing(store: Store, models: Path) 
     with pytest.raises(ModelError, match="does not load"):
         open_it(opening(store, models), broken)
     assert statuses(store) == [RoundStatus.DRAFT]
-    assert QuickRegistry(models).book("sentiment").own(1) is None
+    assert QuickRegistry(models).pin_set("sentiment").own(1) is None
 
 
 @pytest.mark.usefixtures("task")
@@ -154,7 +154,7 @@ def test_a_live_round_is_not_opened_against_others(store: Store, models: Path) -
     open_it(opening(store, models))
     with pytest.raises(RoundError, match=f"is live with {version}"):
         open_it(opening(store, models), make_version(models, "negative"))
-    assert QuickRegistry(models).book("sentiment").pins(1).versions == (version,)  # type: ignore[union-attr]
+    assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (version,)  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("task")
@@ -166,7 +166,7 @@ def test_of_two_owners_who_open_at_once_the_databases_one_is_pinned(store: Store
     opener._register("sentiment", find_pack("sentiment").spec, [theirs])
     with pytest.raises(RoundError, match=theirs):
         open_it(opener, ours)
-    assert QuickRegistry(models).book("sentiment").pins(1).versions == (theirs,)  # type: ignore[union-attr]
+    assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (theirs,)  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("task")

@@ -28,12 +28,12 @@ class Folder:
 def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
     catalogue = Catalogue(folder.find)
-    assert [catalogue.knows("qa") for _ in range(3)] == [False] * 3
+    assert [catalogue.can_serve("qa") for _ in range(3)] == [False] * 3
     assert caplog.text.count("a task is not served") == 1
     folder.there.add("qa")
-    assert catalogue.knows("qa")
+    assert catalogue.can_serve("qa")
     looked = folder.looked
-    assert (catalogue.knows("qa"), catalogue["qa"].spec.name, list(catalogue)) == (True, "qa", ["qa"])
+    assert (catalogue.can_serve("qa"), catalogue["qa"].spec.name, list(catalogue)) == (True, "qa", ["qa"])
     assert folder.looked == looked
 
 
@@ -44,7 +44,7 @@ def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
     with pytest.raises(RequestRefused, match="no task `qa` here; this backend serves no task yet"):
         service.versions("qa", None)
     folder.there.add("qa")
-    assert catalogue.knows("qa")
+    assert catalogue.can_serve("qa")
     assert (service.versions("qa", None), service.tasks, service.serves("nli")) == (["v1"], ("qa",), False)
     # What it began with decides whether the process is well.
     assert service.first_tasks == frozenset()

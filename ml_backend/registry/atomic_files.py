@@ -1,4 +1,4 @@
-"""How a version comes into a folder: hashes checked, on the disk, and then visible in one step."""
+"""Atomic changes of files and folders: another process sees the old content or the new one, never a part."""
 
 import os
 import shutil
@@ -11,8 +11,11 @@ from ml_backend.artefact import UNFINISHED, flush, sweep, verify
 from ml_backend.registry.errors import RegistryError
 
 
-def arrive(target: Path, fill: Callable[[Path], None]) -> Path:
-    """The folder `target`, filled, checked and made visible; another process may have been faster."""
+def install_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Fill a draft folder, verify its hashes, flush it to disk and rename it to `target`.
+
+    If another process installs the same folder first, its copy is verified and kept.
+    """
     parent = target.parent
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
@@ -25,31 +28,31 @@ def arrive(target: Path, fill: Callable[[Path], None]) -> Path:
             flush(path)
         _move(draft, target)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise RegistryError(f"cannot write {target}: {why}; free the disk or its rights") from error
+        reason = error.strerror or str(error)
+        raise RegistryError(f"cannot write {target}: {reason}; check free space and permissions") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
 
 
-def discard(directory: Path) -> None:
-    """The folder is there no more, gone in one step."""
+def remove_folder(directory: Path) -> None:
+    """Remove a folder; it disappears in one step."""
     aside = directory.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
     try:
         directory.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        raise RegistryError(f"cannot remove {directory}, which is spoiled: {error.strerror}; remove it") from error
+        raise RegistryError(f"cannot remove the corrupt folder {directory}: {error.strerror}; remove it") from error
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """The file holds the content, or what it held before; whoever reads it sees one of the two, whole."""
+    """Replace a file's content; with `durable`, flush it to disk first."""
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with draft.open("xb") as file:
             file.write(content)
             file.flush()
-            # The kernel's own clock is coarse: two quick changes could have the same time.
+            # The kernel's clock is coarse: two quick changes could get the same modification time.
             now = time.time_ns()
             os.utime(file.fileno(), ns=(now, now))
             if durable:

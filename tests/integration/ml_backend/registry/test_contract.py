@@ -7,17 +7,17 @@ import pytest
 
 from ml_backend.errors import ModelError
 from ml_backend.manifest import FILE
-from ml_backend.registry.beats import Beat, Process, Served
-from ml_backend.registry.errors import PinsMoved, RegistryError
+from ml_backend.registry.errors import PinsChanged, RegistryError
+from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, ProcessIdentity
 from ml_backend.registry.pins import Pins
 from tests.fakes.registry import TASK, make_version
 from tests.fakes.s3 import BUCKET
-from tests.integration.registry.conftest import Place
+from tests.integration.ml_backend.registry.conftest import Place
 
 
-def beat(name: str, process: Process, *, task: str = TASK, generation: int = 0) -> Beat:
-    served = {task: Served(book="b", generation=generation)}
-    return Beat(id=name, host=process.host, pid=process.pid, started=process.started, lease=60, tasks=served)
+def heartbeat(name: str, process: ProcessIdentity, *, task: str = TASK, generation: int = 0) -> Heartbeat:
+    served = {task: FollowedPins(pin_set="b", generation=generation)}
+    return Heartbeat(id=name, host=process.host, pid=process.pid, started=process.started, lease=60, tasks=served)
 
 
 def test_an_empty_registry_is_empty(place: Place) -> None:
@@ -26,7 +26,7 @@ def test_an_empty_registry_is_empty(place: Place) -> None:
     assert registry.versions(TASK) == []
     assert registry.pins(TASK) is None
     assert registry.stamp(TASK) == ""
-    assert registry.beats(TASK) == []
+    assert registry.heartbeats(TASK) == []
 
 
 def test_a_published_version_is_fetched_to_the_byte(place: Place) -> None:
@@ -103,7 +103,7 @@ def test_pins_are_what_was_set_last(place: Place) -> None:
     assert another.pins(TASK, 3) == Pins(TASK, 3, 2, (one, two))
     assert registry.set_pins(TASK, [], round=3).versions == ()
     assert another.pins(TASK, 3) == Pins(TASK, None, 1, (one,))
-    history = another.book(TASK).history
+    history = another.pin_set(TASK).history
     assert [(change.generation, change.round, change.who, change.why) for change in history] == [
         (1, None, "ann", "the first"),
         (2, 3, "", ""),
@@ -126,7 +126,7 @@ def test_pins_that_have_moved_are_not_overwritten(place: Place) -> None:
     registry = place.open()
     one, two = place.make("positive"), place.make("negative")
     pins = registry.set_pins(TASK, [one], after=0)
-    with pytest.raises(PinsMoved):
+    with pytest.raises(PinsChanged):
         place.open().set_pins(TASK, [two], after=0)
     assert place.open().set_pins(TASK, [two], after=pins.generation).generation == 2
 
@@ -142,7 +142,7 @@ def test_of_many_who_pin_at_once_one_wins_each_time(place: Place) -> None:
             together.wait()
             try:
                 won.append(registry.set_pins(TASK, [version], after=generation))
-            except PinsMoved as error:
+            except PinsChanged as error:
                 lost.append(error)
 
         threads = [threading.Thread(target=pin, args=(version,)) for version in versions]
@@ -152,7 +152,7 @@ def test_of_many_who_pin_at_once_one_wins_each_time(place: Place) -> None:
             thread.join()
     assert [pins.generation for pins in won] == list(range(1, rounds + 1))
     assert len(lost) == rounds * (len(versions) - 1)
-    assert [change.versions for change in place.open().book(TASK).history] == [pins.versions for pins in won]
+    assert [change.versions for change in place.open().pin_set(TASK).history] == [pins.versions for pins in won]
 
 
 def test_nobodys_change_is_lost_when_many_pin_for_different_rounds(place: Place) -> None:
@@ -170,32 +170,32 @@ def test_nobodys_change_is_lost_when_many_pin_for_different_rounds(place: Place)
         thread.start()
     for thread in threads:
         thread.join()
-    book = place.open().book(TASK)
-    assert book.generation == 15
-    assert {pins.round for pins in book.all()} == {1, 2, 3, 4, 5}
+    pin_set = place.open().pin_set(TASK)
+    assert pin_set.generation == 15
+    assert {pins.round for pins in pin_set.all()} == {1, 2, 3, 4, 5}
 
 
 def test_beats_tell_who_serves_what(place: Place) -> None:
     registry = place.open()
-    this = Process.this()
-    elsewhere = Process("elsewhere/pid:[1]", 1, "1")
-    registry.beat(beat("here", this, generation=3))
-    registry.beat(beat("there", elsewhere))
-    registry.beat(beat("other", this, task="nli"))
-    registry.beat(beat("here", this, generation=4))
-    found = {one.id: one.tasks[TASK].generation for one in place.open().beats(TASK)}
+    this = ProcessIdentity.this()
+    elsewhere = ProcessIdentity("elsewhere/pid:[1]", 1, "1")
+    registry.send_heartbeat(heartbeat("here", this, generation=3))
+    registry.send_heartbeat(heartbeat("there", elsewhere))
+    registry.send_heartbeat(heartbeat("other", this, task="nli"))
+    registry.send_heartbeat(heartbeat("here", this, generation=4))
+    found = {one.id: one.tasks[TASK].generation for one in place.open().heartbeats(TASK)}
     assert found == {"here": 4, "there": 0}
-    registry.leave("here")
-    registry.leave("nobody")
-    assert [one.id for one in place.open().beats(TASK)] == ["there"]
+    registry.remove_heartbeat("here")
+    registry.remove_heartbeat("nobody")
+    assert [one.id for one in place.open().heartbeats(TASK)] == ["there"]
 
 
 def test_a_process_that_is_gone_or_silent_is_not_listed(place: Place) -> None:
     registry = place.open()
-    this = Process.this()
-    registry.beat(beat("gone", Process(this.host, this.pid, "0")))
-    silent = beat("silent", Process("elsewhere/pid:[1]", 1, "1"))
-    registry.beat(silent.model_copy(update={"lease": 1e-9}))
-    while registry.beats(TASK):  # the bucket's clock counts whole seconds
+    this = ProcessIdentity.this()
+    registry.send_heartbeat(heartbeat("gone", ProcessIdentity(this.host, this.pid, "0")))
+    silent = heartbeat("silent", ProcessIdentity("elsewhere/pid:[1]", 1, "1"))
+    registry.send_heartbeat(silent.model_copy(update={"lease": 1e-9}))
+    while registry.heartbeats(TASK):  # the bucket's clock counts whole seconds
         pass
-    assert registry.beats(TASK) == []
+    assert registry.heartbeats(TASK) == []

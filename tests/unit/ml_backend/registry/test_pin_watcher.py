@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.beats import Beat
 from ml_backend.registry.errors import NotServed, RegistryError, RegistryUnreachable
-from ml_backend.registry.pins import FILE, Book
-from ml_backend.registry.registry import Pace
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.heartbeats import Heartbeat
+from ml_backend.registry.model_pool import ModelPool
+from ml_backend.registry.pins import FILE, PinSet
+from ml_backend.registry.registry import Timing
 from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, eventually, load_fixed, make_version
-from tests.unit.registry.conftest import StartShelf
+from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 class SlowRegistry(QuickRegistry):
     """One that nobody looks at again after the start."""
 
-    pace = Pace(poll=1000, wait=0.005, beat=1000, lease=1000)
+    timing = Timing(poll=1000, wait=0.005, heartbeat=1000, lease=1000)
 
 
 class AwayRegistry(QuickRegistry):
@@ -31,10 +31,10 @@ class AwayRegistry(QuickRegistry):
             raise self.error
         return super().stamp(task)
 
-    def beat(self, beat: Beat) -> None:
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
         if self.error:
             raise self.error
-        super().beat(beat)
+        super().send_heartbeat(heartbeat)
 
 
 class RecordingRegistry(QuickRegistry):
@@ -44,40 +44,40 @@ class RecordingRegistry(QuickRegistry):
         super().__init__(root)
         self.asked: list[str] = []
 
-    def beat(self, beat: Beat) -> None:
-        self.asked.append(f"beat {beat.tasks[TASK].generation}")
-        super().beat(beat)
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.asked.append(f"beat {heartbeat.tasks[TASK].generation}")
+        super().send_heartbeat(heartbeat)
 
-    def book(self, task: str) -> Book:
-        self.asked.append("book")
-        return super().book(task)
+    def pin_set(self, task: str) -> PinSet:
+        self.asked.append("pin_set")
+        return super().pin_set(task)
 
 
-def test_a_process_tells_that_it_comes_before_it_reads_what_to_serve(models: Path, start_shelf: StartShelf) -> None:
+def test_a_process_tells_that_it_comes_before_it_reads_what_to_serve(models: Path, start_pool: StartPool) -> None:
     registry = RecordingRegistry(models)
     registry.set_pins(TASK, [make_version(models)])
     registry.asked.clear()
-    start_shelf(on=registry)
-    assert registry.asked[:3] == ["beat 0", "book", "beat 1"]
+    start_pool(on=registry)
+    assert registry.asked[:3] == ["beat 0", "pin_set", "beat 1"]
 
 
 def test_after_a_long_pause_the_pins_are_looked_at_before_anything_is_answered(
-    models: Path, start_shelf: StartShelf
+    models: Path, start_pool: StartPool
 ) -> None:
     registry = SlowRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
-    shelf = start_shelf(on=registry)
+    pool = start_pool(on=registry)
     registry.set_pins(TASK, [new])
-    assert shelf.serving(TASK).predictors[0].version == old, "a rotation waits for this process: the lease holds"
-    shelf._watch.trusted_until = 0.0
-    assert shelf.serving(TASK).predictors[0].version == new
+    assert pool.models_for(TASK).predictors[0].version == old, "a rotation waits for this process: the lease holds"
+    pool._watcher.trusted_until = 0.0
+    assert pool.models_for(TASK).predictors[0].version == new
 
 
 def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_long(
-    models: Path, start_shelf: StartShelf, monkeypatch: pytest.MonkeyPatch
+    models: Path, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ml_backend.registry.watch.SECONDS_TO_CATCH_UP", 0.05)
+    monkeypatch.setattr("ml_backend.registry.pin_watcher.CATCH_UP_SECONDS", 0.05)
     goes_on = threading.Event()
 
     def load(directory: Path) -> FixedPredictor:
@@ -88,59 +88,59 @@ def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_
     registry = SlowRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
-    shelf = start_shelf(load, on=registry)
+    pool = start_pool(load, on=registry)
     registry.set_pins(TASK, [new])
-    shelf._watch.trusted_until = 0.0
+    pool._watcher.trusted_until = 0.0
     with pytest.raises(NotServed) as caught:
-        shelf.serving(TASK)
+        pool.models_for(TASK)
     assert caught.value.retry
     goes_on.set()
-    eventually(lambda: shelf.state().loaded == tuple(sorted([old, new])), "it is loaded")
-    assert shelf.serving(TASK).predictors[0].version == new
+    eventually(lambda: pool.state().loaded == tuple(sorted([old, new])), "it is loaded")
+    assert pool.models_for(TASK).predictors[0].version == new
 
 
-def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_shelf: StartShelf) -> None:
+def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
-    shelf = start_shelf(on=registry)
+    pool = start_pool(on=registry)
     registry.error = RegistryUnreachable("no route to the registry")
-    eventually(lambda: shelf.state().registry_error == "no route to the registry", "it is told")
-    assert shelf.state().registry_error_since is not None
+    eventually(lambda: pool.state().registry_error == "no route to the registry", "it is told")
+    assert pool.state().registry_error_since is not None
     registry.set_pins(TASK, [new])
-    shelf._watch.trusted_until = 0.0
-    assert shelf.serving(TASK).predictors[0].version == old
+    pool._watcher.trusted_until = 0.0
+    assert pool.models_for(TASK).predictors[0].version == old
     registry.error = None
-    eventually(lambda: shelf.serving(TASK).predictors[0].version == new, "it is followed again")
-    eventually(lambda: shelf.state().registry_error is None, "all is well again")
+    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "it is followed again")
+    eventually(lambda: pool.state().registry_error is None, "all is well again")
 
 
-def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start_shelf: StartShelf) -> None:
+def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     version = make_version(models)
     registry.set_pins(TASK, [version])
     registry.error = RegistryUnreachable("no route to the registry")
-    shelf = start_shelf(on=registry)
+    pool = start_pool(on=registry)
     with pytest.raises(NotServed):
-        shelf.serving(TASK)
+        pool.models_for(TASK)
     registry.error = None
-    eventually(lambda: shelf.state().loaded == (version,), "it is loaded")
-    assert shelf.serving(TASK).predictors[0].version == version
+    eventually(lambda: pool.state().loaded == (version,), "it is loaded")
+    assert pool.models_for(TASK).predictors[0].version == version
 
 
-def test_a_registry_that_will_never_do_is_an_error_at_the_start(models: Path, start_shelf: StartShelf) -> None:
+def test_a_registry_that_will_never_do_is_an_error_at_the_start(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     registry.error = RegistryError("there is no such bucket")
     with pytest.raises(RegistryError, match="no such bucket"):
-        start_shelf(on=registry)
+        start_pool(on=registry)
 
 
 def test_pins_that_vanish_or_are_spoiled_stop_nobody(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models)
     registry.set_pins(TASK, [version])
-    shelf = start_shelf()
+    pool = start_pool()
     pins = models / TASK / FILE
     kept = pins.read_bytes()
     for spoiled in (None, b"{"):
@@ -148,16 +148,16 @@ def test_pins_that_vanish_or_are_spoiled_stop_nobody(
             pins.unlink()
         else:
             pins.write_bytes(spoiled)
-        eventually(lambda: shelf.state().registry_error, "it is told")
-        assert shelf.serving(TASK).predictors[0].version == version
+        eventually(lambda: pool.state().registry_error, "it is told")
+        assert pool.models_for(TASK).predictors[0].version == version
         pins.write_bytes(kept)
-        eventually(lambda: shelf.state().registry_error is None, "all is well again")
+        eventually(lambda: pool.state().registry_error is None, "all is well again")
 
 
 def test_a_version_that_could_not_be_fetched_is_tried_again(
-    models: Path, start_shelf: StartShelf, monkeypatch: pytest.MonkeyPatch
+    models: Path, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ml_backend.registry.watch.SECONDS_UNTIL_RETRY", 0.02)
+    monkeypatch.setattr("ml_backend.registry.pin_watcher.RETRY_SECONDS", 0.02)
     tries: list[str] = []
 
     class FlakyRegistry(QuickRegistry):
@@ -170,34 +170,32 @@ def test_a_version_that_could_not_be_fetched_is_tried_again(
     registry = FlakyRegistry(models)
     version = make_version(models)
     registry.set_pins(TASK, [version])
-    shelf = start_shelf(load_fixed, on=registry)
-    eventually(lambda: shelf.state().loaded == (version,), "it is loaded")
-    assert shelf.state().slots[0].error is None
+    pool = start_pool(load_fixed, on=registry)
+    eventually(lambda: pool.state().loaded == (version,), "it is loaded")
+    assert pool.state().slots[0].error is None
 
 
-def test_a_beat_is_renewed(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+def test_a_beat_is_renewed(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     registry.set_pins(TASK, [make_version(models)])
-    start_shelf()
+    start_pool()
     (file,) = (models / ".beats").glob("*.json")
     os.utime(file, (0, 0))
     eventually(lambda: file.stat().st_mtime > 0, "the next beat")
 
 
-def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(
-    models: Path, start_shelf: StartShelf
-) -> None:
+def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(models: Path, start_pool: StartPool) -> None:
     class ReadOnlyRegistry(QuickRegistry):
-        def beat(self, beat: Beat) -> None:
+        def send_heartbeat(self, heartbeat: Heartbeat) -> None:
             raise RegistryUnreachable("read-only file system")
 
     registry = ReadOnlyRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
-    shelf = start_shelf(on=registry)
-    assert shelf.serving(TASK).predictors[0].version == old
+    pool = start_pool(on=registry)
+    assert pool.models_for(TASK).predictors[0].version == old
     registry.set_pins(TASK, [new])
-    eventually(lambda: shelf.serving(TASK).predictors[0].version == new, "the new version answers")
-    assert shelf.state().registry_error == "read-only file system"
+    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "the new version answers")
+    assert pool.state().registry_error == "read-only file system"
 
 
 def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: QuickRegistry) -> None:
@@ -208,16 +206,16 @@ def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: Quic
         return load_fixed(directory)
 
     registry.set_pins(TASK, [make_version(models)])
-    shelf = Shelf(registry, load, [TASK])
-    starting = threading.Thread(target=shelf.start)
+    pool = ModelPool(registry, load, [TASK])
+    starting = threading.Thread(target=pool.start)
     starting.start()
     try:
-        eventually(lambda: registry.beats(TASK), "it says that it comes")
-        assert [beat.tasks[TASK].generation for beat in registry.beats(TASK)] == [0]
+        eventually(lambda: registry.heartbeats(TASK), "it says that it comes")
+        assert [heartbeat.tasks[TASK].generation for heartbeat in registry.heartbeats(TASK)] == [0]
         (file,) = (models / ".beats").glob("*.json")
         os.utime(file, (0, 0))
         eventually(lambda: file.stat().st_mtime > 0, "the next beat")
     finally:
         goes_on.set()
         starting.join()
-        shelf.stop()
+        pool.stop()

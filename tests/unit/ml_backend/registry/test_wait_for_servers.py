@@ -4,11 +4,10 @@ import threading
 import time
 from pathlib import Path
 
-from ml_backend.registry.confirmation import wait_for_servers
-from ml_backend.registry.rotation import rotate
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.model_pool import ModelPool
+from ml_backend.registry.rotation import rotate, wait_for_servers
 from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version
-from tests.unit.registry.conftest import StartShelf
+from tests.unit.ml_backend.registry.conftest import StartPool
 
 LONG = 30.0
 
@@ -30,23 +29,23 @@ def test_a_process_that_serves_every_task_is_waited_for_until_it_has_taken_this_
         assert directory.parent.name == "nli" or may_load.wait(LONG)
         return load_fixed(directory)
 
-    shelf = Shelf(registry, load_late, ["nli"], knows=lambda _: True)  # type: ignore[arg-type]
-    shelf.start()
+    pool = ModelPool(registry, load_late, ["nli"], can_serve=lambda _: True)  # type: ignore[arg-type]
+    pool.start()
     try:
         rotate(registry, TASK, [make_version(models)], load=load_fixed)
         threading.Timer(0.1, may_load.set).start()
         (server,) = wait_for_servers(registry, TASK, LONG)
         assert server.tasks[TASK].generation == 1
-        assert shelf.serving(TASK).generation == 1
+        assert pool.models_for(TASK).generation == 1
     finally:
         may_load.set()
-        shelf.stop()
+        pool.stop()
 
 
 def test_one_that_serves_other_tasks_only_is_not_waited_for_longer_than_that(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     rotate(registry, "nli", [make_version(models, task="nli")], load=load_fixed)
-    start_shelf(load_fixed, "nli")
+    start_pool(load_fixed, "nli")
     rotate(registry, TASK, [make_version(models)], load=load_fixed)
     assert wait_for_servers(registry, TASK, 0.05) == []

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ml_backend.registry.registry import Pace, Registry, open_registry
+from ml_backend.registry.registry import Registry, Timing, open_registry
 from tests.fakes.registry import TASK, make_version, spoil
 from tests.fakes.s3 import BUCKET, S3Server
 
-QUICK = Pace(poll=0.1, wait=0.02, beat=0.5, lease=5.0)
+QUICK = Timing(poll=0.1, wait=0.02, heartbeat=0.5, lease=5.0)
 PROGRAM = Path(__file__).with_name("serving_process.py")
 
 
@@ -69,9 +69,9 @@ class Place:
 
 
 def open_quickly(url: str, cache: Path) -> Registry:
-    """A registry with a quick pace."""
+    """A registry with a quick timing."""
     registry = open_registry(url, cache)
-    registry.pace = QUICK  # type: ignore[misc]  # read-only for everybody but tests
+    registry.timing = QUICK  # type: ignore[misc]  # read-only for everybody but tests
     return registry
 
 

@@ -1,4 +1,4 @@
-"""A serving process without HTTP: a shelf, and threads that put one request after the other to it."""
+"""A serving process without HTTP: a pool, and threads that put one request after the other to it."""
 
 import dataclasses
 import json
@@ -10,16 +10,16 @@ from typing import Any
 
 from ml_backend.answers import LabelAnswer
 from ml_backend.registry.errors import RegistryError
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.model_pool import ModelPool
 from tests.fakes.registry import ROW, TASK, load_fixed
-from tests.integration.registry.conftest import open_quickly
+from tests.integration.ml_backend.registry.conftest import open_quickly
 
 
 class Asking:
     """Asks until it is told to end, and remembers every answer."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, pool: ModelPool) -> None:
+        self._pool = pool
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self.answers: list[tuple[int, int, str, str]] = []
@@ -40,7 +40,7 @@ class Asking:
         while not self._over.wait(0.002):
             asked = time.monotonic_ns()
             try:
-                serving = self._shelf.serving(TASK)
+                serving = self._pool.models_for(TASK)
                 (answer,) = serving.predictors[0].predict([ROW])
             except RegistryError as error:
                 self.failed.append(str(error))
@@ -50,18 +50,18 @@ class Asking:
 
 
 def main(settings: dict[str, Any]) -> None:
-    shelf = Shelf(open_quickly(settings["url"], Path(settings["cache"])), load_fixed, [TASK])
-    shelf.start()
-    asking = Asking(shelf)
+    pool = ModelPool(open_quickly(settings["url"], Path(settings["cache"])), load_fixed, [TASK])
+    pool.start()
+    asking = Asking(pool)
     asking.start(settings["threads"])
     print("ready", flush=True)
     for line in sys.stdin:
-        state = dataclasses.asdict(shelf.state())
+        state = dataclasses.asdict(pool.state())
         if line.strip() == "end":
             break
         print(json.dumps({**state, "answers": len(asking.answers)}, default=str), flush=True)
     asking.stop()
-    shelf.stop()
+    pool.stop()
     print(json.dumps({"answers": asking.answers, "failed": asking.failed, "state": state}, default=str), flush=True)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.bucket import Bucket, Moved
+from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.local import LocalRegistry
-from ml_backend.registry.pins import Book
+from ml_backend.registry.pins import PinSet
 from tests.fakes.registry import TASK, eventually, make_version
-from tests.integration.registry.conftest import Place
+from tests.integration.ml_backend.registry.conftest import Place
 
 in_a_bucket = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
@@ -42,7 +42,7 @@ FULL_DISK = """
 import subprocess, sys
 from pathlib import Path
 from ml_backend.registry.errors import RegistryError
-from ml_backend.registry.bucket import Bucket, Moved
+from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.local import LocalRegistry
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", sys.argv[1]], check=True)
 root = Path(sys.argv[1])
@@ -82,15 +82,15 @@ def test_pins_are_whole_whenever_a_writer_is_killed(place: Place) -> None:
         writer = start(PINNER, place, version)
         wanted = generation + moments.randint(1, 8)
         try:
-            eventually(lambda wanted=wanted: registry.book(TASK).generation >= wanted, "it pins", 30)  # type: ignore[misc]
+            eventually(lambda wanted=wanted: registry.pin_set(TASK).generation >= wanted, "it pins", 30)  # type: ignore[misc]
         finally:
             writer.kill()
             writer.communicate()
-        book: Book = registry.book(TASK)
-        assert book.generation >= wanted
-        assert book.history[-1].generation == book.generation
+        pin_set: PinSet = registry.pin_set(TASK)
+        assert pin_set.generation >= wanted
+        assert pin_set.history[-1].generation == pin_set.generation
         generation = registry.set_pins(TASK, [version]).generation
-        assert generation == book.generation + 1, "and the lock of the killed one is free"
+        assert generation == pin_set.generation + 1, "and the lock of the killed one is free"
 
 
 def test_a_version_is_whole_or_not_there_whenever_its_publisher_is_killed(place: Place) -> None:
@@ -169,12 +169,12 @@ def test_a_change_whose_answer_was_lost_is_recognised_as_ones_own(
         write(bucket, key, content, replaces=replaces)
         if not answers_lost:
             answers_lost.append(key)
-            raise Moved(key)  # what boto3 tells after it has tried again by itself
+            raise PreconditionFailed(key)  # what boto3 tells after it has tried again by itself
 
     monkeypatch.setattr(Bucket, "write", lose_the_answer)
     assert registry.set_pins(TASK, [version], after=0).generation == 1
     assert answers_lost
-    assert len(registry.book(TASK).history) == 1
+    assert len(registry.pin_set(TASK).history) == 1
 
 
 @in_a_bucket

@@ -5,10 +5,10 @@ import pytest
 
 from ml_backend.answers import Answer
 from ml_backend.errors import ModelError
-from ml_backend.registry.candidate import prepare
+from ml_backend.registry.model_loader import prepare
 from ml_backend.registry.rotation import rotate
 from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, load_fixed, make_version
-from tests.unit.registry.conftest import StartShelf
+from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 class Watched(FixedPredictor):
@@ -38,10 +38,10 @@ class Short(FixedPredictor):
 
 
 def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     registry.set_pins(TASK, [make_version(models)])
-    predictor = start_shelf(Watched).serving(TASK).predictors[0]
+    predictor = start_pool(Watched).models_for(TASK).predictors[0]
     assert isinstance(predictor, Watched)
     assert {key for row in predictor.asked for key in row} == {"text"}, (
         "it is asked for what its manifest says it reads"
@@ -49,7 +49,7 @@ def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
     assert max(len(row["text"]) for row in predictor.asked) > 10 * min(len(row["text"]) for row in predictor.asked)
 
 
-@pytest.mark.parametrize(("kind", "why"), [(Mute, "unexpected shape"), (Short, "one answer to one row")])
+@pytest.mark.parametrize(("kind", "why"), [(Mute, "unexpected shape"), (Short, "one answer per row")])
 def test_a_model_that_loads_and_cannot_answer_is_refused(
     models: Path, registry: QuickRegistry, kind: type[FixedPredictor], why: str
 ) -> None:
@@ -60,13 +60,13 @@ def test_a_model_that_loads_and_cannot_answer_is_refused(
 
 
 def test_a_model_that_answers_otherwise_than_when_it_was_made_is_refused_and_the_old_one_goes_on(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good = make_version(models, "positive", said="positive")
-    shelf = start_shelf(load_fixed)
+    pool = start_pool(load_fixed)
     rotate(registry, TASK, [good], load=load_fixed)
     strange = make_version(models, "negative", said="positive")
     with pytest.raises(ModelError, match="fails its parity check here"):
         rotate(registry, TASK, [strange], load=load_fixed)
     assert registry.pins(TASK, None).versions == (good,)  # type: ignore[union-attr]
-    assert shelf.serving(TASK).predictors[0].version == good
+    assert pool.models_for(TASK).predictors[0].version == good

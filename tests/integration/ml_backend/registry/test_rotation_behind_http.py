@@ -29,10 +29,10 @@ def test_rotations_behind_http_let_no_request_fail_no_answer_be_wrong_and_none_b
     with servers(command, 2) as ports:
         clients = Clients(ports, f"/tasks/{TASK}/predict", questions, concurrency=16)
         report = rotate_under_load(clients, versions, rotate_to, rotations=ROTATIONS, quiet_seconds=0.5)
-        assert len(registry.beats(TASK)) == 2, "both have said what they serve"
+        assert len(registry.heartbeats(TASK)) == 2, "both have said what they serve"
 
     summary = report.summary()
     assert (summary["failed"], summary["mismatched"], summary["stale"]) == (0, 0, 0), report.failures
     assert (summary["rotations"], len(report.calm)) == (ROTATIONS, ROTATIONS + 1)
     assert {one.version for one in report.asked} == set(versions)
-    assert registry.beats(TASK) == [], "both have taken their leave"
+    assert registry.heartbeats(TASK) == [], "both have taken their leave"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.beats import Beat, Served
+from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
+from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.registry import open_registry
-from ml_backend.registry.shelf import Shelf
 from tests.conftest import Outfox, Ran
 from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version, spoil
 from tests.fakes.s3 import BUCKET, S3Server
@@ -40,21 +40,21 @@ def test_a_rotation_is_told_and_can_be_looked_up_and_rolled_back(outfox: Outfox,
     assert (told["task"], told["round"], told["generation"], told["versions"]) == (TASK, None, 1, [one])
     assert told["servers"] == []
 
-    shelf = Shelf(QuickRegistry(models), load_fixed, [TASK])
-    shelf.start()
+    pool = ModelPool(QuickRegistry(models), load_fixed, [TASK])
+    pool.start()
     try:
         ran = outfox("model", "rotate", TASK, two, "--why", "better on round 1", "--json")
         assert len(json.loads(ran.out)["servers"]) == 1
-        assert shelf.serving(TASK).predictors[0].version == two
+        assert pool.models_for(TASK).predictors[0].version == two
         looked = json.loads(outfox("model", "pins", "--json").out)
         assert [(pin["versions"], pin["why"]) for pin in looked["pins"]] == [([two], "better on round 1")]
         assert looked["pins"][0]["who"]
         assert [server["follows"] for server in looked["servers"]] == [True]
         assert two in outfox("model", "pins", TASK).out
         assert json.loads(outfox("model", "rollback", TASK, "--json").out)["versions"] == [one]
-        assert shelf.serving(TASK).predictors[0].version == one
+        assert pool.models_for(TASK).predictors[0].version == one
     finally:
-        shelf.stop()
+        pool.stop()
 
 
 def test_a_round_gets_several_versions_of_its_own(outfox: Outfox, models: Path) -> None:
@@ -94,9 +94,9 @@ def test_a_version_that_does_not_load_is_refused(outfox: Outfox, models: Path) -
 
 def test_a_rotation_that_is_not_confirmed_has_an_exit_code_of_its_own(outfox: Outfox, models: Path) -> None:
     version = make_version(models)
-    served = {TASK: Served(generation=0)}
-    silent = Beat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks=served)
-    open_registry(str(models), models).beat(silent)
+    served = {TASK: FollowedPins(generation=0)}
+    silent = Heartbeat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks=served)
+    open_registry(str(models), models).send_heartbeat(silent)
     ran = outfox("model", "rotate", TASK, version, "--timeout", "0.2")
     assert ran.code == 3
     assert "process 1 on elsewhere did not confirm within 0.2 s" in ran.err

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.errors import PinsMoved, RotationNotConfirmed, RotationRefused
+from ml_backend.registry.errors import PinsChanged, RotationNotConfirmed, RotationRefused
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rollback, rotate
 from tests.fakes.registry import TASK, eventually, load_fixed
-from tests.integration.registry.conftest import Place, StartServing
+from tests.integration.ml_backend.registry.conftest import Place, StartServing
 
 QUICK_ROTATIONS = {"folder": 20, "s3": 6}
 
@@ -47,7 +47,7 @@ def test_quick_rotations_under_load_are_followed_without_a_failed_a_wrong_or_a_s
     assert stale == []
     counted = [sum(returned < answer[0] < until for answer in answers) for returned, until, _ in calm]
     assert min(counted) > 0, "every calm was put to the test"
-    assert registry.beats(TASK) == [], "both have said that they are gone"
+    assert registry.heartbeats(TASK) == [], "both have said that they are gone"
 
 
 def test_a_killed_process_holds_up_nobody(place: Place, start_serving: StartServing) -> None:
@@ -55,7 +55,7 @@ def test_a_killed_process_holds_up_nobody(place: Place, start_serving: StartServ
     old, new = place.make("positive"), place.make("negative")
     rotate(registry, TASK, [old], load=load_fixed)
     one, other = start_serving(place, threads=2), start_serving(place, threads=2)
-    assert len(registry.beats(TASK)) == 2
+    assert len(registry.heartbeats(TASK)) == 2
     one.process.kill()
     one.process.wait()
     rotate(registry, TASK, [new], load=load_fixed, timeout=20)
@@ -150,14 +150,14 @@ def test_two_rotations_at_once_end_with_one_winner_everywhere(place: Place, star
     serving = start_serving(place)
     together = threading.Barrier(2)
     won: list[Pins] = []
-    lost: list[PinsMoved] = []
+    lost: list[PinsChanged] = []
 
     def run(version: str) -> None:
         mine = place.open()
         together.wait()
         try:
             won.append(rotate(mine, TASK, [version], load=load_fixed, timeout=20))
-        except PinsMoved as error:
+        except PinsChanged as error:
             lost.append(error)
 
     threads = [threading.Thread(target=run, args=(version,)) for version in rivals]

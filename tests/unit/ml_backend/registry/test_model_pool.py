@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from ml_backend.answers import LabelAnswer
-from ml_backend.registry.errors import NotServed
+from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
+from ml_backend.registry.model_pool import ModelPool, ServedModels
 from ml_backend.registry.pins import Pins
-from ml_backend.registry.shelf import Serving, Shelf
 from tests.fakes.registry import ROW, TASK, FixedPredictor, QuickRegistry, eventually, load_fixed, make_version, spoil
-from tests.unit.registry.conftest import StartShelf
+from tests.unit.ml_backend.registry.conftest import StartPool
 
 
-def versions_of(serving: Serving) -> list[str]:
+def versions_of(serving: ServedModels) -> list[str]:
     return [predictor.version for predictor in serving.predictors]
 
 
-def labels_of(serving: Serving) -> list[str]:
+def labels_of(serving: ServedModels) -> list[str]:
     answers = [predictor.predict([ROW])[0] for predictor in serving.predictors]
     return [answer.label for answer in answers if isinstance(answer, LabelAnswer)]
 
 
-def follows(shelf: Shelf, pins: Pins) -> bool:
-    return shelf.serving(TASK).generation == pins.generation
+def follows(pool: ModelPool, pins: Pins) -> bool:
+    return pool.models_for(TASK).generation == pins.generation
 
 
 class CountingLoad:
@@ -37,176 +37,174 @@ class CountingLoad:
 
 
 def test_what_is_pinned_answers_when_the_shelf_has_started(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models, "neutral")
     pins = registry.set_pins(TASK, [version])
-    serving = start_shelf().serving(TASK)
+    serving = start_pool().models_for(TASK)
     assert (serving.task, serving.round, serving.generation) == (TASK, None, pins.generation)
     assert (versions_of(serving), labels_of(serving)) == ([version], ["neutral"])
 
 
-def test_a_change_of_the_pins_is_followed(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+def test_a_change_of_the_pins_is_followed(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
-    shelf = start_shelf()
+    pool = start_pool()
     registry.set_pins(TASK, [new])
-    eventually(lambda: labels_of(shelf.serving(TASK)) == ["negative"], "the new version answers")
-    assert versions_of(shelf.serving(TASK)) == [new]
+    eventually(lambda: labels_of(pool.models_for(TASK)) == ["negative"], "the new version answers")
+    assert versions_of(pool.models_for(TASK)) == [new]
 
 
 def test_work_that_has_begun_ends_on_what_it_began_with(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     versions = [make_version(models, label, note=str(n)) for n in range(4) for label in ("positive", "negative")]
     registry.set_pins(TASK, versions[:1])
-    shelf = start_shelf(spare=1)
-    begun = shelf.serving(TASK)
+    pool = start_pool(spare=1)
+    begun = pool.models_for(TASK)
     for version in versions[1:]:
         pins = registry.set_pins(TASK, [version])
-        eventually(partial(follows, shelf, pins), "the next one answers")
-    assert versions[0] not in shelf.state().loaded, "it has made room for others"
+        eventually(partial(follows, pool, pins), "the next one answers")
+    assert versions[0] not in pool.state().loaded, "it has made room for others"
     assert (versions_of(begun), labels_of(begun)) == ([versions[0]], ["positive"])
 
 
-def test_several_pinned_versions_answer_together(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
-) -> None:
+def test_several_pinned_versions_answer_together(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     versions = [make_version(models, label) for label in ("positive", "negative", "neutral")]
     registry.set_pins(TASK, versions)
-    serving = start_shelf().serving(TASK)
+    serving = start_pool().models_for(TASK)
     assert (versions_of(serving), labels_of(serving)) == (versions, ["positive", "negative", "neutral"])
 
 
-def test_a_round_is_answered_by_its_own_pins(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+def test_a_round_is_answered_by_its_own_pins(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old], round=1)
     registry.set_pins(TASK, [new])
-    shelf = start_shelf()
-    assert versions_of(shelf.serving(TASK, 1)) == [old]
-    assert versions_of(shelf.serving(TASK, 2)) == versions_of(shelf.serving(TASK)) == [new]
+    pool = start_pool()
+    assert versions_of(pool.models_for(TASK, 1)) == [old]
+    assert versions_of(pool.models_for(TASK, 2)) == versions_of(pool.models_for(TASK)) == [new]
     registry.set_pins(TASK, [], round=1)
-    eventually(lambda: versions_of(shelf.serving(TASK, 1)) == [new], "the round has no pins of its own")
+    eventually(lambda: versions_of(pool.models_for(TASK, 1)) == [new], "the round has no pins of its own")
 
 
 @pytest.mark.parametrize("fault", ["broken", "unfit", "spoiled"])
 def test_a_version_that_does_not_load_leaves_the_old_one_in_its_place(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf, fault: str
+    models: Path, registry: QuickRegistry, start_pool: StartPool, fault: str
 ) -> None:
     good = make_version(models)
     bad = make_version(models, "negative", fault=fault)
     if fault == "spoiled":
         spoil(models / TASK / bad)
     registry.set_pins(TASK, [good])
-    shelf = start_shelf()
+    pool = start_pool()
     pins = registry.set_pins(TASK, [bad])
 
-    eventually(lambda: registry.beats(TASK)[0].tasks[TASK].failures, "the error is told")
-    assert versions_of(shelf.serving(TASK)) == [good]
-    (beat,) = registry.beats(TASK)
-    failure = beat.tasks[TASK].failure(None)
+    eventually(lambda: registry.heartbeats(TASK)[0].tasks[TASK].failures, "the error is told")
+    assert versions_of(pool.models_for(TASK)) == [good]
+    (heartbeat,) = registry.heartbeats(TASK)
+    failure = heartbeat.tasks[TASK].failure(None)
     assert failure is not None
-    assert (beat.tasks[TASK].generation, failure.retry) == (pins.generation, False)
-    assert failure.error == shelf.state().slots[0].error
+    assert (heartbeat.tasks[TASK].generation, failure.retry) == (pins.generation, False)
+    assert failure.error == pool.state().slots[0].error
 
     registry.set_pins(TASK, [good])
-    eventually(lambda: shelf.state().slots[0].error is None, "all is well again")
+    eventually(lambda: pool.state().slots[0].error is None, "all is well again")
 
 
 def test_a_round_whose_first_pins_do_not_load_goes_on_as_it_was(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good, bad = make_version(models), make_version(models, fault="broken")
     registry.set_pins(TASK, [good])
-    shelf = start_shelf()
+    pool = start_pool()
     registry.set_pins(TASK, [bad], round=1)
-    eventually(lambda: len(shelf.state().slots) == 2, "the error is told")
-    assert versions_of(shelf.serving(TASK, 1)) == [good]
+    eventually(lambda: len(pool.state().slots) == 2, "the error is told")
+    assert versions_of(pool.models_for(TASK, 1)) == [good]
 
 
 def test_a_round_whose_version_is_spoiled_is_not_answered_for_by_another_one_after_a_restart(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good, bad = make_version(models), make_version(models, fault="broken")
     registry.set_pins(TASK, [good])
     registry.set_pins(TASK, [bad], round=1)
-    shelf = start_shelf()
-    assert versions_of(shelf.serving(TASK)) == [good]
+    pool = start_pool()
+    assert versions_of(pool.models_for(TASK)) == [good]
     with pytest.raises(NotServed, match="graph has no outputs") as caught:
-        shelf.serving(TASK, 1)
+        pool.models_for(TASK, 1)
     assert caught.value.retry
 
 
 def test_nothing_is_served_before_something_is_pinned(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     models.mkdir()
-    shelf = start_shelf()
-    with pytest.raises(NotServed, match="outfox model rotate") as caught:
-        shelf.serving(TASK)
+    pool = start_pool()
+    with pytest.raises(NoModelPinned) as caught:
+        pool.models_for(TASK)
     assert caught.value.retry
     version = make_version(models)
     registry.set_pins(TASK, [version])
-    eventually(lambda: shelf.state().slots, "the first pins are followed")
-    assert versions_of(shelf.serving(TASK)) == [version]
+    eventually(lambda: pool.state().slots, "the first pins are followed")
+    assert versions_of(pool.models_for(TASK)) == [version]
 
 
-def test_a_task_of_somebody_else_is_refused_for_good(models: Path, start_shelf: StartShelf) -> None:
+def test_a_task_of_somebody_else_is_refused_for_good(models: Path, start_pool: StartPool) -> None:
     models.mkdir()
-    with pytest.raises(NotServed) as caught:
-        start_shelf().serving("nli")
+    with pytest.raises(TaskNotServed) as caught:
+        start_pool().models_for("nli")
     assert not caught.value.retry
 
 
-def test_one_shelf_serves_several_tasks(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+def test_one_shelf_serves_several_tasks(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     sentiment, nli = make_version(models), make_version(models, task="nli")
     registry.set_pins(TASK, [sentiment])
     registry.set_pins("nli", [nli])
-    shelf = start_shelf(load_fixed, TASK, "nli")
-    assert versions_of(shelf.serving(TASK)) == [sentiment]
-    assert versions_of(shelf.serving("nli")) == [nli]
-    assert {TASK, "nli"} == set(registry.beats(TASK)[0].tasks)
+    pool = start_pool(load_fixed, TASK, "nli")
+    assert versions_of(pool.models_for(TASK)) == [sentiment]
+    assert versions_of(pool.models_for("nli")) == [nli]
+    assert {TASK, "nli"} == set(registry.heartbeats(TASK)[0].tasks)
 
 
 def test_versions_that_rounds_pin_make_room_and_are_loaded_again_when_they_are_asked(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     current, *old = [make_version(models, note=str(number)) for number in range(5)]
     registry.set_pins(TASK, [current])
     for round, version in enumerate(old, 1):
         registry.set_pins(TASK, [version], round=round)
     load = CountingLoad()
-    shelf = start_shelf(load, spare=2)
-    assert len(shelf.state().loaded) == 3
+    pool = start_pool(load, spare=2)
+    assert len(pool.state().loaded) == 3
     for _ in range(2):
         for round, version in enumerate(old, 1):
-            assert versions_of(shelf.serving(TASK, round)) == [version]
-            assert versions_of(shelf.serving(TASK)) == [current]
-            assert len(shelf.state().loaded) == 3
+            assert versions_of(pool.models_for(TASK, round)) == [version]
+            assert versions_of(pool.models_for(TASK)) == [current]
+            assert len(pool.state().loaded) == 3
     assert load.loaded.count(current) == 1, "the current one never goes"
-    assert {old[2], old[3], current} == set(shelf.state().loaded), "the least recently asked went"
+    assert {old[2], old[3], current} == set(pool.state().loaded), "the least recently asked went"
 
 
 def test_a_version_that_was_just_replaced_need_not_be_loaded_again(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     one, two = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [one])
     load = CountingLoad()
-    shelf = start_shelf(load)
+    pool = start_pool(load)
     for version in (two, one, two, one):
         pins = registry.set_pins(TASK, [version])
-        eventually(partial(follows, shelf, pins), "it is followed")
-        assert versions_of(shelf.serving(TASK)) == [version]
+        eventually(partial(follows, pool, pins), "it is followed")
+        assert versions_of(pool.models_for(TASK)) == [version]
     assert load.loaded == [one, two]
 
 
 def test_the_state_tells_what_an_operator_asks_for(
-    models: Path, registry: QuickRegistry, start_shelf: StartShelf
+    models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models)
     pins = registry.set_pins(TASK, [version])
-    state = start_shelf().state()
+    state = start_pool().state()
     (slot,) = state.slots
     assert (slot.task, slot.round, slot.generation, slot.versions) == (TASK, None, pins.generation, (version,))
     assert slot.loaded
@@ -217,22 +215,22 @@ def test_the_state_tells_what_an_operator_asks_for(
 
 def test_a_shelf_that_has_stopped_is_awaited_by_nobody(models: Path, registry: QuickRegistry) -> None:
     registry.set_pins(TASK, [make_version(models)])
-    shelf = Shelf(registry, load_fixed, [TASK])
-    shelf.start()
-    assert len(registry.beats(TASK)) == 1
-    shelf.stop()
-    assert registry.beats(TASK) == []
+    pool = ModelPool(registry, load_fixed, [TASK])
+    pool.start()
+    assert len(registry.heartbeats(TASK)) == 1
+    pool.stop()
+    assert registry.heartbeats(TASK) == []
 
 
-def test_asking_the_shelf_costs_microseconds(models: Path, registry: QuickRegistry, start_shelf: StartShelf) -> None:
+def test_asking_the_shelf_costs_microseconds(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     registry.set_pins(TASK, [make_version(models)])
-    shelf = start_shelf()
-    fastest = min(_seconds_of_a_thousand(shelf) for _ in range(5))
+    pool = start_pool()
+    fastest = min(_seconds_of_a_thousand(pool) for _ in range(5))
     assert fastest / 1000 < 20e-6
 
 
-def _seconds_of_a_thousand(shelf: Shelf) -> float:
+def _seconds_of_a_thousand(pool: ModelPool) -> float:
     began = time.perf_counter()
     for _ in range(1000):
-        shelf.serving(TASK)
+        pool.models_for(TASK)
     return time.perf_counter() - began

@@ -1,0 +1,102 @@
+"""A pool that serves every task of the registry meets those that come while it runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ml_backend.registry.errors import NotServed, RegistryUnreachable, TaskNotServed
+from ml_backend.registry.heartbeats import Heartbeat
+from ml_backend.registry.model_pool import ModelPool
+from ml_backend.registry.pins import PinSet
+from tests.fakes.registry import TASK, QuickRegistry, eventually, load_fixed, make_version
+
+SECOND = "second"
+
+
+class WatchedRegistry(QuickRegistry):
+    """One that remembers what it was asked, and whose tasks cannot always be listed."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+        self.may_list = True
+
+    def tasks(self) -> list[str]:
+        if not self.may_list:
+            self.asked.append("refused")
+            raise RegistryUnreachable("listing is not allowed")
+        return super().tasks()
+
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.asked.append(f"beat {' '.join(sorted(heartbeat.tasks))}".strip())
+        super().send_heartbeat(heartbeat)
+
+    def pin_set(self, task: str) -> PinSet:
+        self.asked.append(f"pin_set {task}")
+        return super().pin_set(task)
+
+
+@pytest.fixture
+def watched(models: Path) -> WatchedRegistry:
+    made = WatchedRegistry(models)
+    made.set_pins(TASK, [make_version(models)])
+    return made
+
+
+@pytest.fixture
+def pool(watched: WatchedRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelPool]:
+    """A pool that knows two tasks and began with none."""
+    monkeypatch.setattr("ml_backend.registry.pin_watcher.DISCOVERY_INTERVAL", 0.01)
+    watched.asked.clear()
+    made = ModelPool(watched, load_fixed, [], can_serve=lambda task: task in (TASK, SECOND))
+    made.start()
+    yield made
+    made.stop()
+
+
+def is_served(pool: ModelPool, task: str) -> bool:
+    try:
+        return bool(pool.models_for(task).predictors)
+    except NotServed:
+        return False
+
+
+def test_what_is_pinned_already_is_served_from_the_start(pool: ModelPool) -> None:
+    assert is_served(pool, TASK)
+
+
+def test_a_task_that_comes_later_is_told_of_before_its_pins_are_read(
+    models: Path, watched: WatchedRegistry, pool: ModelPool
+) -> None:
+    version = make_version(models, task=SECOND)
+    assert not is_served(pool, SECOND)
+    watched.asked.clear()
+    QuickRegistry(models).set_pins(SECOND, [version])
+    eventually(lambda: is_served(pool, SECOND), "the second task is served")
+    told = [one for one in watched.asked if SECOND in one]
+    # On a busy machine it may beat again before it has read them.
+    assert list(dict.fromkeys(told)) == [f"beat {SECOND} {TASK}", f"pin_set {SECOND}"]
+    assert is_served(pool, TASK)
+
+
+def test_a_task_without_pins_or_a_pack_is_not_served(models: Path, watched: WatchedRegistry, pool: ModelPool) -> None:
+    make_version(models, task=SECOND)
+    watched.set_pins("stranger", [make_version(models, task="stranger")])
+    watched.asked.clear()
+    eventually(lambda: "beat sentiment" in watched.asked, "it has looked around")
+    for task in (SECOND, "stranger"):
+        with pytest.raises(TaskNotServed):
+            pool.models_for(task)
+
+
+def test_where_tasks_cannot_be_listed_the_known_ones_are_followed(
+    models: Path, watched: WatchedRegistry, pool: ModelPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.may_list = False
+    new = make_version(models, "negative")
+    watched.set_pins(TASK, [new])
+    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "the new version answers")
+    eventually(lambda: watched.asked.count("refused") > 2, "it has tried again")
+    assert pool.state().registry_error is None
+    assert caplog.text.count("cannot look for new tasks") == 1
