@@ -6,8 +6,12 @@ The domain names an action; only this table knows the command that performs it. 
 from common.errors import Hint
 
 COMMANDS = {
+    "list_all_models": "outfox model list",
+    "list_models": "outfox model list {task}",
     "list_settings": "outfox config",
     "open_round": "outfox round open {task}",
+    "rotate_model": "outfox model rotate {task} VERSION",
+    "show_pins": "outfox model pins {task}",
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from round_manager.database.store import Store
 from tests.conftest import Outfox
+from tests.fakes.s3 import S3Server
 from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases
 
 KINDS = ("sqlite", "postgresql")
@@ -123,3 +124,11 @@ def outfox(outfox: Outfox, home_url: str) -> Outfox:
     """Runs the outfox command in a home of its own, on the chosen kind of database."""
     assert home_url
     return outfox
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server on loopback."""
+    server = S3Server()
+    yield server
+    server.stop()

@@ -1,7 +1,7 @@
 """A store of each kind, and archives of rounds that were played on it."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,14 +38,6 @@ def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
 def archive(archives: Path, tmp_path: Path) -> Path:
     """A copy of a frozen round, to be spoiled."""
     return Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    """S3, on loopback."""
-    server = S3Server()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

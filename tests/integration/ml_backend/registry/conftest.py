@@ -75,13 +75,6 @@ def open_quickly(url: str, cache: Path) -> Registry:
     return registry
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    server = S3Server()
-    yield server
-    server.stop()
-
-
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A registry's place, once of each kind."""

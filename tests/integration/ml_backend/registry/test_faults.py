@@ -125,7 +125,7 @@ def test_a_disk_that_is_really_full_spoils_nothing(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert ran.returncode == 0, ran.stderr
-    assert "No space left on device; free the disk" in ran.stdout
+    assert "No space left on device" in ran.stdout
 
 
 def test_a_killed_writers_draft_of_the_pins_is_swept_away(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`outfox model rotate` and its companions, as people type them."""
+"""`outfox model rotate`, `rollback`, `pins`, `verify` and `publish` on the command line."""
 
 import json
 from pathlib import Path
@@ -26,19 +26,18 @@ def models(tmp_path: Path) -> Path:
 
 
 def problems(ran: Ran) -> int:
-    """How many lines tell of a problem; progress may be told too, but never a traceback."""
+    """Return how many lines report a problem; there may be progress lines too, but never a traceback."""
     assert "Traceback" not in ran.err
     return sum(line.startswith("outfox: ") for line in ran.err.splitlines())
 
 
-def test_a_rotation_is_told_and_can_be_looked_up_and_rolled_back(outfox: Outfox, models: Path) -> None:
+def test_a_rotation_is_reported_listed_and_rolled_back(outfox: Outfox, models: Path) -> None:
     one, two = make_version(models, "positive"), make_version(models, "negative")
     ran = outfox("model", "rotate", TASK, one, "--json")
     assert ran.code == 0, ran.err
-    assert "The candidate is loaded" in ran.err
-    told = json.loads(ran.out)
-    assert (told["task"], told["round"], told["generation"], told["versions"]) == (TASK, None, 1, [one])
-    assert told["servers"] == []
+    report = json.loads(ran.out)
+    assert (report["task"], report["round"], report["generation"], report["versions"]) == (TASK, None, 1, [one])
+    assert report["servers"] == []
 
     pool = ModelPool(QuickRegistry(models), load_fixed, [TASK])
     pool.start()
@@ -60,27 +59,35 @@ def test_a_rotation_is_told_and_can_be_looked_up_and_rolled_back(outfox: Outfox,
 def test_a_round_gets_several_versions_of_its_own(outfox: Outfox, models: Path) -> None:
     one, two = make_version(models, "positive"), make_version(models, "negative")
     outfox("model", "rotate", TASK, one)
-    told = json.loads(outfox("model", "rotate", TASK, one, two, "--round", "2", "--json").out)
-    assert (told["round"], told["versions"]) == (2, [one, two])
+    report = json.loads(outfox("model", "rotate", TASK, one, two, "--round", "2", "--json").out)
+    assert (report["round"], report["versions"]) == (2, [one, two])
     pinned = json.loads(outfox("model", "pins", "--json").out)["pins"]
     assert [(pin["round"], pin["versions"]) for pin in pinned] == [(None, [one]), (2, [one, two])]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "code", "action"),
     [
-        (("rotate", TASK, "m000000000000"), "outfox model list"),
-        (("rotate", TASK, "../../etc"), "no model version"),
-        (("rotate", "../etc", "m000000000000"), "no task's name"),
-        (("rollback", TASK), "no pins before"),
-        (("publish", TASK, "m000000000000", "--to", "elsewhere"), "outfox model train"),
-        (("pins", "--registry", "s3://"), "names no bucket"),
+        (("rotate", TASK, "m000000000000"), "version_not_found", "list_models"),
+        (("rotate", TASK, "../../etc"), "invalid_pins", "list_all_models"),
+        (("rotate", "../etc", "m000000000000"), "invalid_pins", None),
+        (("rollback", TASK), "no_earlier_pins", "show_pins"),
+        (("pins", "--registry", "s3://"), "registry_error", None),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_to_do(outfox: Outfox, arguments: tuple[str, ...], expected: str) -> None:
-    ran = outfox("model", *arguments)
+def test_a_mistake_has_a_code_and_a_hint(
+    outfox: Outfox, arguments: tuple[str, ...], code: str, action: str | None
+) -> None:
+    ran = outfox("model", *arguments, "--json")
+    assert ran.code == 2, ran.err
+    error = json.loads(ran.err.splitlines()[-1])
+    assert error["code"] == code
+    assert (error["hint"] or {}).get("action") == action
+
+
+def test_publishing_an_unknown_version_is_refused(outfox: Outfox) -> None:
+    ran = outfox("model", "publish", TASK, "m000000000000", "--to", "elsewhere")
     assert (ran.code, problems(ran)) == (2, 1), ran.err
-    assert expected in ran.err
 
 
 def test_a_version_that_does_not_load_is_refused(outfox: Outfox, models: Path) -> None:
@@ -92,19 +99,18 @@ def test_a_version_that_does_not_load_is_refused(outfox: Outfox, models: Path) -
     assert json.loads(outfox("model", "pins", "--json").out)["pins"][0]["versions"] == [good]
 
 
-def test_a_rotation_that_is_not_confirmed_has_an_exit_code_of_its_own(outfox: Outfox, models: Path) -> None:
+def test_an_unconfirmed_rotation_exits_with_code_3(outfox: Outfox, models: Path) -> None:
     version = make_version(models)
     served = {TASK: FollowedPins(generation=0)}
     silent = Heartbeat(id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks=served)
     open_registry(str(models), models).send_heartbeat(silent)
     ran = outfox("model", "rotate", TASK, version, "--timeout", "0.2")
     assert ran.code == 3
-    assert "process 1 on elsewhere did not confirm within 0.2 s" in ran.err
-    assert outfox("model", "pins").out.startswith("task")
+    assert "process 1 on elsewhere" in ran.err
     assert json.loads(outfox("model", "pins", "--json").out)["pins"] == []
 
 
-def test_damage_is_found_and_named(outfox: Outfox, models: Path) -> None:
+def test_verify_names_damaged_versions(outfox: Outfox, models: Path) -> None:
     good, bad, headless = [make_version(models, note=str(number)) for number in range(3)]
     assert outfox("model", "verify").code == 0
     spoil(models / TASK / bad)
@@ -113,10 +119,10 @@ def test_damage_is_found_and_named(outfox: Outfox, models: Path) -> None:
     assert ran.code == 2
     found = {one["version"]: one["error"] for one in json.loads(ran.out)}
     assert found[good] is None
-    assert "model.safetensors was changed" in found[bad]
-    assert "not JSON" in found[headless]
+    assert "model.safetensors" in found[bad]
+    assert found[headless]
     assert outfox("model", "verify", TASK, good).code == 0
-    assert "DAMAGED" in outfox("model", "verify", TASK, bad).out
+    assert outfox("model", "verify", TASK, bad).code == 2
 
 
 def test_a_version_is_published_to_a_bucket_verified_and_pinned_there(
@@ -133,10 +139,10 @@ def test_a_version_is_published_to_a_bucket_verified_and_pinned_there(
     assert json.loads(outfox("model", "pins", "--registry", url, "--json").out)["pins"][0]["versions"] == [version]
     key = f"team/{TASK}/{version}/config.json"
     s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=b"{}")
-    assert outfox("model", "verify", "--registry", url).code == 2, "what is in the bucket counts, not the cache"
+    assert outfox("model", "verify", "--registry", url).code == 2, "the bucket is checked, not the cache"
 
 
-def test_a_bucket_that_is_not_there_or_does_not_answer_is_one_line(
+def test_an_unusable_bucket_is_reported_in_one_line(
     outfox: Outfox, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in s3_server.environment.items():
@@ -147,7 +153,6 @@ def test_a_bucket_that_is_not_there_or_does_not_answer_is_one_line(
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     ran = outfox("model", "pins", TASK, "--registry", "s3://models/team")
     assert (ran.code, problems(ran)) == (3, 1), ran.err
-    assert "does not answer" in ran.err
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     ran = outfox("model", "pins", TASK, "--registry", "s3://models/team")
