@@ -16,6 +16,7 @@ from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
 from mturk.errors import CrowdError
 from plugin.backend_health import BackendSilent, look_at_backend
+from plugin.cli.hints import advice_for
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
 from plugin.page_health import frame_problem, look_at_pages
@@ -89,7 +90,7 @@ def _secret(settings: Settings) -> Iterator[Finding]:
     try:
         secrets = settings.existing_secrets()
     except PluginError as error:
-        yield Finding("secret", "missing", "is not set", str(error))
+        yield Finding("secret", "missing", "is not set", advice_for(error))
         return
     file = settings.secret_file
     if not secrets:
@@ -107,25 +108,25 @@ def _database(settings: Settings) -> Iterator[Finding]:
         with open_store(settings.database) as store:
             yield Finding("database", "ok", f"revision {store.check().found}")
     except SchemaError as error:
-        yield Finding("database", "warning", "its tables do not fit", str(error))
+        yield Finding("database", "warning", "its tables do not fit", advice_for(error))
     except StoreUnavailableError as error:
-        yield Finding("database", "warning", "cannot be reached", str(error))
+        yield Finding("database", "warning", "cannot be reached", advice_for(error))
     except RoundManagerError as error:
-        yield Finding("database", "missing", "cannot be opened", str(error))
+        yield Finding("database", "missing", "cannot be opened", advice_for(error))
 
 
 def _encoder(settings: Settings) -> Iterator[Finding]:
     try:
         yield Finding("embedded encoder", "ok", str(embedded_encoder()))
     except BackendError as error:
-        yield Finding("embedded encoder", "missing", "cannot be used", str(error))
+        yield Finding("embedded encoder", "missing", "cannot be used", advice_for(error))
 
 
 def _editor(settings: Settings) -> Iterator[Finding]:
     try:
         yield Finding("labelling editor", "ok", str(editor_files()))
     except PluginError as error:
-        yield Finding("labelling editor", "missing", "its files are not there", str(error))
+        yield Finding("labelling editor", "missing", "its files are not there", advice_for(error))
 
 
 def _label_studio(settings: Settings) -> Iterator[Finding]:
@@ -167,7 +168,9 @@ def _served_tasks(settings: Settings) -> Iterator[Finding]:
         except BackendSilent:
             return
         except PluginError as error:
-            yield Finding(f"model for {task}", "warning", f"round {number} is open and gets no verdicts", str(error))
+            yield Finding(
+                f"model for {task}", "warning", f"round {number} is open and gets no verdicts", advice_for(error)
+            )
 
 
 def _open_rounds(settings: Settings) -> list[tuple[str, int]]:
@@ -192,7 +195,7 @@ def _pages(settings: Settings) -> Iterator[Finding]:
             yield Finding("frame", "warning", told, "start `outfox serve` again, with these settings")
             return
     except SettingsError as error:
-        yield Finding(what, "missing", "the settings are not right", str(error))
+        yield Finding(what, "missing", "the settings are not right", advice_for(error))
         return
     except PluginError as error:
         yield Finding(what, "warning", f"{address} shows no work", f"{error}; only work for a crowd needs it")

@@ -50,7 +50,6 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
     """
     settings = app.settings
     from common.clock import SystemClock
-    from round_manager.database.rehearsal import rehearsal
     from round_manager.database.store import open_store
     from round_manager.specs import spec_of
     from round_manager.tasks.tasks import find_task
@@ -63,7 +62,7 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
         # Read to its end before anything is written, and while nobody waits for us.
         for _ in read_context_file(standing, spec):
             pass
-        with rehearsal(store) if dry_run else store.write() as session:
+        with store.dry_run() if dry_run else store.write() as session:
             owner, read, now = find_task(session, task), read_context_file(standing, spec), SystemClock().now()
             done = upload_contexts(session, owner, read, replace=replace, who=operator_name(), why=why, now=now)
     show({"task": task, "dry_run": dry_run, **asdict(done)}, _told(task, done, dry_run=dry_run))

@@ -74,13 +74,12 @@ def expire(
 
 def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
     """How many HITs were planned and never sent, and the money that is free again without them."""
-    from round_manager.database.rehearsal import rehearsal
     from round_manager.models import HitKind
     from round_manager.money.budget import figures
     from round_manager.money.cancelling import cancel_planned
     from round_manager.tasks.tasks import find_task
 
-    with rehearsal(desk.store) if rehearse else desk.store.write() as session:
+    with desk.store.dry_run() if rehearse else desk.store.write() as session:
         found = find_task(session, task)
         before = figures(session, found, lock=True)
         only = HitKind(kind) if kind else None

@@ -130,10 +130,9 @@ def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bo
 def _give(desk: Desk, assignment: str, cents: int, reason: str, *, again: bool, rehearse: bool) -> "LedgerEntry":
     from round_manager.crowd.debts import give_bonus_once
     from round_manager.crowd.reviewing import find_assignment, give_bonus
-    from round_manager.database.rehearsal import rehearsal
 
     give = give_bonus if again else give_bonus_once
-    with rehearsal(desk.store) if rehearse else desk.store.write() as session:
+    with desk.store.dry_run() if rehearse else desk.store.write() as session:
         work = find_assignment(session, desk.crowd.name, assignment)
         return give(session, desk.crowd, work, cents, reason, who=desk.who, now=desk.clock.now())
 
@@ -181,9 +180,8 @@ def _owe_top_ups(desk: Desk, wages: list["GroupWage"], *, rehearse: bool) -> tup
     """How many cents of top-ups are owed now, without fees, and all that is owed then."""
     from round_manager.crowd.debts import owed_by_kind
     from round_manager.crowd.wages import owe_top_ups
-    from round_manager.database.rehearsal import rehearsal
 
-    with rehearsal(desk.store) if rehearse else desk.store.write() as session:
+    with desk.store.dry_run() if rehearse else desk.store.write() as session:
         new = owe_top_ups(session, desk.crowd, wages, now=desk.clock.now())
         owed = owed_by_kind(session, desk.crowd.name)
     return new, owed

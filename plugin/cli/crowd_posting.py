@@ -168,13 +168,12 @@ def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
 
 
 def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int) -> "Quote":
-    from round_manager.database.rehearsal import rehearsal
     from round_manager.loop.quote import open_round_of, quote, wish_for
     from round_manager.models import HitKind
     from round_manager.money.budget import check_budget
     from round_manager.tasks.tasks import find_task
 
-    with rehearsal(desk.store) as session:
+    with desk.store.dry_run() as session:
         found = find_task(session, task)
         live = open_round_of(session, found)
         wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=desk.clock.now())

@@ -201,7 +201,6 @@ def _make_known(desk: Desk, assignment: str) -> None:
 def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -> None:
     from round_manager.crowd.debts import reward_cost
     from round_manager.crowd.reviewing import find_assignment
-    from round_manager.database.rehearsal import rehearsal
     from round_manager.errors import CrowdWorkError
     from round_manager.models import AssignmentStatus, EntryKind
     from round_manager.money.ledger import owe_rewards, owed_entry
@@ -215,7 +214,7 @@ def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -
         is_now = "approved and being paid" if paying else work.status.value
         raise CrowdWorkError(f"{assignment} is {is_now}; it would have to be {needed.value}")
     if override:
-        with rehearsal(desk.store) as session:
+        with desk.store.dry_run() as session:
             owe_rewards(session, [find_assignment(session, desk.crowd.name, assignment)], now=desk.clock.now())
     data: dict[str, Any] = {"dry_run": True, "assignment": assignment, "override": override, "cents": cents}
     back = f"reject {assignment} and give {dollars(cents)} back to the budget, fee included"

@@ -3,18 +3,25 @@
 The domain names an action; only this table knows the command that performs it. Keep it sorted.
 """
 
-from common.errors import Hint
+from common.errors import CodedError, Hint
 
 COMMANDS = {
+    "install_extra": "pip install 'outfox[{extra}]'",
     "list_all_models": "outfox model list",
     "list_models": "outfox model list {task}",
     "list_settings": "outfox config",
     "open_round": "outfox round open {task}",
     "rotate_model": "outfox model rotate {task} VERSION",
     "show_pins": "outfox model pins {task}",
+    "upgrade_database": "outfox db upgrade",
 }
 
 
 def command_for(hint: Hint) -> str:
     """Return the command line for a hint."""
     return COMMANDS[hint.action].format_map({name: str(value) for name, value in hint.params.items()})
+
+
+def advice_for(error: CodedError) -> str:
+    """Return an error's message together with the command that resolves it, on one line."""
+    return f"{error}; run `{command_for(error.hint)}`" if error.hint else str(error)

@@ -14,8 +14,8 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.reading import content_sha256
 from plugin.labelstudio.studio import Studio
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.labelstudio.crowd import (
     Piece,
     Standing,
@@ -61,7 +61,7 @@ class _AtIt(PluginError):
 def show_crowd_work(store: Store, studio: Studio, task_name: str, clock: Clock, *, until_done: bool = False) -> Shown:
     """Sends what the marketplace confirmed and the projects do not show; killed anywhere and run again, each once.
 
-    A turn for each project; until done, as many turns as it takes, and with less patience after failures.
+    A lock for each project; until done, as many turns as it takes, and with less patience after failures.
     """
     _, links = linked(store, studio, task_name)
     shown = Shown()
@@ -80,7 +80,7 @@ def _show(store: Store, studio: Studio, link: LabelStudioLink, clock: Clock, *, 
         if not has_crowd_work(session, link, now=clock.now()):
             return Shown()
     try:
-        with turn(store, f"label-studio-{link.id}", _leave_it):
+        with process_lock(store, f"label-studio-{link.id}", _leave_it):
             return _Turn(store, studio, link, clock).take(patient=patient)
     except _AtIt:
         return Shown()
@@ -120,7 +120,7 @@ class _Turn:
     def _show(self, pieces: Sequence[Piece], in_doubt: set[str]) -> Shown:
         found = 0
         if in_doubt:
-            # Sent by a turn that did not end: Label Studio may have them.
+            # Sent by a lock that did not end: Label Studio may have them.
             there = self._look_for(in_doubt)
             found = self._mark(there)
             pieces = [piece for piece in pieces if piece.key not in there]

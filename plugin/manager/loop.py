@@ -21,7 +21,7 @@ from plugin.manager.money_steps import Pay, Reconcile, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from plugin.manager.supply_steps import Expire, Plan, Post
-from round_manager.database.turns import turn
+from round_manager.database.locks import process_lock
 from round_manager.errors import RoundManagerError
 from round_manager.loop.manager_record import note_failure, note_pass, note_well, steps_on_record
 from round_manager.models import ManagerStep
@@ -147,7 +147,7 @@ class Manager:
     def _outcome(self, step: Step, task: str) -> StepOutcome | None:
         """Run the step and return its outcome; None if another manager holds the task's lock."""
         try:
-            with turn(self._context.store, f"manage-{task or ALL_TASKS}", _skip):
+            with process_lock(self._context.store, f"manage-{task or ALL_TASKS}", _skip):
                 return StepOutcome(step.name, task, step.run(self._context, task))
         except _Locked:
             return None

@@ -4,7 +4,6 @@ from common.text import count
 from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
 from plugin.manager.trainings import MOST_FAILURES
 from round_manager.archive.freeze import freeze
-from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import BudgetError, RoundError
 from round_manager.learning.jobs import awaited, running_job
 from round_manager.loop.lifecycle import Due, called_off_text, due, take_due, was_called_off
@@ -149,7 +148,7 @@ class Open:
         if last is None or self._held(context, task, last):
             return ""
         try:
-            with rehearsal(context.store) as session:
+            with context.store.dry_run() as session:
                 found = find_task(session, task)
                 check_means(session, found, draft_round(session, found, now=context.clock.now()))
         except (BudgetError, RoundError) as error:

@@ -19,8 +19,8 @@ from round_manager.archive.storage import Archives
 from round_manager.archive.verification import Verification, verify
 from round_manager.archive.writer import ArchiveFiles
 from round_manager.audit import note
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.errors import ArchiveError, RoundError
 from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
 from round_manager.progress import Progress, Unwatched
@@ -74,7 +74,7 @@ def freeze(
         task = session.get_one(Task, round.task_id)
         if round.status is not RoundStatus.CLOSED:
             raise RoundError(f"round {round.number} of {task.name} is {round.status.value}; close it, then freeze it")
-    with turn(store, f"freeze-{round_id}"):
+    with process_lock(store, f"freeze-{round_id}"):
         splits = split_with_pauses(store, round_id, clock, who=who)
         with store.read() as session:
             round = session.get_one(Round, round_id)

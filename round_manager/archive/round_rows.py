@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session, aliased
 
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
-from round_manager.database.columns import EPOCH, MICROSECOND, json_text
-from round_manager.database.hints import beside_index
+from round_manager.database.columns import EPOCH, MICROSECOND, equals_unindexed, json_text
 from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
 from round_manager.specs import spec_of
 
@@ -134,7 +133,9 @@ class RoundRows:
         objects += [f"{prefix}{name}" for prefix in ("", "gold_") for name in shape.answers]
         last = FIRST
         while True:
-            wanted = select(*columns).where(beside_index(Example.round_id, self._round.id), Example.public_id > last)
+            wanted = select(*columns).where(
+                equals_unindexed(Example.round_id, self._round.id), Example.public_id > last
+            )
             wanted = wanted.order_by(Example.public_id).limit(self._batch)
             told = self._columnwise.ask(wanted, EXAMPLE, objects)
             if not told:
@@ -160,7 +161,7 @@ class RoundRows:
                 Attempt.task_id == self._round.task_id,
                 Attempt.asked_at >= at,
                 or_(Attempt.asked_at > at, Attempt.public_id > last),
-                beside_index(Attempt.round_id, self._round.id),
+                equals_unindexed(Attempt.round_id, self._round.id),
                 Attempt.id <= self._last_attempt,
             )
             wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
@@ -178,7 +179,7 @@ class RoundRows:
             *_objects(plain, Vote, "answer"),
         ]  # fmt: skip
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)
-        wanted = wanted.where(beside_index(Example.round_id, self._round.id))
+        wanted = wanted.where(equals_unindexed(Example.round_id, self._round.id))
         wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
         return self._columnwise.ask(wanted, VOTE, self.tables.columns.answers)
 

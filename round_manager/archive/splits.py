@@ -17,9 +17,9 @@ from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan
 from round_manager.archive.tables import TEXT, Columns
 from round_manager.audit import note
 from round_manager.bulk_rows import ColumnReader, NameLookup, PlainRows, pseudonyms
-from round_manager.database.hints import beside_index
+from round_manager.database.columns import equals_unindexed
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.errors import RoundError
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from round_manager.specs import spec_of
@@ -50,7 +50,7 @@ def split_with_pauses(store: Store, round_id: int, clock: Clock, *, who: str = W
     with store.read() as session:
         round = session.get_one(Round, round_id)
     # Of two rounds that were split at once, neither would keep the sides that the other gives.
-    with turn(store, f"split-{round.task_id}"):
+    with process_lock(store, f"split-{round.task_id}"):
         return _split_with_pauses(store, round, clock, who)
 
 
@@ -100,7 +100,9 @@ class StoredTexts:
             plain.json(Example.fields).label("fields"),
         )
         while True:
-            wanted = select(*columns).where(beside_index(Example.round_id, self._round_id), Example.public_id > last)
+            wanted = select(*columns).where(
+                equals_unindexed(Example.round_id, self._round_id), Example.public_id > last
+            )
             wanted = wanted.where(Example.status == ExampleStatus.VERIFIED)
             rows = self._columnwise.fetch(wanted.order_by(Example.public_id).limit(BATCH), WRITTEN, ["fields"])
             if not len(rows):

@@ -9,8 +9,8 @@ from typing import Self, TypeVar
 
 from mturk.crowd import Crowd
 from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.progress import Progress
 
 THREADS = 8
@@ -25,7 +25,7 @@ def sending(store: Store, crowd: Crowd, progress: Progress) -> Iterator[None]:
     def waiting() -> None:
         progress.start(0, "waiting for another process that posts or pays")
 
-    with turn(store, f"crowd-{crowd.name}", waiting):
+    with process_lock(store, f"crowd-{crowd.name}", waiting):
         yield
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
-from round_manager.database.hints import beside_index
+from round_manager.database.columns import equals_unindexed
 from round_manager.errors import VoteRefused
 from round_manager.examples.submissions import TAKES_WORK
 from round_manager.examples.votes import cast_vote, hold_examples
@@ -139,7 +139,7 @@ def _why_withdrawn(session: Session, example: Example) -> str:
     if spec_of(session.get_one(Round, example.round_id)).work.repeat_context or example.context_id is None:
         return ""
     of_context = counted.where(
-        beside_index(Example.context_id, example.context_id),
+        equals_unindexed(Example.context_id, example.context_id),
         or_(Example.session_id.is_(None), Example.session_id != example.session_id),
     )
     return SAME_CONTEXT if session.scalar(of_context.limit(1)) is not None else ""

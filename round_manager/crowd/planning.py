@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Crowd, Terms
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.errors import CrowdWorkError
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
 from round_manager.money.budget import check_budget

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from mturk.errors import CrowdRefused, NotAllowed
 from round_manager.crowd.recruiting import Recruiting
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.work.quizzes import ungranted_passes
 
 WHO = "quiz"
@@ -22,7 +22,7 @@ def qualify_passed(store: Store, marketplace: str, recruit: Callable[[], Recruit
     worker whom another process qualified, and who lost the qualification since, is not among them any more.
     """
     try:
-        with turn(store, f"qualifying-{marketplace}", _leave):
+        with process_lock(store, f"qualifying-{marketplace}", _leave):
             return _qualify(store, marketplace, recruit)
     except _Taken:
         return 0

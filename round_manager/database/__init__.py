@@ -1,1 +1,1 @@
-"""The database: opened, checked, used in transactions, and the column types that mean the same on both kinds."""
+"""The database: connections, transactions, locks, triggers and portable column types."""

@@ -1,48 +1,51 @@
-"""Column types that mean the same on SQLite and PostgreSQL, and refuse what only one of them would take."""
+"""Column types that behave alike on SQLite and PostgreSQL and reject what only one of them would accept."""
 
 import json
+import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, Text
+from sqlalchemy import JSON, BigInteger, ColumnElement, DateTime, Dialect, Integer, Text
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from round_manager.errors import BadValueError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-# What is written here near the end of the stack could not be read where the stack is deeper.
-DEEPEST = 100
-TOO_DEEP = f"it has more than {DEEPEST} brackets inside each other; use fewer"
+# JSON that is written close to the recursion limit could not be read back where the stack is already deeper.
+MAX_JSON_DEPTH = 100
+TOO_DEEP = f"the value is nested more than {MAX_JSON_DEPTH} levels deep"
 
-# SQLite numbers rows by itself only in a column that is called INTEGER; it holds 64 bits there too.
+# SQLite generates row ids only for columns of type INTEGER, which hold 64 bits there as well.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
-# JSONB keeps no order of keys: read by name, hash a canonical form.
+# JSONB does not preserve the order of keys: read values by name, and hash the canonical form.
 Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware time in UTC to the microsecond: timestamptz, or in SQLite microseconds since 1970 as an integer."""
+    """A time in UTC to the microsecond: timestamptz, or in SQLite microseconds since 1970 as an integer."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """What the database really has."""
+        """Return the type that the database stores."""
         return dialect.type_descriptor(BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Refuse a time without a zone."""
+        """Reject a time without a time zone."""
         if value is None:
             return None
         if not isinstance(value, datetime) or value.utcoffset() is None:
-            raise BadValueError(f"{value!r} is no time with a zone; take it from the clock")
+            raise BadValueError(f"{value!r} is not a timezone-aware time")
         return (value - EPOCH) // MICROSECOND if dialect.name == "sqlite" else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Always aware, always UTC."""
+        """Return the time in UTC."""
         if value is None:
             return None
         if isinstance(value, int):
@@ -52,80 +55,98 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class Cents(TypeDecorator[int]):
-    """Whole cents; PostgreSQL would round a float without a word, so it is refused before it gets there."""
+    """Whole cents. PostgreSQL would silently round a float, so floats are rejected before they get there."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
-        """Refuse all but integers."""
+        """Reject everything but integers."""
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise BadValueError(f"{value!r} is no whole number of cents; compute money in integers")
+            raise BadValueError(f"{value!r} is not a whole number of cents")
         return value
 
 
-class Words(TypeDecorator[str]):
-    """Text up to a length; too long, NUL and lone surrogates are refused alike by both databases."""
+class LimitedText(TypeDecorator[str]):
+    """Text with a maximum length, without NUL and lone surrogates, which only one of the databases would reject."""
 
     impl = Text
     cache_ok = True
 
-    def __init__(self, longest: int | None = None) -> None:
+    def __init__(self, max_length: int | None = None) -> None:
         super().__init__()
-        self.longest = longest
+        self.max_length = max_length
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Refuse what one of the databases cannot hold."""
+        """Reject text that is too long or that one of the databases cannot store."""
         if value is None:
             return None
-        if self.longest is not None and len(value) > self.longest:
-            raise BadValueError(f"a text of {len(value)} characters, at most {self.longest} fit; shorten it")
+        if self.max_length is not None and len(value) > self.max_length:
+            raise BadValueError(f"the text has {len(value)} characters; the maximum is {self.max_length}")
         _check_text(value)
         return value
 
 
+def public_id(now: datetime) -> UUID:
+    """Return a new id for use outside the system: a UUID version 7 (RFC 9562), sortable by time and not guessable."""
+    if now.utcoffset() is None:
+        raise BadValueError("the time of an id must be timezone-aware")
+    milliseconds = (now - EPOCH) // timedelta(milliseconds=1)
+    value = (milliseconds & (1 << 48) - 1) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
+
+
+def equals_unindexed(column: InstrumentedAttribute[Any], value: int) -> ColumnElement[Any]:
+    """Return the condition `column = value` in a form that does not use an index on the column.
+
+    SQLite keeps no statistics here and might otherwise scan a whole round instead of using a more selective index.
+    """
+    return (column + 0) == value
+
+
 def json_text(value: Any) -> str:
-    """The canonical JSON of a value: keys sorted, no NaN, nothing that PostgreSQL would refuse."""
+    """Return the canonical JSON of a value: sorted keys, no NaN, nothing that PostgreSQL rejects."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     except RecursionError as error:
         raise BadValueError(TOO_DEEP) from error
     except (TypeError, ValueError) as error:
-        raise BadValueError(f"this is not JSON ({error}); use strings, finite numbers, lists and dicts") from error
-    if text.count("[") + text.count("{") > DEEPEST:
+        raise BadValueError(f"the value is not valid JSON: {error}") from error
+    if text.count("[") + text.count("{") > MAX_JSON_DEPTH:
         _check_depth(value)
-    # A NUL is written as an escape, and so is a backslash that somebody typed: only then look closer.
+    # NUL is written as an escape, and so is a backslash that a user typed: only then is a closer look needed.
     if "\\u0000" in text:
-        _check_nothing_has_nul(value)
+        _check_nested_text(value)
     _check_text(text)
     return text
 
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(DEEPEST + 1):
-        holders = [one for one in level if isinstance(one, dict | list | tuple)]
-        level = [part for one in holders for part in (one.values() if isinstance(one, dict) else one)]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        containers = [one for one in level if isinstance(one, dict | list | tuple)]
+        level = [part for one in containers for part in (one.values() if isinstance(one, dict) else one)]
     if level:
         raise BadValueError(TOO_DEEP)
 
 
 def _check_text(value: str) -> None:
     if "\x00" in value:
-        raise BadValueError("a text has the character NUL, which databases refuse; remove it")
+        raise BadValueError("the text contains the character NUL, which cannot be stored")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadValueError("a text has half of a character (a lone surrogate); remove it") from error
+        raise BadValueError("the text contains half of a character (a lone surrogate)") from error
 
 
-def _check_nothing_has_nul(value: Any) -> None:
+def _check_nested_text(value: Any) -> None:
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, dict):
         for key, part in value.items():
             _check_text(str(key))
-            _check_nothing_has_nul(part)
+            _check_nested_text(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            _check_nothing_has_nul(part)
+            _check_nested_text(part)

@@ -1,4 +1,4 @@
-"""The store: one database, opened, checked and used in transactions."""
+"""The store: one database, used in transactions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,12 @@ from round_manager.database.engine import open_engine, reading
 from round_manager.migrations import Schema
 
 
+class _RollBack(Exception):
+    """Ends a dry run."""
+
+
 class Store:
-    """One database; make it with open_store."""
+    """One database; create it with `open_store`."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -22,31 +26,41 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A transaction: committed at the end of the block, undone by an error.
+        """Open a transaction: committed at the end of the block, rolled back on an error.
 
-        In SQLite it holds the one write lock from its first statement: keep it short, and make no call to the
-        outside inside it.
+        In SQLite it holds the only write lock from its first statement: keep it short, and do not call other services
+        inside it.
         """
-        # expire_on_commit off: what was read stays readable after the block.
+        # expire_on_commit=False: objects stay readable after the block.
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A transaction that sees one moment and cannot change anything."""
+        """Open a read-only transaction that sees one snapshot of the database."""
         with Session(self._reading, expire_on_commit=False, autoflush=False) as session, session.begin():
             yield session
 
+    @contextmanager
+    def dry_run(self) -> Iterator[Session]:
+        """Open a transaction that is always rolled back; errors inside it are raised as usual."""
+        try:
+            with self.write() as session:
+                yield session
+                raise _RollBack
+        except _RollBack:
+            return
+
     def check(self) -> Schema:
-        """Whether the tables fit this program."""
+        """Return whether the tables match this version."""
         return migrations.check(self._reading)
 
     def upgrade(self) -> Schema:
-        """Make or bring up to date the tables; safe when two processes do it at once."""
+        """Create or migrate the tables; safe when two processes do so at the same time."""
         return migrations.upgrade(self.engine)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -59,7 +73,7 @@ class Store:
 
 
 def open_store(url: str, *, upgrade: bool = False) -> Store:
-    """The store behind a URL, with tables that fit: brought up to date if asked, else refused with advice."""
+    """Open the database at a URL; migrate its tables if asked, or else raise SchemaError if they do not match."""
     store = Store(open_engine(url, create=upgrade))
     try:
         schema = store.upgrade() if upgrade else store.check()

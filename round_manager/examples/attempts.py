@@ -10,7 +10,7 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session, make_transient
 
 from ml_backend.serving.tried import Tried
-from round_manager.database.hints import beside_index
+from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DamagedStoreError, DuplicateError, RoundManagerError, StoreError
 from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
 from round_manager.models import (
@@ -223,7 +223,7 @@ def unclaimed_attempts(
     waiting = select(Attempt).where(
         Attempt.label_studio_task_id == label_studio_task_id,
         Attempt.label_studio_task_id.is_not(None),
-        beside_index(Attempt.round_id, round.id),
+        equals_unindexed(Attempt.round_id, round.id),
         Attempt.worker_id.is_(None),
         Attempt.asked_at <= submitted_at + CLOCKS_DIFFER,
     )

@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session
 from ml_backend.hashing import json_sha256
 from ml_backend.text import normalise
 from ml_backend.verdict import Verdict
-from round_manager.database.hints import beside_index
-from round_manager.database.ids import public_id
+from round_manager.database.columns import equals_unindexed, public_id
 from round_manager.errors import SubmissionRefused
 from round_manager.examples.attempts import link_attempts, unclaimed_attempts
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
@@ -127,8 +126,8 @@ def _check_new(session: Session, round: Round, submission: Submission, content: 
     same = select(Example.id).where(
         Example.task_id == round.task_id,
         Example.content_sha256 == content,
-        beside_index(Example.round_id, round.id),
-        beside_index(Example.author_id, submission.author_id),
+        equals_unindexed(Example.round_id, round.id),
+        equals_unindexed(Example.author_id, submission.author_id),
         Example.status != ExampleStatus.WITHDRAWN,
     )
     if session.scalar(same.limit(1)) is not None:

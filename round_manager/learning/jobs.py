@@ -1,8 +1,8 @@
 """Trainings: one at a time for each task, seen by everybody, and never in the way of the next when one dies.
 
-Whoever trains holds the task's turn, which the kernel or PostgreSQL gives back with the process; so whoever gets the
-turn knows that a job which is still called running is nobody's any more. The row tells the others how far it is and
-carries their wish to cancel it; and because it ends once, a process that lost its turn can end nothing.
+Whoever trains holds the task's lock, which the kernel or PostgreSQL gives back with the process; so whoever gets the
+lock knows that a job which is still called running is nobody's any more. The row tells the others how far it is and
+carries their wish to cancel it; and because it ends once, a process that lost its lock can end nothing.
 """
 
 import enum
@@ -17,8 +17,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager.audit import note
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from round_manager.errors import DuplicateError, TrainingBusy, TrainingError
 from round_manager.learning.rows import closed_rounds, rows_to_learn
 from round_manager.models import AuditEntry, ModelVersion, Round, Task, TrainingJob, TrainingState
@@ -90,12 +90,12 @@ def training_turn(store: Store, name: str) -> Iterator[None]:
         cure = f"`outfox model jobs {name}` shows it, `outfox model cancel {name}` stops it"
         raise TrainingBusy(f"a model of {name} is being trained already{by}; {cure}")
 
-    with turn(store, f"training-{name}", refuse):
+    with process_lock(store, f"training-{name}", refuse):
         yield
 
 
 def begin(session: Session, task: Task, round: Round, mode: str, trainer: Trainer, *, now: datetime) -> TrainingJob:
-    """The job of whoever holds the task's turn; one that a dead process left behind is told to have failed."""
+    """The job of whoever holds the task's lock; one that a dead process left behind is told to have failed."""
     bury(session, task, DIED, now=now)
     job = TrainingJob(
         task_id=task.id,
@@ -132,7 +132,7 @@ def tell_failure(
     retry: bool = False,
     now: datetime,
 ) -> TrainingJob | None:
-    """The job of a process that is gone, told to have failed unless it told its own end; for whoever has the turn.
+    """The job of a process that is gone, told to have failed unless it told its own end; for whoever has the lock.
 
     One that ended before its job began gets one now, so that failures are counted; None where none was awaited.
     """

@@ -1,7 +1,7 @@
-"""The tables' history: where a database stands in it, and how it is brought up to date.
+"""Migrations: which revision a database has, and how it is upgraded.
 
-Alembic runs from the installed package, with no ini file; env.py takes the connection from here. Whoever only looks
-needs neither Alembic nor the migrations themselves, which take longer to import than most commands take to run.
+Alembic runs from the installed package without an ini file; env.py takes the connection from here. Checking a database
+imports neither Alembic nor the migrations, which would take longer than most commands take to run.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect, text
 
+from common.errors import Hint
 from round_manager.errors import SchemaError
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# Any number will do, as long as nobody else locks by it.
+# An arbitrary number that no other program uses for a lock.
 UPGRADE_LOCK = 0x6F7574666F78
 HEAD = "head"
 FOLDER = Path(__file__).resolve().parent
@@ -27,7 +28,7 @@ VERSION_TABLE = "alembic_version"
 
 
 class SchemaState(StrEnum):
-    """How a database's tables relate to this program."""
+    """How the tables of a database relate to this version."""
 
     EMPTY = "empty"
     CURRENT = "current"
@@ -36,30 +37,32 @@ class SchemaState(StrEnum):
     FOREIGN = "foreign"
 
 
-ADVICE = {
-    SchemaState.EMPTY: "the database has no tables yet; run `outfox db upgrade`",
-    SchemaState.BEHIND: "the database is of an older version ({found}); back it up, then run `outfox db upgrade`",
-    SchemaState.NEWER: "the database is of a newer version ({found}) than this program; install the newer Outfox",
-    SchemaState.FOREIGN: "the database belongs to something else; give Outfox a database of its own",
+MESSAGES = {
+    SchemaState.EMPTY: "the database has no tables yet",
+    SchemaState.BEHIND: "the database has an older schema ({found}); back it up, then upgrade it",
+    SchemaState.NEWER: "the database has a newer schema ({found}) than this version supports; install a newer Outfox",
+    SchemaState.FOREIGN: "the database belongs to another program; use a separate database for Outfox",
 }
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What was found, what this program wants, and how they relate."""
+    """The revision of a database, the revision that this version needs, and how they relate."""
 
     state: SchemaState
     found: str | None
     wanted: str
 
     def require_current(self) -> None:
-        """Raise the advice unless the tables fit."""
+        """Raise SchemaError unless the tables match."""
         if self.state is not SchemaState.CURRENT:
-            raise SchemaError(ADVICE[self.state].format(found=self.found))
+            upgradable = self.state in (SchemaState.EMPTY, SchemaState.BEHIND)
+            hint = Hint("upgrade_database") if upgradable else None
+            raise SchemaError(MESSAGES[self.state].format(found=self.found), hint=hint)
 
 
 def configuration(connection: Connection | None = None, folder: Path = FOLDER) -> "Config":
-    """Alembic's configuration, for one open connection if it is to do something."""
+    """Return Alembic's configuration, for one open connection if it is to run anything."""
     from alembic.config import Config
 
     config = Config()
@@ -69,13 +72,13 @@ def configuration(connection: Connection | None = None, folder: Path = FOLDER) -
 
 
 def check(engine: Engine) -> Schema:
-    """Where the database stands."""
+    """Return the state of the database's tables."""
     with engine.connect() as connection:
         return _look(connection)
 
 
 def upgrade(engine: Engine) -> Schema:
-    """Bring the tables up to date, all or nothing; a second process waits and then finds nothing to do."""
+    """Migrate the tables in one transaction; a second process waits and then has nothing to do."""
     from alembic import command
 
     schema = check(engine)
@@ -89,7 +92,7 @@ def upgrade(engine: Engine) -> Schema:
 
 
 def downgrade(engine: Engine, revision: str) -> None:
-    """Go back to an earlier revision, or to `base`; what the later ones held is lost."""
+    """Go back to an earlier revision or to `base`; data of the later revisions is lost."""
     from alembic import command
 
     with _exclusive(engine) as connection:
@@ -97,11 +100,11 @@ def downgrade(engine: Engine, revision: str) -> None:
 
 
 def draft(engine: Engine, message: str, folder: Path = FOLDER) -> Path:
-    """A new migration file with what the models have and the database lacks, for a developer to finish by hand."""
+    """Write a new migration from the difference between models and database, for a developer to complete."""
     from alembic import command
     from alembic.script import Script, ScriptDirectory
 
-    # Imported here: running the history needs no models.
+    # Imported here: running migrations does not need the models.
     from round_manager.models import Table
 
     with engine.connect() as connection:
@@ -110,13 +113,13 @@ def draft(engine: Engine, message: str, folder: Path = FOLDER) -> Path:
         number = max(int(one.revision) for one in ScriptDirectory.from_config(config).walk_revisions()) + 1
         made = command.revision(config, message, autogenerate=True, rev_id=f"{number:04d}")
     if not isinstance(made, Script):
-        raise SchemaError("no migration was written; look at what Alembic said")
+        raise SchemaError("Alembic wrote no migration; see its output")
     return Path(made.path)
 
 
 @cache
 def _history() -> tuple[str, frozenset[str]]:
-    """The last revision that this program knows, and all of them: files begin with their numbers."""
+    """Return the latest revision and all revisions that this version knows, from the file names."""
     known = frozenset(file.name.partition("_")[0] for file in (FOLDER / "versions").glob("[0-9]*_*.py"))
     return max(known), known
 
@@ -136,13 +139,13 @@ def _look(connection: Connection) -> Schema:
 
 @contextmanager
 def _exclusive(engine: Engine) -> Iterator[Connection]:
-    """A transaction that no other upgrade runs beside."""
+    """Open a transaction that excludes other upgrades."""
     with engine.connect() as connection:
         if connection.dialect.name == "sqlite":
             with _without_foreign_keys(connection), connection.begin():
                 yield connection
                 if connection.execute(text("PRAGMA foreign_key_check")).first() is not None:
-                    raise SchemaError("the upgrade would leave rows that point nowhere; restore a backup")
+                    raise SchemaError("the upgrade would leave rows with broken references; restore a backup")
         else:
             with connection.begin():
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": UPGRADE_LOCK})
@@ -151,8 +154,8 @@ def _exclusive(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _without_foreign_keys(connection: Connection) -> Iterator[None]:
-    """SQLite changes a table by building it anew, which its foreign keys would not survive."""
-    # By the driver's own cursor, before a transaction begins: inside one the setting is silently ignored.
+    """Turn foreign keys off: SQLite changes a table by rebuilding it, which would break them."""
+    # Through the driver, before a transaction begins: inside one, SQLite silently ignores the setting.
     cursor = connection.connection.cursor()
     cursor.execute("PRAGMA foreign_keys = OFF")
     try:

@@ -1,6 +1,6 @@
 """Every table: the nouns of the design, with the rules that the database itself holds."""
 
-from round_manager.database.guard import attach
+from round_manager.database.triggers import attach
 from round_manager.models.access import DataToken
 from round_manager.models.audit import AuditEntry
 from round_manager.models.collection import (

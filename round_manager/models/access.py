@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import filled, sha256
 from round_manager.models.table import Numbered, Table, index
 
@@ -24,10 +24,10 @@ class DataToken(Numbered, Table):
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     # What its owner calls it by: the part of the token that is no secret.
-    key: Mapped[str] = mapped_column(Words(20))
+    key: Mapped[str] = mapped_column(LimitedText(20))
     sha256: Mapped[str]
     # For whom it was made.
-    note: Mapped[str] = mapped_column(Words(200), default="")
+    note: Mapped[str] = mapped_column(LimitedText(200), default="")
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None] = mapped_column(default=None)

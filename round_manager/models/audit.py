@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import filled
 from round_manager.models.table import Numbered, Table, index
 
@@ -24,14 +24,14 @@ class AuditEntry(Numbered, Table):
     )
 
     at: Mapped[datetime]
-    actor: Mapped[str] = mapped_column(Words(120))
+    actor: Mapped[str] = mapped_column(LimitedText(120))
     # A verb in the past, for example `opened`, `closed`, `rotated`.
-    action: Mapped[str] = mapped_column(Words(40))
+    action: Mapped[str] = mapped_column(LimitedText(40))
     reason: Mapped[str]
     task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
     round_id: Mapped[int | None] = mapped_column(default=None)
     # The table and the row, for example `round` and its id.
-    subject: Mapped[str] = mapped_column(Words(40))
+    subject: Mapped[str] = mapped_column(LimitedText(40))
     subject_id: Mapped[int]
     before: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     after: Mapped[dict[str, Any] | None] = mapped_column(default=None)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, exactly_one, one_of, sha256, share, together, truth
 from round_manager.models.table import Numbered, Table, index
 
@@ -95,7 +95,7 @@ class Example(Numbered, Table):
 
     fields: Mapped[dict[str, Any]]
     content_sha256: Mapped[str]
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     explanation: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     submitted_at: Mapped[datetime]
@@ -112,7 +112,7 @@ class Example(Numbered, Table):
 
     status: Mapped[ExampleStatus]
     votes_wanted: Mapped[int] = mapped_column(default=0)
-    gold_label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    gold_label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     gold_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     decided_at: Mapped[datetime | None] = mapped_column(default=None)
     split: Mapped[Split | None] = mapped_column(default=None)
@@ -172,7 +172,7 @@ class LabelTally(Table):
     __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
 
     round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    label: Mapped[str] = mapped_column(Words(40), primary_key=True)
+    label: Mapped[str] = mapped_column(LimitedText(40), primary_key=True)
     examples: Mapped[int]
 
 
@@ -224,7 +224,7 @@ class Attempt(Numbered, Table):
     example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
 
     fields: Mapped[dict[str, Any]]
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     verdict: Mapped[dict[str, Any]]
     model_version_id: Mapped[int]

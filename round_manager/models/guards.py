@@ -1,6 +1,6 @@
 """What must not change, and what changes with the ledger: the triggers of the tables."""
 
-from round_manager.database.guard import Effect, Guard, Trigger
+from round_manager.database.triggers import Effect, Guard, Trigger
 from round_manager.models.tallies import TALLIES
 
 # In PostgreSQL, who adds work holds FOR KEY SHARE (as a foreign key does) and who moves the round takes FOR UPDATE, so

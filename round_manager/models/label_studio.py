@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import check, filled, one_of, sha256
 from round_manager.models.table import Numbered, Table, index
 
@@ -39,7 +39,7 @@ class LabelStudioLink(Numbered, Table):
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     kind: Mapped[ProjectKind]
-    url: Mapped[str] = mapped_column(Words(500))
+    url: Mapped[str] = mapped_column(LimitedText(500))
     project: Mapped[int]
     ml_backend: Mapped[int | None] = mapped_column(default=None)
     webhook: Mapped[int | None] = mapped_column(default=None)
@@ -67,10 +67,10 @@ class LabelStudioTask(Numbered, Table):
     )
 
     link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))
-    key: Mapped[str] = mapped_column(Words(120))
+    key: Mapped[str] = mapped_column(LimitedText(120))
     context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
     example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     # Empty until Label Studio has it.
     external_id: Mapped[int | None] = mapped_column(default=None)
     created_at: Mapped[datetime]
@@ -104,7 +104,7 @@ class LabelStudioAnnotation(Numbered, Table):
     label_studio_task_id: Mapped[int]
     origin: Mapped[Origin]
     # For pushed ones, so that a push that is tried again does not make two.
-    key: Mapped[str | None] = mapped_column(Words(120), default=None)
+    key: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     external_id: Mapped[int | None] = mapped_column(default=None)
     # The hash of what was read or pushed last: an edit shows.
     result_sha256: Mapped[str]

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, filled, sha256, share
 from round_manager.models.table import Numbered, Table, index
 
@@ -29,7 +29,7 @@ class ModelVersion(Numbered, Table):
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     # What verdicts, the registry and manifests call it.
-    name: Mapped[str] = mapped_column(Words(120))
+    name: Mapped[str] = mapped_column(LimitedText(120))
     parent_id: Mapped[int | None] = mapped_column(default=None)
     uri: Mapped[str]
     sha256: Mapped[str]
@@ -40,7 +40,7 @@ class ModelVersion(Numbered, Table):
     data_sha256: Mapped[str]
     settings: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]
-    code_version: Mapped[str] = mapped_column(Words(80))
+    code_version: Mapped[str] = mapped_column(LimitedText(80))
     created_at: Mapped[datetime]
 
 
@@ -63,15 +63,15 @@ class Evaluation(Numbered, Table):
     model_version_id: Mapped[int] = mapped_column(ForeignKey("model_version.id", ondelete="RESTRICT"))
     # Empty for the seed's held-out part and for data from outside.
     round_id: Mapped[int | None] = mapped_column(ForeignKey("round.id", ondelete="RESTRICT"), default=None)
-    dataset: Mapped[str] = mapped_column(Words(200))
+    dataset: Mapped[str] = mapped_column(LimitedText(200))
     dataset_sha256: Mapped[str]
     row_count: Mapped[int]
-    metric: Mapped[str] = mapped_column(Words(40))
+    metric: Mapped[str] = mapped_column(LimitedText(40))
     performance: Mapped[float]
     rows_per_second: Mapped[float | None] = mapped_column(default=None)
     memory_bytes: Mapped[int | None] = mapped_column(default=None)
     fairness: Mapped[float | None] = mapped_column(default=None)
     robustness: Mapped[float | None] = mapped_column(default=None)
     details: Mapped[dict[str, Any]]
-    code_version: Mapped[str] = mapped_column(Words(80))
+    code_version: Mapped[str] = mapped_column(LimitedText(80))
     measured_at: Mapped[datetime]

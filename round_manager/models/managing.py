@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, filled, together
 from round_manager.models.table import Numbered, Table
 
@@ -22,11 +22,11 @@ class ManagerStep(Numbered, Table):
         check("next_try", "next_try_at IS NULL OR error IS NOT NULL"),
     )
 
-    name: Mapped[str] = mapped_column(Words(40))
+    name: Mapped[str] = mapped_column(LimitedText(40))
     # The task's name; empty for what is done for all of them at once.
-    task: Mapped[str] = mapped_column(Words(40), default="")
+    task: Mapped[str] = mapped_column(LimitedText(40), default="")
     ran_at: Mapped[datetime]
-    ran_by: Mapped[str] = mapped_column(Words(120))
+    ran_by: Mapped[str] = mapped_column(LimitedText(120))
     waits: Mapped[str | None] = mapped_column(default=None)
     error: Mapped[str | None] = mapped_column(default=None)
     failing_since: Mapped[datetime | None] = mapped_column(default=None)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Cents, Words
+from round_manager.database.columns import Cents, LimitedText
 from round_manager.models.checks import at_least, check, filled, one_of, together, whole_cents
 from round_manager.models.table import Numbered, Table, index
 
@@ -82,14 +82,14 @@ class Hit(Numbered, Table):
 
     public_id: Mapped[uuid.UUID]
     # The token that travels with the call and stands in the marketplace's own record.
-    key: Mapped[str] = mapped_column(Words(64))
+    key: Mapped[str] = mapped_column(LimitedText(64))
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     round_id: Mapped[int | None] = mapped_column(default=None)
     kind: Mapped[HitKind]
     status: Mapped[HitStatus] = mapped_column(default=HitStatus.PLANNED)
-    marketplace: Mapped[str] = mapped_column(Words(40))
-    external_id: Mapped[str | None] = mapped_column(Words(255), default=None)
-    group_id: Mapped[str | None] = mapped_column(Words(255), default=None)
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    external_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
+    group_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
     reward_cents: Mapped[int] = mapped_column(Cents)
     max_assignments: Mapped[int]
     assignment_seconds: Mapped[int]
@@ -132,14 +132,14 @@ class Assignment(Numbered, Table):
 
     hit_id: Mapped[int]
     worker_id: Mapped[int]
-    marketplace: Mapped[str] = mapped_column(Words(40))
-    external_id: Mapped[str] = mapped_column(Words(255))
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    external_id: Mapped[str] = mapped_column(LimitedText(255))
     status: Mapped[AssignmentStatus]
     accepted_at: Mapped[datetime]
     submitted_at: Mapped[datetime | None] = mapped_column(default=None)
     auto_approve_at: Mapped[datetime | None] = mapped_column(default=None)
     decided_at: Mapped[datetime | None] = mapped_column(default=None)
-    decided_by: Mapped[str | None] = mapped_column(Words(120), default=None)
+    decided_by: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     reason: Mapped[str | None] = mapped_column(default=None)
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
@@ -176,7 +176,7 @@ class WorkSession(Numbered, Table):
     public_id: Mapped[uuid.UUID]
     hit_id: Mapped[int] = mapped_column(ForeignKey("hit.id", ondelete="RESTRICT"))
     worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
-    claimed_assignment: Mapped[str] = mapped_column(Words(255))
+    claimed_assignment: Mapped[str] = mapped_column(LimitedText(255))
     assignment_id: Mapped[int | None] = mapped_column(default=None)
     status: Mapped[SessionStatus] = mapped_column(default=SessionStatus.OPEN)
     # What the worker has written so far, so that a reload loses nothing.
@@ -186,4 +186,4 @@ class WorkSession(Numbered, Table):
     submitted_at: Mapped[datetime | None] = mapped_column(default=None)
     active_ms: Mapped[int] = mapped_column(default=0)
     # A fingerprint of where this acceptance is handed in; with another one the HIT was returned and taken again.
-    acceptance: Mapped[str | None] = mapped_column(Words(64), default=None)
+    acceptance: Mapped[str | None] = mapped_column(LimitedText(64), default=None)

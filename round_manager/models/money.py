@@ -19,7 +19,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Cents, Words
+from round_manager.database.columns import Cents, LimitedText
 from round_manager.models.checks import at_least, check, one_of, together, whole_cents
 from round_manager.models.table import Numbered, Table, index
 
@@ -86,7 +86,7 @@ class LedgerEntry(Numbered, Table):
         together("held_reason", "held_at IS NOT NULL", "held_reason"),
     )  # fmt: skip
 
-    key: Mapped[str] = mapped_column(Words(64))
+    key: Mapped[str] = mapped_column(LimitedText(64))
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     # Empty for what belongs to no round: the onboarding quiz.
     round_id: Mapped[int | None] = mapped_column(default=None)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, exactly_one, filled, together, truth
 from round_manager.models.table import Numbered, Table, index
 
@@ -41,12 +41,12 @@ class WorkItem(Numbered, Table):
     item: Mapped[int]
     context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
     # The label to write for, where the task sets it.
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     example_id: Mapped[int | None] = mapped_column(default=None)
     author_id: Mapped[int | None] = mapped_column(default=None)
     gold_id: Mapped[int | None] = mapped_column(ForeignKey("gold_item.id", ondelete="RESTRICT"), default=None)
     # Filled where the answer is known: the judgement is then held against it, and is no vote.
-    expected_label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    expected_label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     expected_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     # What the worker has on the page, so that a reload loses nothing.
     draft: Mapped[dict[str, Any]] = mapped_column(default_factory=dict)
@@ -68,9 +68,9 @@ class GoldItem(Numbered, Table):
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     # Its id in the owner's file and a fingerprint of the rest, so that a row that was changed is another one.
-    key: Mapped[str] = mapped_column(Words(200))
+    key: Mapped[str] = mapped_column(LimitedText(200))
     fields: Mapped[dict[str, Any]]
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     created_at: Mapped[datetime]
     retired_at: Mapped[datetime | None] = mapped_column(default=None)

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import check, filled
 from round_manager.models.table import Numbered, Table, index
 
@@ -23,8 +23,8 @@ class Worker(Numbered, Table):
         *filled("marketplace", "external_id"),
     )
 
-    marketplace: Mapped[str] = mapped_column(Words(40))
-    external_id: Mapped[str] = mapped_column(Words(255))
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    external_id: Mapped[str] = mapped_column(LimitedText(255))
     first_seen_at: Mapped[datetime]
 
 
@@ -39,10 +39,10 @@ class Qualification(Numbered, Table):
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    marketplace: Mapped[str] = mapped_column(Words(40))
-    name: Mapped[str] = mapped_column(Words(80))
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    name: Mapped[str] = mapped_column(LimitedText(80))
     # Empty until the marketplace has made it.
-    external_id: Mapped[str | None] = mapped_column(Words(255), default=None)
+    external_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
     created_at: Mapped[datetime]
 
 
@@ -78,6 +78,6 @@ class Block(Numbered, Table):
     # Empty: on all tasks.
     task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
     reason: Mapped[str]
-    blocked_by: Mapped[str] = mapped_column(Words(120))
+    blocked_by: Mapped[str] = mapped_column(LimitedText(120))
     blocked_at: Mapped[datetime]
     lifted_at: Mapped[datetime | None] = mapped_column(default=None)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 from sqlalchemy import BigInteger, Double, Enum, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
-from round_manager.database.columns import Id, Json, UtcTime, Words
+from round_manager.database.columns import Id, Json, LimitedText, UtcTime
 
 NAMES = {
     "pk": "pk_%(table_name)s",
@@ -34,7 +34,7 @@ class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fal
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         int: BigInteger,
         float: Double,
-        str: Words,
+        str: LimitedText,
         datetime: UtcTime,
         uuid.UUID: Uuid,
         dict[str, Any]: Json,

@@ -1,6 +1,6 @@
 """The tallies that handing out reads, kept as examples are added and withdrawn, rounds open, contexts come and go."""
 
-from round_manager.database.guard import Effect, Trigger
+from round_manager.database.triggers import Effect, Trigger
 
 # A withdrawn example counts for nothing. The context is counted before the label, and both after the status: everybody
 # takes these rows in one order.

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Cents, Words
+from round_manager.database.columns import Cents, LimitedText
 from round_manager.models.checks import (
     WORD,
     at_least,
@@ -49,7 +49,7 @@ class Task(Numbered, Table):
         check("within_budget", WITHIN_BUDGET),
     )
 
-    name: Mapped[str] = mapped_column(Words(40))
+    name: Mapped[str] = mapped_column(LimitedText(40))
     folder: Mapped[str]
     spec: Mapped[dict[str, Any]]
     spec_sha256: Mapped[str]
@@ -149,7 +149,7 @@ class Context(Numbered, Table):
     public_id: Mapped[uuid.UUID]
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     # Its id in the owner's file, so that the same file can be uploaded again.
-    key: Mapped[str] = mapped_column(Words(200))
+    key: Mapped[str] = mapped_column(LimitedText(200))
     # The owner's own order.
     position: Mapped[int]
     fields: Mapped[dict[str, Any]]

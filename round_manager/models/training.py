@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, filled, one_of, together, truth
 from round_manager.models.table import Numbered, Table, index
 
@@ -48,27 +48,27 @@ class TrainingJob(Numbered, Table):
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     round_id: Mapped[int]
     state: Mapped[TrainingState] = mapped_column(default=TrainingState.RUNNING)
-    mode: Mapped[str] = mapped_column(Words(20))
-    started_by: Mapped[str] = mapped_column(Words(120))
-    host: Mapped[str] = mapped_column(Words(255))
+    mode: Mapped[str] = mapped_column(LimitedText(20))
+    started_by: Mapped[str] = mapped_column(LimitedText(120))
+    host: Mapped[str] = mapped_column(LimitedText(255))
     pid: Mapped[int]
     started_at: Mapped[datetime]
     # When its process was last heard of.
     beat_at: Mapped[datetime]
-    stage: Mapped[str] = mapped_column(Words(200), default="")
+    stage: Mapped[str] = mapped_column(LimitedText(200), default="")
     steps: Mapped[int] = mapped_column(default=0)
     total: Mapped[int] = mapped_column(default=0)
-    note: Mapped[str] = mapped_column(Words(200), default="")
+    note: Mapped[str] = mapped_column(LimitedText(200), default="")
     # Somebody's wish; the process hears of it with its next beat.
     cancel_at: Mapped[datetime | None] = mapped_column(default=None)
-    cancel_by: Mapped[str | None] = mapped_column(Words(120), default=None)
+    cancel_by: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     model_version_id: Mapped[int | None] = mapped_column(default=None)
     # The new version and the one that answers, on everything that is held out.
     figures: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     finished_at: Mapped[datetime | None] = mapped_column(default=None)
     reason: Mapped[str | None] = mapped_column(default=None)
     # Of its start alone: a machine that begins anew repeats its name and the numbers of its processes.
-    token: Mapped[str | None] = mapped_column(Words(64), default=None)
+    token: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
     # From then on it is too late to cancel it.
     rotates_at: Mapped[datetime | None] = mapped_column(default=None)
     # Of one that failed: whether trying again may help.

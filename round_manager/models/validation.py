@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from round_manager.database.columns import Words
+from round_manager.database.columns import LimitedText
 from round_manager.models.checks import at_least, check, exactly_one, filled, one_of, together
 from round_manager.models.collection import Source
 from round_manager.models.table import Numbered, Table, index
@@ -48,7 +48,7 @@ class Vote(Numbered, Table):
     source: Mapped[Source]
     session_id: Mapped[int | None] = mapped_column(default=None)
     item: Mapped[int] = mapped_column(default=0)
-    label: Mapped[str | None] = mapped_column(Words(40), default=None)
+    label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     # The reason why the example should not be used.
     flag: Mapped[str | None] = mapped_column(default=None)

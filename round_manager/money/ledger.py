@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
 from mturk.crowd import Price
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.errors import LedgerError
 from round_manager.models import Assignment, EntryKind, EntryState, Example, Hit, LedgerEntry, Round, Task
 from round_manager.money.budget import check_budget

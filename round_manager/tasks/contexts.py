@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.models import Context, ContextTally, Round, Task
 from templates.rows import Context as PackContext
 

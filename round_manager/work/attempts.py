@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
 from ml_backend.verdict import Verdict, inputs_hash
-from round_manager.database.hints import beside_index
+from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
 from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
@@ -229,7 +229,7 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
         .outerjoin(WorkSession, WorkSession.id == Example.session_id)
         .where(
             Example.author_id == row.worker_id,
-            beside_index(Example.context_id, row.context_id or 0),
+            equals_unindexed(Example.context_id, row.context_id or 0),
             or_(Example.session_id.is_(None), Example.session_id != row.session_id),
             or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
         )

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.audit import NO_REASON
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.models import AuditEntry, Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.leases import lock_task

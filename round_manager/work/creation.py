@@ -10,8 +10,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from common.text import count
-from round_manager.database.hints import beside_index
-from round_manager.database.ids import public_id
+from round_manager.database.columns import equals_unindexed, public_id
 from round_manager.errors import NothingToDo, OtherText, SubmissionRefused, WorkRefused
 from round_manager.examples.attempts import link_attempts
 from round_manager.examples.submissions import Submission, check_submission, content_sha256, is_sampled
@@ -230,8 +229,8 @@ def _check_new(session: Session, round: Round, author_id: int, content: str) -> 
         .where(
             Example.task_id == round.task_id,
             Example.content_sha256 == content,
-            beside_index(Example.round_id, round.id),
-            beside_index(Example.author_id, author_id),
+            equals_unindexed(Example.round_id, round.id),
+            equals_unindexed(Example.author_id, author_id),
             Example.status != ExampleStatus.WITHDRAWN,
             or_(Example.session_id.is_(None), WorkSession.status.in_(VALID_SESSIONS)),
         )

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.errors import WorkRefused
 from round_manager.models import (
     Assignment,

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from sqlalchemy import select, text
 
 from plugin.cli.output import console, table
-from round_manager.database.rehearsal import rehearsal
 from round_manager.database.store import Store
 from round_manager.models import Context, Lease, LeaseEnd, ModelVersion, Round, WorkSession
 from round_manager.tasks.rounds import open_round
@@ -98,7 +97,7 @@ def chosen(season: Season, page: WorkSession, strategy: str) -> float:
     spec = season.floor.spec.model_copy(update={"rounds": rounds})
     took = []
     for _ in range(TURNS + 1):
-        with rehearsal(season.store) as session:
+        with season.store.dry_run() as session:
             work, round = session.get_one(WorkSession, page.id), session.get_one(Round, season.floor.round.id)
 
             def choose(session: Any = session, work: Any = work, round: Any = round) -> None:

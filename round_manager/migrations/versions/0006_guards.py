@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from round_manager.database.guard import Effect, Guard, Trigger, create_statements, drop_statements
+from round_manager.database.triggers import Effect, Guard, Trigger, create_statements, drop_statements
 
 revision = "0006"
 down_revision = "0005"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from round_manager.database.guard import Effect, create_statements, drop_statements
+from round_manager.database.triggers import Effect, create_statements, drop_statements
 from round_manager.migrations.kinds import ID, index
 
 revision = "0011"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from round_manager.database.guard import Guard, create_statements, drop_statements
+from round_manager.database.triggers import Guard, create_statements, drop_statements
 from round_manager.migrations.kinds import TEXT, UTC
 
 revision = "0021"

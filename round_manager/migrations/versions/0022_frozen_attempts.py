@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from round_manager.database.guard import Guard, create_statements, drop_statements
+from round_manager.database.triggers import Guard, create_statements, drop_statements
 
 revision = "0022"
 down_revision = "0021"

@@ -94,7 +94,7 @@ class Reader:
         return None
 
     def _markable(self, given: Assigned, answer: Answer) -> Iterator[str]:
-        """Words of the model's answer that stand in the passage once, so that one drag marks them."""
+        """LimitedText of the model's answer that stand in the passage once, so that one drag marks them."""
         said = answer.text if isinstance(answer, SpanAnswer) else ""
         passage = given.fields[self.spec.with_role("context")[0].name]
         for piece in re.findall(rf"{WORD}+(?: {WORD}+)*", said):

@@ -95,7 +95,7 @@ def _overwritten(file: Path, start: int, end: int | None = None) -> None:
 
 
 def _page_of_tasks(file: Path) -> None:
-    """The tables are all there; what stands in one of them is not."""
+    """Corrupt one table's rows and leave the schema intact."""
     with closing(sqlite3.connect(file)) as database:
         (page,) = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'task'").fetchone()
         (size,) = database.execute("PRAGMA page_size").fetchone()
@@ -107,7 +107,7 @@ def _no_utf_8(file: Path) -> None:
         database.execute("UPDATE alembic_version SET version_num = CAST(x'FFFF' AS TEXT)")
 
 
-@pytest.mark.sqlite("its file is damaged")
+@pytest.mark.sqlite("its file is corrupted")
 @pytest.mark.parametrize(
     "damage",
     [
@@ -119,9 +119,7 @@ def _no_utf_8(file: Path) -> None:
         _no_utf_8,
     ],
 )
-def test_a_damaged_database_is_named_in_one_line_with_the_cure(
-    outfox: Outfox, tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
+def test_a_corrupt_database_is_named(outfox: Outfox, tmp_path: Path, damage: Callable[[Path], object]) -> None:
     home = tmp_path / "home"
     assert outfox("task", "create", "sentiment").code == 0
     assert outfox("marketplace", "account", "Lab").code == 0
@@ -133,8 +131,7 @@ def test_a_damaged_database_is_named_in_one_line_with_the_cure(
         damage(home / name)
         ran = outfox(*command)
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
-        assert f"{home / name} is damaged or no SQLite database" in ran.err
-        assert "restore a backup" in ran.err
+        assert str(home / name) in ran.err
 
 
 def test_the_doctor_finds_what_the_tests_need_and_says_what_to_do(

@@ -10,7 +10,6 @@ from round_manager.crowd.reviewing import find_assignment, give_bonus
 from round_manager.crowd.status import standing_hits
 from round_manager.crowd.wages import group_wages, owe_top_ups
 from round_manager.crowd.workers import worker_figures
-from round_manager.database.rehearsal import rehearsal
 from round_manager.database.store import Store
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
@@ -115,7 +114,7 @@ def test_a_rehearsal_refuses_what_the_real_thing_would_and_leaves_nothing_behind
     before = counter.figures()
 
     def give(cents: int) -> None:
-        with rehearsal(counter.store) as session:
+        with counter.store.dry_run() as session:
             found = find_assignment(session, counter.crowd.name, work)
             give_bonus(session, counter.crowd, found, cents, "Thanks.", who="owner", now=counter.clock.now())
 

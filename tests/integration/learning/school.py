@@ -16,7 +16,7 @@ from ml_backend.registry.pins import Pins
 from plugin.retraining import Retrained, Retraining
 from plugin.version_registration import VersionRegistration
 from round_manager.audit import note
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.database.store import Store
 from round_manager.learning.jobs import Trainer
 from round_manager.learning.rows import SPLIT, TrainingRows, training_rows

@@ -6,15 +6,15 @@ import subprocess
 import sys
 import threading
 
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.database.turns import turn
 from tests.integration.money.counter import Counter
 
 HOLDER = """
 import sys, time
 from round_manager.database.store import open_store
-from round_manager.database.turns import turn
-with open_store(sys.argv[1]) as store, turn(store, "till"):
+from round_manager.database.locks import process_lock
+with open_store(sys.argv[1]) as store, process_lock(store, "till"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -24,10 +24,10 @@ def test_whoever_comes_second_waits_and_is_told(store: Store) -> None:
     told, entered = threading.Event(), threading.Event()
 
     def second() -> None:
-        with turn(store, "till", told.set):
+        with process_lock(store, "till", told.set):
             entered.set()
 
-    with turn(store, "till"):
+    with process_lock(store, "till"):
         thread = threading.Thread(target=second)
         thread.start()
         assert told.wait(10)
@@ -37,7 +37,7 @@ def test_whoever_comes_second_waits_and_is_told(store: Store) -> None:
 
 
 def test_turns_of_other_names_are_not_waited_for(store: Store) -> None:
-    with turn(store, "till"), turn(store, "attic"):
+    with process_lock(store, "till"), process_lock(store, "attic"):
         pass
 
 
@@ -48,7 +48,7 @@ def test_a_killed_process_gives_its_turn_back(store: Store) -> None:
         assert holder.stdout.readline().strip() == "held"
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-    with turn(store, "till"):
+    with process_lock(store, "till"):
         pass
 
 

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import delete, event, text, update
 from sqlalchemy.orm.attributes import set_committed_value
 
-from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import NothingToDo
 from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
 from round_manager.tasks.contexts import live_contexts
@@ -41,7 +40,7 @@ def test_no_query_walks_the_contexts(season: Season) -> None:
     spread(season)
     page = season.floor.open("W1")
     for strategy in RANKS:
-        with rehearsal(season.store) as session:
+        with season.store.dry_run() as session:
             asked = _asked_for(session, season, strategy, page)
             assert len(asked) > 3
             if session.get_bind().dialect.name == "sqlite":
@@ -121,7 +120,7 @@ def test_somebody_who_had_all_contexts_but_one_gets_that_one(season: Season, win
         for one in had:
             mine: dict[str, Any] = {"context_id": one, "worker_id": page.worker_id, "session_id": page.id}
             session.add(Lease(**mine, outcome=LeaseEnd.USED, **span))
-    with rehearsal(season.store) as session:
+    with season.store.dry_run() as session:
         work, spec = session.get_one(WorkSession, page.id), _spec(season, strategy)
         assert lease_contexts(session, work, season.round, spec, 3, now=now) == [left]
         assert lease_contexts(session, work, season.round, spec, 3, now=now) == []
@@ -184,7 +183,7 @@ def _spec(season: Season, strategy: str) -> Any:
 def _drawn(season: Season, strategy: str, leased: list[int] | None = None, to: int | None = None) -> Iterator[int]:
     """The context that each of many workers with fixed lots would get next, while these are leased to somebody."""
     page, spec, now = season.floor.open("W1"), _spec(season, strategy), season.floor.now
-    with rehearsal(season.store) as session:
+    with season.store.dry_run() as session:
         session.execute(delete(WorkItem))
         session.execute(delete(Lease))
         for one in leased or ():

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import delete, event, func, insert, select, update
 from sqlalchemy.orm.attributes import set_committed_value
 
-from round_manager.database.rehearsal import rehearsal
 from round_manager.errors import NothingToDo
 from round_manager.models import (
     Context,
@@ -115,7 +114,7 @@ def test_a_uniform_draw_favours_no_context(begin: BeginSeason) -> None:
 
 def _drawn_for(season: Season, page: WorkSession) -> Iterator[int]:
     """The context that each of many workers with fixed lots would get, if they came first."""
-    with rehearsal(season.store) as session:
+    with season.store.dry_run() as session:
         # Whoever is there already holds a context, and equals only are drawn.
         session.execute(delete(WorkItem))
         session.execute(delete(Lease))

@@ -108,7 +108,7 @@ def _play(
 
 def _change_policy(store: Store, round_id: int, policy: dict[str, Any]) -> None:
     """A round's terms are fixed while it is open; here they are as if they had always been so."""
-    from round_manager.database.guard import create_statements, drop_statements
+    from round_manager.database.triggers import create_statements, drop_statements
     from round_manager.models.guards import ROUNDS
 
     guard = next(one for one in ROUNDS if one.name == "guard_round_terms")

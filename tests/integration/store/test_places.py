@@ -7,7 +7,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from round_manager import migrations
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.database.store import Store, open_store
 from round_manager.models import Context, ContextTally, Round, RoundModel, RoundStatus
 from round_manager.work.leases import lock_task

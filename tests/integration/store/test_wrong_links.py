@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.models import (
     Assignment,
     AssignmentStatus,

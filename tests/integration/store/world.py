@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.database.store import Store
 from round_manager.models import (
     Assignment,

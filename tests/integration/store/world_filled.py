@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.models import (
     AuditEntry,
     Block,

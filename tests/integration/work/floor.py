@@ -15,7 +15,7 @@ from ml_backend.verdict import Verdict, judge
 from mturk.crowd import Work, WorkState
 from round_manager.crowd.confirming import confirm
 from round_manager.crowd.mirror import mirror_works
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.database.store import Store
 from round_manager.learning.versions import register_version
 from round_manager.models import (

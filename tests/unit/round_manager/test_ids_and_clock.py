@@ -6,7 +6,7 @@ from uuid import RFC_4122
 import pytest
 
 from common.clock import Clock, SystemClock
-from round_manager.database.ids import public_id
+from round_manager.database.columns import public_id
 from round_manager.errors import BadValueError
 from tests.fakes.clock import NOON, SettableClock
 

@@ -1,6 +1,6 @@
-"""Triggers in both dialects from one text: guards refuse a change, effects follow from one.
+"""Triggers for both databases from one definition: guards reject a change, effects follow from one.
 
-Migrations use this module. A change in what it writes would rewrite history: add a new function instead.
+Migrations use this module, so its output must not change: add a new function instead.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sqlalchemy import DDL, MetaData, event
 
 @dataclass(frozen=True)
 class Guard:
-    """Refuses an INSERT, UPDATE (OF columns) or DELETE of a table's row when the condition holds."""
+    """A trigger that rejects an INSERT, UPDATE (OF columns) or DELETE when its condition holds."""
 
     name: str
     table: str
@@ -21,11 +21,11 @@ class Guard:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the database itself does after a change of a row when the condition holds.
+    """A trigger that runs a statement after a change when its condition holds.
 
-    PostgreSQL keeps every version of a row until the transaction ends, so a sum that is raised once for each of many
-    rows gets slower and slower. `at_once` is what it does instead, once for each statement, with the rows as the
-    tables `added` and (after an UPDATE) `removed`.
+    PostgreSQL keeps every version of a row until the transaction ends, so updating a total once per row gets slower
+    with each row. If given, `at_once` runs there instead, once per statement, with the changed rows in the tables
+    `added` and (after an UPDATE) `removed`.
     """
 
     name: str
@@ -40,19 +40,19 @@ Trigger = Guard | Effect
 
 
 def create_statements(trigger: Trigger, dialect: str) -> list[str]:
-    """The SQL that makes a trigger."""
+    """Return the SQL that creates a trigger."""
     return _sqlite(trigger) if dialect == "sqlite" else _postgresql(trigger)
 
 
 def drop_statements(trigger: Trigger, dialect: str) -> list[str]:
-    """The SQL that removes it."""
+    """Return the SQL that drops a trigger."""
     if dialect == "sqlite":
         return [f"DROP TRIGGER {trigger.name}"]
     return [f"DROP TRIGGER {trigger.name} ON {trigger.table}", f"DROP FUNCTION {trigger.name}()"]
 
 
 def attach(metadata: MetaData, triggers: list[Trigger]) -> None:
-    """Make the triggers part of the tables' definition."""
+    """Create the triggers together with the tables."""
     for trigger in triggers:
         for dialect in ("sqlite", "postgresql"):
             for statement in create_statements(trigger, dialect):
@@ -61,7 +61,7 @@ def attach(metadata: MetaData, triggers: list[Trigger]) -> None:
 
 
 def _sqlite(trigger: Trigger) -> list[str]:
-    # SQLite has one writer at a time and needs no row locks; its IS NOT is the standard's IS DISTINCT FROM.
+    # SQLite has one writer at a time and no row locks; its IS NOT is the standard's IS DISTINCT FROM.
     when = trigger.when.replace(" FOR KEY SHARE", "").replace(" FOR UPDATE", "").replace("IS DISTINCT FROM", "IS NOT")
     if isinstance(trigger, Guard):
         moment, body = "BEFORE", f"SELECT RAISE(ABORT, '{trigger.name}: {trigger.message}')"

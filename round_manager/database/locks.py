@@ -1,7 +1,7 @@
-"""Turns: of all processes on one database, one at a time does a thing; whoever dies gives the turn back.
+"""Locks between processes that share a database; a process that dies releases its locks.
 
-What one process has sent and not yet heard of looks, to another, just like what a dead one left behind. So those who
-send and those who look up what was sent take turns.
+A call that one process has sent and not yet heard back from looks, to another process, like a call left behind by a
+dead one. So sending calls and looking up what was sent exclude each other.
 """
 
 import fcntl
@@ -16,24 +16,24 @@ from round_manager.database.store import Store
 from round_manager.errors import StoreUnavailableError
 
 
-def _wait_quietly() -> None:
-    """Where nobody wants to know."""
+def _ignore() -> None:
+    """Do nothing."""
 
 
 @contextmanager
-def turn(store: Store, name: str, waiting: Callable[[], None] = _wait_quietly) -> Iterator[None]:
-    """Ours alone until the end of the block; `waiting` is called once if another process has it now."""
+def process_lock(store: Store, name: str, waiting: Callable[[], None] = _ignore) -> Iterator[None]:
+    """Hold a named lock until the end of the block; `waiting` is called once if another process holds it."""
     if store.engine.dialect.name == "sqlite":
-        with _file_turn(Path(str(store.engine.url.database)), name, waiting):
+        with _file_lock(Path(str(store.engine.url.database)), name, waiting):
             yield
     else:
-        with _advisory_turn(store.engine, name, waiting):
+        with _advisory_lock(store.engine, name, waiting):
             yield
 
 
 @contextmanager
-def _file_turn(database: Path, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-    # The kernel gives the lock back with the process, however that ends; the file stays, and says nothing.
+def _file_lock(database: Path, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    # The kernel releases the lock when the process ends; the empty file stays.
     with database.with_name(f"{database.name}.{name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,9 +44,9 @@ def _file_turn(database: Path, name: str, waiting: Callable[[], None]) -> Iterat
 
 
 @contextmanager
-def _advisory_turn(engine: Engine, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+def _advisory_lock(engine: Engine, name: str, waiting: Callable[[], None]) -> Iterator[None]:
     key = {"key": int.from_bytes(hashlib.sha256(f"outfox.{name}".encode()).digest()[:8], signed=True)}
-    # A connection of its own, and no transaction: the lock is the connection's, and PostgreSQL ends it with that.
+    # A separate connection without a transaction: PostgreSQL releases the lock with the connection.
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), key):
             waiting()
@@ -54,6 +54,6 @@ def _advisory_turn(engine: Engine, name: str, waiting: Callable[[], None]) -> It
         try:
             yield
         finally:
-            # A connection that is gone has given the turn back already; what was done in it stays done.
+            # A broken connection has already released the lock; work done under it stays done.
             with suppress(StoreUnavailableError):
                 connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
