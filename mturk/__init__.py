@@ -1,1 +1,1 @@
-"""mturk pays and recruits: the crowd in our words, a marketplace's client, and a marketplace of our own."""
+"""MTurk: the client, and a self-hosted marketplace with the same API."""

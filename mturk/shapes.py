@@ -1,4 +1,4 @@
-"""MTurk's shapes in our words and back; its decimal dollars exist on this side of the line only."""
+"""Converts MTurk's JSON shapes to the port's data types and back; decimal dollars exist only here."""
 
 import functools
 import re
@@ -6,70 +6,96 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from mturk.crowd import (
-    Blocked,
-    Guarded,
+from crowd.errors import CrowdRefused, CrowdUnavailable
+from crowd.port import (
+    AssignmentState,
+    BlockedWorker,
+    Comparator,
+    CrowdQualification,
     HitState,
-    Holder,
+    HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationKind,
+    QualificationHolder,
     Requirement,
-    Terms,
-    Undelivered,
-    Work,
-    WorkState,
+    Restriction,
+    SubmittedAssignment,
+    UndeliveredMessage,
 )
-from mturk.errors import CrowdRefused, CrowdUnavailable
+from crowd.profile import BuiltInQualification
 from mturk.question import read_answers
 
 Shape = dict[str, Any]
-Told = TypeVar("Told")
+Parsed = TypeVar("Parsed")
 
 DOLLARS = re.compile(r"([0-9]{1,12})(?:\.([0-9]{0,2}))?", re.ASCII)
-# Where the ledger's key stands in a bonus's reason; the worker reads it too.
+# The ledger's key at the end of a bonus's reason; the worker sees it too.
 REFERENCE = re.compile(r"(?:(?P<reason>.*) )?\[ref (?P<key>[^\[\]\s]+)\]", re.DOTALL)
 
+COMPARATORS = {
+    Comparator.EXISTS: "Exists",
+    Comparator.DOES_NOT_EXIST: "DoesNotExist",
+    Comparator.EQUAL: "EqualTo",
+    Comparator.NOT_EQUAL: "NotEqualTo",
+    Comparator.MORE: "GreaterThan",
+    Comparator.AT_LEAST: "GreaterThanOrEqualTo",
+    Comparator.LESS: "LessThan",
+    Comparator.AT_MOST: "LessThanOrEqualTo",
+    Comparator.IN: "In",
+    Comparator.NOT_IN: "NotIn",
+}
+ACTIONS_GUARDED = {
+    Restriction.ACCEPT: "Accept",
+    Restriction.PREVIEW: "PreviewAndAccept",
+    Restriction.DISCOVER: "DiscoverPreviewAndAccept",
+}
+QUALIFICATION_IDS: dict[str, str] = {
+    BuiltInQualification.APPROVAL_RATE: "000000000000000000L0",
+    BuiltInQualification.HITS_APPROVED: "00000000000000000040",
+    BuiltInQualification.LOCALE: "00000000000000000071",
+    BuiltInQualification.ADULT: "00000000000000000060",
+}
 
-def _readable(read: Callable[[Shape], Told]) -> Callable[[Shape], Told]:
+
+def _readable(read: Callable[[Shape], Parsed]) -> Callable[[Shape], Parsed]:
     @functools.wraps(read)
-    def reading(shape: Shape) -> Told:
+    def reading(shape: Shape) -> Parsed:
         try:
             return read(shape)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise CrowdUnavailable("the marketplace's answer lacks what it must tell; check its address") from error
+            raise CrowdUnavailable("the marketplace's answer is missing required fields; check its address") from error
 
     return reading
 
 
-def wire_amount(cents: int) -> str:
-    """Cents as the wire wants them: 123 is 1.23."""
+def decimal_dollars(cents: int) -> str:
+    """Return cents as MTurk writes them: 123 is "1.23"."""
     if cents < 0:
-        raise CrowdRefused(f"{cents} cents is less than nothing; give 0 or more")
+        raise CrowdRefused(f"an amount of {cents} cents is negative")
     return f"{cents // 100}.{cents % 100:02}"
 
 
 def cents_of(amount: str) -> int:
-    """Cents from the wire's dollars, whole ones only."""
+    """Return the cents of an amount in dollars."""
     found = DOLLARS.fullmatch(amount)
     if not found:
-        raise CrowdUnavailable(f"the marketplace tells an amount of {amount!r}, which is no whole number of cents")
+        raise CrowdUnavailable(f"the marketplace sent the amount {amount!r}, which is not a whole number of cents")
     whole, fraction = found.groups()
     return int(whole) * 100 + int((fraction or "").ljust(2, "0"))
 
 
 def reason_with_key(reason: str, key: str) -> str:
-    """What the worker reads, with the ledger's key at its end."""
+    """Return a bonus's reason with the ledger's key at its end."""
     return f"{reason} [ref {key}]" if reason else f"[ref {key}]"
 
 
-def terms_shape(terms: Terms) -> Shape:
-    """What CreateHITType wants."""
+def terms_shape(terms: HitTerms) -> Shape:
+    """Return the parameters of CreateHITType."""
     return {
         "Title": terms.title,
         "Description": terms.description,
         "Keywords": ", ".join(terms.keywords),
-        "Reward": wire_amount(terms.reward_cents),
+        "Reward": decimal_dollars(terms.reward_cents),
         "AssignmentDurationInSeconds": terms.assignment_seconds,
         "AutoApprovalDelayInSeconds": terms.auto_approve_seconds,
         "QualificationRequirements": [_requirement_shape(one) for one in terms.requirements],
@@ -78,19 +104,19 @@ def terms_shape(terms: Terms) -> Shape:
 
 @_readable
 def balance_of(shape: Shape) -> int:
-    """What can be spent, in cents."""
+    """Return the available balance in cents."""
     return cents_of(shape["AvailableBalance"])
 
 
 @_readable
 def type_id_of(shape: Shape) -> str:
-    """The id of a type of HITs."""
+    """Return the id of a HIT type."""
     return str(shape["HITTypeId"])
 
 
 @_readable
 def hit_of(shape: Shape) -> PostedHit:
-    """A HIT."""
+    """Return a HIT."""
     return PostedHit(
         hit_id=shape["HITId"],
         type_id=shape["HITTypeId"],
@@ -108,15 +134,15 @@ def hit_of(shape: Shape) -> PostedHit:
 
 
 @_readable
-def work_of(shape: Shape) -> Work:
-    """An assignment that was handed in."""
-    # Both are there when a rejection was overridden.
+def assignment_of(shape: Shape) -> SubmittedAssignment:
+    """Return a submitted assignment."""
+    # Both times are set if a rejection was overridden.
     decided = shape.get({"Approved": "ApprovalTime", "Rejected": "RejectionTime"}.get(shape["AssignmentStatus"], ""))
-    return Work(
+    return SubmittedAssignment(
         assignment_id=shape["AssignmentId"],
         hit_id=shape["HITId"],
         worker_id=shape["WorkerId"],
-        state=WorkState(shape["AssignmentStatus"].lower()),
+        state=AssignmentState(shape["AssignmentStatus"].lower()),
         accepted_at=_utc(shape["AcceptTime"]),
         submitted_at=_utc(shape["SubmitTime"]),
         auto_approve_at=_utc(shape["AutoApprovalTime"]) if shape.get("AutoApprovalTime") else None,
@@ -128,7 +154,7 @@ def work_of(shape: Shape) -> Work:
 
 @_readable
 def bonus_of(shape: Shape) -> PaidBonus:
-    """A bonus, its reason and our key told apart."""
+    """Return a bonus, with its reason and our key separated."""
     reason = shape.get("Reason", "")
     found = REFERENCE.fullmatch(reason)
     return PaidBonus(
@@ -142,34 +168,34 @@ def bonus_of(shape: Shape) -> PaidBonus:
 
 
 @_readable
-def qualification_of(shape: Shape) -> QualificationKind:
-    """A qualification."""
-    return QualificationKind(shape["QualificationTypeId"], shape["Name"], shape.get("Description", ""))
+def qualification_of(shape: Shape) -> CrowdQualification:
+    """Return a qualification."""
+    return CrowdQualification(shape["QualificationTypeId"], shape["Name"], shape.get("Description", ""))
 
 
 @_readable
-def holder_of(shape: Shape) -> Holder:
-    """Who holds a qualification."""
-    return Holder(shape["WorkerId"], shape.get("IntegerValue", 1), _utc(shape["GrantTime"]))
+def holder_of(shape: Shape) -> QualificationHolder:
+    """Return a worker who has a qualification."""
+    return QualificationHolder(shape["WorkerId"], shape.get("IntegerValue", 1), _utc(shape["GrantTime"]))
 
 
 @_readable
-def blocked_of(shape: Shape) -> Blocked:
-    """Who is blocked."""
-    return Blocked(shape["WorkerId"], shape.get("Reason", ""))
+def blocked_of(shape: Shape) -> BlockedWorker:
+    """Return a blocked worker."""
+    return BlockedWorker(shape["WorkerId"], shape.get("Reason", ""))
 
 
 @_readable
-def undelivered_of(shape: Shape) -> Undelivered:
-    """Whom a message did not reach."""
-    return Undelivered(shape["WorkerId"], shape.get("NotifyWorkersFailureMessage", ""))
+def undelivered_of(shape: Shape) -> UndeliveredMessage:
+    """Return a message that was not delivered."""
+    return UndeliveredMessage(shape["WorkerId"], shape.get("NotifyWorkersFailureMessage", ""))
 
 
 def _requirement_shape(requirement: Requirement) -> Shape:
     shape: Shape = {
-        "QualificationTypeId": str(requirement.qualification_id),
-        "Comparator": requirement.comparator.value,
-        "ActionsGuarded": Guarded(requirement.guarded).value,
+        "QualificationTypeId": QUALIFICATION_IDS.get(requirement.qualification_id, requirement.qualification_id),
+        "Comparator": COMPARATORS[requirement.comparator],
+        "ActionsGuarded": ACTIONS_GUARDED[requirement.restriction],
     }
     if requirement.values:
         shape["IntegerValues"] = list(requirement.values)
@@ -179,7 +205,7 @@ def _requirement_shape(requirement: Requirement) -> Shape:
 
 
 def _locale(place: str) -> dict[str, str]:
-    """`US`, or with a part of the country `US-CA`."""
+    """Return the locale of `US`, or of a part of a country such as `US-CA`."""
     country, _, part = place.partition("-")
     return {"Country": country, "Subdivision": part} if part else {"Country": country}
 

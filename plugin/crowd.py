@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from common.clock import Clock, SystemClock
+from crowd.port import Crowd
+from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
-from mturk.crowd import Crowd
-from mturk.patience import Patience
 from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
@@ -36,7 +36,7 @@ class CrowdServices:
     recruiting: Recruiting
 
 
-def crowd_of(settings: Settings, patience: Patience | None = None) -> Crowd:
+def crowd_of(settings: Settings, retries: RetryPolicy | None = None) -> Crowd:
     """The marketplace that the settings name; nothing is asked of it yet."""
     if not settings.has_crowd_keys:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
@@ -48,7 +48,7 @@ def crowd_of(settings: Settings, patience: Patience | None = None) -> Crowd:
         name=settings.crowd_name,
         region=settings.crowd_region,
     )
-    return open_crowd(endpoint, patience=patience or Patience(budget=SECONDS_TO_WAIT))
+    return open_crowd(endpoint, retries=retries or RetryPolicy(budget=SECONDS_TO_WAIT))
 
 
 def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:

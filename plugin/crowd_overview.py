@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mturk.crowd import Crowd, PostedHit
-from mturk.errors import UnknownToCrowd
+from crowd.errors import NotOnCrowd
+from crowd.port import Crowd, PostedHit
 from round_manager.crowd.reviewing import Decided, Undecided, decided, undecided
 from round_manager.crowd.status import (
     GroupFigures,
@@ -126,7 +126,7 @@ def _posted(crowd: Crowd, wanted: Sequence[str]) -> Iterable[PostedHit]:
 def _ask(crowd: Crowd, hit_id: str) -> PostedHit | None:
     try:
         return crowd.hit(hit_id)
-    except UnknownToCrowd:
+    except NotOnCrowd:
         return None
 
 

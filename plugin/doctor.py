@@ -12,9 +12,9 @@ from typing import Literal
 import requests
 
 from common.money import dollars
+from crowd.errors import CrowdError
 from ml_backend.embedded import embedded_encoder
 from ml_backend.errors import BackendError
-from mturk.errors import CrowdError
 from plugin.backend_health import BackendSilent, look_at_backend
 from plugin.cli.hints import advice_for
 from plugin.errors import PluginError, SettingsError
@@ -210,11 +210,11 @@ def _crowd(settings: Settings) -> Iterator[Finding]:
         yield Finding("crowd", "warning", "there are no access keys for a marketplace", cure)
         return
     # Imported here: boto3 is slow to load, and most who ask have no crowd.
-    from mturk.patience import Patience
+    from crowd.retries import RetryPolicy
     from plugin.crowd import crowd_of
 
     try:
-        cents = crowd_of(settings, Patience(budget=SECONDS_TO_ANSWER)).balance()
+        cents = crowd_of(settings, RetryPolicy(budget=SECONDS_TO_ANSWER)).balance()
         yield Finding("crowd", "ok", f"{settings.crowd_url}, {dollars(cents)} to spend")
     except CrowdError as error:
         cure = f"{error}; `outfox marketplace` runs one of your own"

@@ -7,9 +7,9 @@ from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
 from ml_backend.fooled_rules import find_rule
 from plugin.labelstudio.interface import check_templates
-from plugin.pack_costs import costs_of
 from round_manager.errors import PolicyError
 from round_manager.policies import find_policy
+from round_manager.tasks.affordability import pack_costs
 from templates import Pack, PackError, Problem, SeedRow
 from templates.likeness import likeness, lookalikes
 from templates.markup import check_markup
@@ -106,7 +106,7 @@ def _numbers(pack: Pack) -> Iterator[Problem]:
 
 def _budget(pack: Pack) -> Iterator[Problem]:
     spec = pack.spec
-    costs = costs_of(spec)
+    costs = pack_costs(spec)
     if costs.round_examples < spec.rounds.target_fooling:
         examples = count(costs.round_examples, "validated example")
         yield pack.problem(

@@ -17,7 +17,7 @@ from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.learning.versions import find_versions
 from round_manager.specs import spec_of
-from round_manager.tasks.means import check_means
+from round_manager.tasks.affordability import check_can_open
 from round_manager.tasks.rounds import draft_round, live_round, open_round, pinned_versions
 from round_manager.tasks.tasks import find_task
 from templates import TaskSpec
@@ -87,7 +87,7 @@ class RoundOpening:
                 return _Now(live.number, spec_of(live), pinned_versions(session, live))
             draft = draft_round(session, task, now=self.clock.now())
             # Before anything is pinned: what cannot be opened changes nothing that serves.
-            check_means(session, task, draft)
+            check_can_open(session, task, draft)
             return _Now(draft.number, spec_of(draft), ())
 
     def _default(self, name: str, number: int) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from crowd.port import Crowd
+    from crowd.retries import RetryPolicy
     from ml_backend.registry.registry import Registry
-    from mturk.crowd import Crowd
-    from mturk.patience import Patience
     from plugin.crowd import CrowdServices
     from round_manager.archive.storage import Archives
     from round_manager.database.store import Store
@@ -52,11 +52,11 @@ class Application:
         with self.open_store(upgrade=upgrade) as store:
             yield ServiceContext(store, self.clock)
 
-    def crowd(self, patience: "Patience | None" = None) -> "Crowd":
+    def crowd(self, retries: "RetryPolicy | None" = None) -> "Crowd":
         """Return the marketplace that the settings name; nothing is sent to it yet."""
         from plugin.crowd import crowd_of
 
-        return crowd_of(self.settings, patience)
+        return crowd_of(self.settings, retries)
 
     def crowd_services(self, store: "Store", crowd: "Crowd") -> "CrowdServices":
         """Return what posts, collects, pays and reconciles on that marketplace."""

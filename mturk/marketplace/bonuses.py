@@ -4,11 +4,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from mturk.fees import bonus_fee
 from mturk.marketplace import money
 from mturk.marketplace.errors import MarketError, bad_parameter
 from mturk.marketplace.hits import LARGEST_REWARD_CENTS, within
 from mturk.marketplace.tables import Assignment, Bonus, Hit
+from mturk.profile import MTURK
 
 
 def send(
@@ -22,7 +22,7 @@ def send(
         raise MarketError(
             "InvalidAssignmentState", f"assignment {assignment.id} was not submitted by worker {worker_id}"
         )
-    fee = bonus_fee(cents)
+    fee = MTURK.fees.bonus(cents).fee_cents
     payments = ((money.worker(worker_id), cents, "bonus"), (money.FEES, fee, "bonus fee"))
     source = money.available(hit.requester_id)
     money.pay(session, source, payments, now, hit_id=hit.id, assignment_id=assignment.id)

@@ -11,12 +11,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.text import count
-from mturk.fees import MANY_ASSIGNMENTS, reward_fee
 from mturk.marketplace import events, standing
 from mturk.marketplace.errors import MarketError, bad_parameter
 from mturk.marketplace.ids import entity_id
 from mturk.marketplace.questions import Page
 from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester
+from mturk.profile import MTURK
 
 MOST_ASSIGNMENTS = 1_000_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 30, 31_536_000
@@ -106,7 +106,7 @@ def create(
         annotation=annotation,
         max_assignments=max_assignments,
         reward_cents=kind.reward_cents,
-        fee_cents=reward_fee(kind.reward_cents, max_assignments),
+        fee_cents=MTURK.fees.reward(kind.reward_cents, max_assignments).fee_cents,
         created_at=now,
         expires_at=now + timedelta(seconds=lifetime_seconds),
         # Before it is in the database, which fills in defaults only then.
@@ -127,11 +127,11 @@ def extend(session: Session, hit: Hit, more: int, now: datetime) -> None:
     """More assignments; across ten the fee would change, so a HIT of fewer never grows to ten."""
     _must_exist(hit)
     within("NumberOfAdditionalAssignments", more, 1, MOST_ASSIGNMENTS - hit.max_assignments, "assignments")
-    if hit.max_assignments < MANY_ASSIGNMENTS <= hit.max_assignments + more:
+    if MTURK.fees.rises_for(hit.max_assignments + more) and not MTURK.fees.rises_for(hit.max_assignments):
         raise MarketError(
             "InvalidMaximumAssignmentsIncrease",
             f"HIT {hit.id} has {count(hit.max_assignments, 'assignment')} and cannot grow to "
-            f"{hit.max_assignments + more}: a HIT of fewer than {MANY_ASSIGNMENTS} stays below that; post another",
+            f"{hit.max_assignments + more}: its fee would rise; post another one",
         )
     hit.max_assignments += more
     standing.refresh(session, hit, now)

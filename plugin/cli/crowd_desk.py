@@ -18,7 +18,7 @@ from plugin.settings import Settings
 
 if TYPE_CHECKING:
     from common.clock import Clock
-    from mturk.crowd import Crowd
+    from crowd.port import Crowd
     from plugin.crowd import CrowdServices
     from round_manager.crowd.payday import Paid
     from round_manager.database.store import Store
@@ -76,12 +76,12 @@ class Desk:
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """The desk; the marketplace is asked nothing yet."""
     from common.clock import SystemClock
-    from plugin.cli.crowd_patience import SpokenPatience
+    from plugin.cli.crowd_retries import AnnouncedRetries
     from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
     from round_manager.database.store import open_store
 
-    patience = SpokenPatience(budget=SECONDS_TO_WAIT, silent=not _may_announce())
-    crowd, clock = crowd_of(settings, patience), SystemClock()
+    retries = AnnouncedRetries(budget=SECONDS_TO_WAIT, silent=not _may_announce())
+    crowd, clock = crowd_of(settings, retries), SystemClock()
     with open_store(settings.database) as store:
         yield Desk(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
 

@@ -116,12 +116,12 @@ def _reserved(desk: Desk, task: str, chosen: Sequence["Standing"]) -> int:
 def _expire(desk: Desk, chosen: Sequence["Standing"], progress: ProgressBar) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from mturk.errors import UnknownToCrowd
+    from crowd.errors import NotOnCrowd
 
     def one_down(hit_id: str) -> None:
         try:
             desk.crowd.expire(hit_id)
-        except UnknownToCrowd:
+        except NotOnCrowd:
             return  # The collecting that follows notes that it is gone.
 
     progress.start(len(chosen), "expiring HITs")

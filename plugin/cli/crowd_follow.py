@@ -13,7 +13,7 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from mturk.notifications import EventQueue
+    from crowd.port import EventQueue
     from round_manager.crowd.collecting import Collected
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -59,6 +59,6 @@ def _tell(found: "Collected") -> None:
 def _queue(settings: Settings) -> "EventQueue | None":
     if not settings.crowd_queue_url:
         return None
-    from mturk.notifications import open_queue
+    from mturk.event_queue import open_queue
 
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)

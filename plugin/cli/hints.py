@@ -14,6 +14,8 @@ COMMANDS = {
     "rotate_model": "outfox model rotate {task} VERSION",
     "show_pins": "outfox model pins {task}",
     "upgrade_database": "outfox db upgrade",
+    "set_round_budget": "outfox round budget {task} DOLLARS",
+    "upload_contexts": "outfox context upload {task} FILE",
 }
 
 

@@ -16,7 +16,7 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from mturk.notifications import EventQueue
+    from crowd.port import EventQueue
     from plugin.manager.loop import Manager, StepOutcome
     from plugin.manager.step import ManagerContext
 
@@ -147,7 +147,7 @@ def _run(manager: "Manager", settings: Settings, every: float, stop: threading.E
 def _queue(settings: Settings) -> "EventQueue | None":
     if not settings.crowd_queue_url:
         return None
-    from mturk.notifications import open_queue
+    from mturk.event_queue import open_queue
 
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 

@@ -48,10 +48,10 @@ def list_packs(app: Application) -> None:
 @json_option
 def show_pack(pack: Pack) -> None:
     """Show what a pack asks for, what it pays and what it costs."""
-    from plugin.pack_costs import costs_of
     from round_manager.policies import first_votes, most_votes
+    from round_manager.tasks.affordability import pack_costs
 
-    spec, costs = pack.spec, costs_of(pack.spec)
+    spec, costs = pack.spec, pack_costs(pack.spec)
     votes = spec.validation
     held_out = sum(row.split == "held_out" for row in pack.seed)
     facts = [

@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mturk.errors import CrowdError
-from mturk.notifications import EventQueue
+from crowd.errors import CrowdError
+from crowd.port import EventQueue
 from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
 from plugin.manager.money_steps import Pay, Reconcile, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train

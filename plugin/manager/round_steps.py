@@ -9,7 +9,7 @@ from round_manager.learning.jobs import awaited, running_job
 from round_manager.loop.lifecycle import Due, called_off_text, due, take_due, was_called_off
 from round_manager.loop.waiting import undecided
 from round_manager.models import Round, RoundStatus
-from round_manager.tasks.means import check_means
+from round_manager.tasks.affordability import check_can_open
 from round_manager.tasks.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.decisions import Decisions, decide_round
@@ -150,7 +150,7 @@ class Open:
         try:
             with context.store.dry_run() as session:
                 found = find_task(session, task)
-                check_means(session, found, draft_round(session, found, now=context.clock.now()))
+                check_can_open(session, found, draft_round(session, found, now=context.clock.now()))
         except (BudgetError, RoundError) as error:
             return f"wait: {error}"
         return f"open round {last.number + 1}"

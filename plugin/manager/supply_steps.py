@@ -1,7 +1,7 @@
 """The steps that put work up on the marketplace, and take down what is not needed any more."""
 
 from common.text import count
-from mturk.errors import UnknownToCrowd
+from crowd.errors import NotOnCrowd
 from plugin.backend_health import BackendSilent
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
@@ -34,7 +34,7 @@ class Expire(CrowdStep):
         # What is gone there is noted as such by this reading, and what nobody has in hand is finished by it.
         crowd.collecting.hinted(ids)
         for answer in answers:
-            if answer is not None and not isinstance(answer, UnknownToCrowd):
+            if answer is not None and not isinstance(answer, NotOnCrowd):
                 raise answer
         return StepResult(f"{count(len(ids), 'HIT')} taken down")
 
@@ -80,7 +80,7 @@ class Plan(CrowdStep):
             live = live_round(session, find_task(session, task).id)
             if live is None:
                 return None, Supply()
-            return live, wanted_supply(session, live, crowd.crowd.name, now=context.clock.now())
+            return live, wanted_supply(session, live, crowd.crowd, now=context.clock.now())
 
 
 class Post(CrowdStep):

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
-from mturk.crowd import Crowd
-from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from crowd.port import Crowd
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
 from round_manager.progress import Progress

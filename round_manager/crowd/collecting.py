@@ -14,8 +14,8 @@ from itertools import islice
 from sqlalchemy import func, select, update
 
 from common.clock import Clock
-from mturk.crowd import Crowd, PostedHit, Work
-from mturk.errors import UnknownToCrowd
+from crowd.errors import NotOnCrowd
+from crowd.port import Crowd, PostedHit, SubmittedAssignment
 from round_manager.crowd.calls import THREADS
 from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
 from round_manager.crowd.same_account import check_account
@@ -142,7 +142,7 @@ class Collecting:
     def _ask(self, hit_id: str) -> PostedHit | None:
         try:
             return self._crowd.hit(hit_id)
-        except UnknownToCrowd:
+        except NotOnCrowd:
             return None
 
     def _collect(self, seen: Iterable[Seen], progress: Progress) -> Collected:
@@ -194,5 +194,5 @@ class Collecting:
                 unknown = update(Hit).where(Hit.id.in_([known.id for known in missing]))
                 session.execute(unknown.values(last_error=UNKNOWN))
 
-    def _works(self, seen: tuple[Known, PostedHit]) -> list[Work]:
-        return list(self._crowd.works(seen[1].hit_id))
+    def _works(self, seen: tuple[Known, PostedHit]) -> list[SubmittedAssignment]:
+        return list(self._crowd.assignments(seen[1].hit_id))

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from common.money import dollars
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from round_manager.crowd.reviewing import LONGEST_REASON, give_bonus
 from round_manager.crowd.wages import GroupWage
 from round_manager.errors import CrowdWorkError

@@ -8,8 +8,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from mturk.errors import CrowdError
-from mturk.notifications import EventQueue
+from crowd.errors import CrowdError
+from crowd.port import EventQueue
 from round_manager.crowd.collecting import Collected, Collecting
 
 SECONDS_AFTER_TROUBLE = 5.0

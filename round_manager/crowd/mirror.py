@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mturk.crowd import HitState, PostedHit, Work, WorkState
+from crowd.port import AssignmentState, HitState, PostedHit, SubmittedAssignment
 from round_manager.crowd.confirming import confirm_sessions
 from round_manager.errors import BudgetError
 from round_manager.models import (
@@ -41,18 +41,18 @@ def mirror_hit(hit: Hit, posted: PostedHit) -> None:
     hit.last_error = None
 
 
-def mirror_works(session: Session, handed_in: Mapping[Hit, Sequence[Work]], *, now: datetime) -> int:
+def mirror_works(session: Session, handed_in: Mapping[Hit, Sequence[SubmittedAssignment]], *, now: datetime) -> int:
     """Everything that was handed in for the HITs, as it stands; how many pieces were new."""
     found = [(hit, work) for hit, works in handed_in.items() for work in works]
     known = _known(session, found)
     new = [(hit, work) for hit, work in found if (hit.marketplace, work.assignment_id) not in known]
     known |= _added(session, new, now)
-    approved: list[tuple[Assignment, Work]] = []
+    approved: list[tuple[Assignment, SubmittedAssignment]] = []
     for hit, work in found:
         ours = known[hit.marketplace, work.assignment_id]
-        if ours.status is AssignmentStatus.SUBMITTED and work.state is WorkState.REJECTED:
+        if ours.status is AssignmentStatus.SUBMITTED and work.state is AssignmentState.REJECTED:
             mark_rejected(session, ours, work.feedback or NO_FEEDBACK, BY_MARKETPLACE, work.decided_at or now, now=now)
-        elif ours.status is not AssignmentStatus.APPROVED and work.state is WorkState.APPROVED:
+        elif ours.status is not AssignmentStatus.APPROVED and work.state is AssignmentState.APPROVED:
             approved.append((ours, work))
     _approved(session, approved, now)
     return len(new)
@@ -107,7 +107,7 @@ def is_over(posted: PostedHit) -> bool:
     return posted.state in OVER and posted.pending == 0
 
 
-def _known(session: Session, found: Sequence[tuple[Hit, Work]]) -> dict[tuple[str, str], Assignment]:
+def _known(session: Session, found: Sequence[tuple[Hit, SubmittedAssignment]]) -> dict[tuple[str, str], Assignment]:
     wanted = select(Assignment).where(
         Assignment.marketplace.in_({hit.marketplace for hit, _ in found}),
         Assignment.external_id.in_([work.assignment_id for _, work in found]),
@@ -115,7 +115,9 @@ def _known(session: Session, found: Sequence[tuple[Hit, Work]]) -> dict[tuple[st
     return {(row.marketplace, row.external_id): row for row in session.scalars(wanted)}
 
 
-def _added(session: Session, new: Sequence[tuple[Hit, Work]], now: datetime) -> dict[tuple[str, str], Assignment]:
+def _added(
+    session: Session, new: Sequence[tuple[Hit, SubmittedAssignment]], now: datetime
+) -> dict[tuple[str, str], Assignment]:
     workers = {
         place: ensure_worker(session, *place, now=now)
         for place in sorted({(hit.marketplace, work.worker_id) for hit, work in new})
@@ -138,7 +140,7 @@ def _added(session: Session, new: Sequence[tuple[Hit, Work]], now: datetime) -> 
     return rows
 
 
-def _approved(session: Session, approved: Sequence[tuple[Assignment, Work]], now: datetime) -> None:
+def _approved(session: Session, approved: Sequence[tuple[Assignment, SubmittedAssignment]], now: datetime) -> None:
     """Approved by the marketplace's own clock, or by somebody there: the reward is paid, so the ledger says so."""
     if not approved:
         return
@@ -156,7 +158,7 @@ def _approved(session: Session, approved: Sequence[tuple[Assignment, Work]], now
         mark_approved(ours, BY_MARKETPLACE, now=work.decided_at or now)
 
 
-def _approved_if_covered(session: Session, one: tuple[Assignment, Work], now: datetime) -> None:
+def _approved_if_covered(session: Session, one: tuple[Assignment, SubmittedAssignment], now: datetime) -> None:
     ours, _ = one
     try:
         with session.begin_nested():

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.money import dollars
-from mturk.crowd import BonusOrder, Crowd, Token
-from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed, UnknownToCrowd
+from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds, NotOnCrowd
+from crowd.port import BonusOrder, Crowd, Token
 from round_manager.crowd.calls import THREADS, Calls, sending
 from round_manager.crowd.mirror import finish, mark_approved
 from round_manager.crowd.same_account import check_account
@@ -170,13 +170,13 @@ class Payday:
         outcome.cents += sum(one.cents for one in done)
 
     def _note(self, session: Session, one: Payment, error: CrowdError, outcome: Paid, now: datetime) -> None:
-        if isinstance(error, NoFunds | NotAllowed):
+        if isinstance(error, InsufficientFunds | CrowdAccessDenied):
             # A definite no that can pass, and no fault of the debt's: it goes on under another token.
             entry = session.get_one(LedgerEntry, one.entry_id)
             if entry.state is EntryState.SENT:
                 renew(session, entry, str(error), now=now, not_before=now + PAUSE)
             outcome.problem = str(error)
-        elif isinstance(error, UnknownToCrowd):
+        elif isinstance(error, NotOnCrowd):
             # It was there when it was collected: nobody knows what this means, so a person looks.
             hold(session, one.entry_id, f"{error}; look there, then decide", now=now)
             outcome.held += 1

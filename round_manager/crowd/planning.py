@@ -6,12 +6,12 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Crowd, Terms
+from crowd.port import Crowd, HitTerms
 from round_manager.database.columns import public_id
 from round_manager.errors import CrowdWorkError
 from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
 from round_manager.money.budget import check_budget
-from round_manager.money.hit_terms import WORDS, cut_of, terms_of, wanted_for
+from round_manager.money.hit_terms import WORDS, shape_of, terms_of, wanted_for
 from round_manager.money.ledger import reserve
 from round_manager.specs import spec_of
 
@@ -82,7 +82,7 @@ def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> 
 def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
     """What would be reserved; nothing is changed."""
     spec = spec_of(round)
-    terms = order_terms(session, round, wish.kind, crowd.name)
+    terms = order_terms(session, round, wish.kind, crowd)
     wanted = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
     rewards = sum(one.price.cents for one in wanted if one.kind is EntryKind.REWARD)
     bonuses = sum(one.price.cents for one in wanted if one.kind is EntryKind.BONUS)
@@ -95,7 +95,7 @@ def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: 
     round = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
     check_wish(session, round, wish, now=now)
     spec = spec_of(round)
-    terms = order_terms(session, round, wish.kind, crowd.name)
+    terms = order_terms(session, round, wish.kind, crowd)
     # Before a row is written: a wish of a million HITs is refused as fast as a wish of one.
     check_budget(session, session.get_one(Task, round.task_id), round, cost_of(session, round, wish, crowd).total_cents)
     hits = []
@@ -109,7 +109,7 @@ def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: 
                 round_id=round.id,
                 kind=wish.kind,
                 marketplace=crowd.name,
-                reward_cents=cut_of(spec, wish.kind).reward_cents,
+                reward_cents=shape_of(spec, wish.kind).reward_cents,
                 max_assignments=wish.assignments,
                 assignment_seconds=terms.assignment_seconds,
                 created_at=now,
@@ -123,10 +123,11 @@ def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: 
     return hits
 
 
-def order_terms(session: Session, owner: Round | Task, kind: HitKind, marketplace: str) -> Terms:
+def order_terms(session: Session, owner: Round | Task, kind: HitKind, crowd: Crowd) -> HitTerms:
     """What HITs of that kind say to workers of a marketplace, by the round's terms, or the task's for a quiz."""
     task_id = owner.task_id if isinstance(owner, Round) else owner.id
     wanted = select(Qualification.external_id).where(
-        Qualification.task_id == task_id, Qualification.marketplace == marketplace
+        Qualification.task_id == task_id, Qualification.marketplace == crowd.name
     )
-    return terms_of(spec_of(owner), kind, session.scalar(wanted.order_by(Qualification.id).limit(1)))
+    qualification_id = session.scalar(wanted.order_by(Qualification.id).limit(1))
+    return terms_of(spec_of(owner), kind, qualification_id, crowd.profile.limits)

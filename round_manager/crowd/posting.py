@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from mturk.crowd import Crowd, HitOrder, PostedHit, Terms, Token
-from mturk.errors import CrowdError, CrowdRefused, NoFunds, NotAllowed
+from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds
+from crowd.port import Crowd, HitOrder, HitTerms, PostedHit, Token
 from round_manager.crowd.calls import THREADS, Calls, sending
 from round_manager.crowd.planning import may_be_posted, order_terms
 from round_manager.crowd.same_account import check_account
@@ -64,7 +64,7 @@ class Posting:
         self._page_url = page_url
         self._queue_url = queue_url
         self._threads = threads
-        self._terms: dict[tuple[int | None, int, HitKind], Terms] = {}
+        self._terms: dict[tuple[int | None, int, HitKind], HitTerms] = {}
         self._heard: set[str] = set()
 
     def run(self, progress: Progress | None = None, *, not_to_write_for: Sequence[int] = ()) -> Sent:
@@ -133,12 +133,12 @@ class Posting:
         self._hear_of(posted.type_id)
         return posted
 
-    def _terms_of(self, hit: Hit) -> Terms:
+    def _terms_of(self, hit: Hit) -> HitTerms:
         place = (hit.round_id, hit.task_id, hit.kind)
         if place not in self._terms:
             with self._store.read() as session:
                 owner = session.get_one(Round, hit.round_id) if hit.round_id else session.get_one(Task, hit.task_id)
-                self._terms[place] = order_terms(session, owner, hit.kind, self._crowd.name)
+                self._terms[place] = order_terms(session, owner, hit.kind, self._crowd)
         return self._terms[place]
 
     def _hear_of(self, type_id: str) -> None:
@@ -166,7 +166,7 @@ class Posting:
             outcome.posted += 1
             return
         hit.last_error = str(answer)[:LONGEST_ERROR]
-        if isinstance(answer, NoFunds | NotAllowed):
+        if isinstance(answer, InsufficientFunds | CrowdAccessDenied):
             # A definite no that can pass, and no fault of the HIT's: it waits as if never sent.
             hit.sent_at = None
             outcome.problem = str(answer)

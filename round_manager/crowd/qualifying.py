@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mturk.errors import CrowdRefused, NotAllowed
+from crowd.errors import CrowdAccessDenied, CrowdRefused
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
@@ -39,7 +39,7 @@ def _qualify(store: Store, marketplace: str, recruit: Callable[[], Recruiting]) 
         why = f"passed the quiz with {one.score} of 100"
         try:
             recruiting.grant(one.task, one.worker_id, who=WHO, why=why, score=one.score)
-        except NotAllowed:
+        except CrowdAccessDenied:
             raise
         except CrowdRefused as error:
             refused.append(error)

@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.text import count
-from mturk.crowd import Crowd, PostedHit, Token, WorkState
-from mturk.errors import CrowdError, UnknownToCrowd
+from crowd.errors import CrowdError, NotOnCrowd
+from crowd.port import AssignmentState, Crowd, PostedHit, Token
 from round_manager import audit
 from round_manager.crowd.calls import sending
 from round_manager.crowd.collecting import UNKNOWN
@@ -106,7 +106,11 @@ class Reconciler:
             for hit, posted in found:
                 self._posting.adopt(session, session.get_one(Hit, hit.id), posted)
             wanted = self._still_wanted(session, list(missing.values()), outcome, now)
-            young = [hit for hit in wanted if hit.sent_at and Token(hit.key, hit.sent_at).protects(now)]
+            young = [
+                hit
+                for hit in wanted
+                if hit.sent_at and Token(hit.key, hit.sent_at).protects(now, self._crowd.profile.token_lifetime)
+            ]
             old = [hit for hit in wanted if hit not in young]
             for hit in old:
                 hit.status, hit.last_error = HitStatus.HELD, TOO_LATE
@@ -158,24 +162,24 @@ class Reconciler:
         now = self._clock.now()
         try:
             return self._look_up(one, outcome, now)
-        except UnknownToCrowd as error:
+        except NotOnCrowd as error:
             self._hold(one, f"{error}; look there, then decide", outcome, now)
             return False
 
     def _look_up(self, one: Payment, outcome: Reconciled, now: datetime) -> bool:
         if one.kind is EntryKind.REWARD:
-            there = self._crowd.work(one.external_assignment).state
-            if there is WorkState.APPROVED:
+            there = self._crowd.assignment(one.external_assignment).state
+            if there is AssignmentState.APPROVED:
                 self._found([one], outcome, now)
-            elif there is WorkState.REJECTED and not one.overrides:
+            elif there is AssignmentState.REJECTED and not one.overrides:
                 with self._store.write() as session:
                     refuse(session, one.entry_id, "the work was rejected on the marketplace", now=now)
                 outcome.refused += 1
             # An approval needs no token: the work's own state keeps it from being paid twice.
-            return there is (WorkState.REJECTED if one.overrides else WorkState.SUBMITTED)
+            return there is (AssignmentState.REJECTED if one.overrides else AssignmentState.SUBMITTED)
         paid = [bonus for bonus in self._crowd.bonuses(assignment_id=one.external_assignment) if bonus.key == one.key]
         if not paid:
-            if Token(one.key, one.sent_at).protects(now):
+            if Token(one.key, one.sent_at).protects(now, self._crowd.profile.token_lifetime):
                 return True
             self._hold(one, TOO_LATE, outcome, now)
         elif (len(paid), paid[0].cents, paid[0].worker_id) == (1, one.cents, one.external_worker):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from sqlalchemy import Select, select
 
 from common.clock import Clock
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from round_manager import audit
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, DuplicateError

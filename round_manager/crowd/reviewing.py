@@ -13,7 +13,7 @@ from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from round_manager import audit
 from round_manager.crowd.finished_pages import is_page_finished
 from round_manager.crowd.mirror import mark_rejected

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
-from mturk.crowd import Crowd
-from mturk.errors import UnknownToCrowd
+from crowd.errors import NotOnCrowd
+from crowd.port import Crowd
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError
 from round_manager.models import Hit, HitStatus
@@ -39,6 +39,6 @@ def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
 def _is_known(crowd: Crowd, hit_id: str) -> bool:
     try:
         crowd.hit(hit_id)
-    except UnknownToCrowd:
+    except NotOnCrowd:
         return False
     return True

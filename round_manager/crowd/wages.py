@@ -16,7 +16,7 @@ from statistics import median
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from round_manager.crowd.payday import REASONS
 from round_manager.models import (
     Assignment,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from round_manager.crowd.wages import group_wages, owe_top_ups
 from round_manager.loop.waiting import work_to_come
 from round_manager.models import Round, RoundStatus, Task

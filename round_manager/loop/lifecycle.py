@@ -31,7 +31,7 @@ from round_manager.models import AuditEntry, EntryState, LedgerEntry, Round, Rou
 from round_manager.money.budget import figures
 from round_manager.money.cancelling import cancel_creation
 from round_manager.specs import spec_of
-from round_manager.tasks.means import free_cents, least_cents
+from round_manager.tasks.affordability import free_cents, least_cents, planning_fees
 from round_manager.tasks.rounds import LIVE, NOT_COUNTED
 from round_manager.work.leases import lock_task
 
@@ -150,7 +150,7 @@ def _end_of_writing(session: Session, round: Round, now: datetime) -> str:
         return f"its target is reached: {found:,} validated fooling examples of {round.target_fooling:,}"
     if round.closes_at is not None and round.closes_at <= now:
         return f"its time was over on {when(round.closes_at)}"
-    least, free = least_cents(spec_of(round)), free_cents(session, round)
+    least, free = least_cents(spec_of(round), planning_fees(session)), free_cents(session, round)
     # Money that is bound in HITs may come back, and what they bring may still reach the target.
     if free < least and not is_writing(session, round):
         left = f"{dollars(free)} left ({figures(session, round)})"

@@ -6,16 +6,15 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from common.money import dollars
-from mturk.crowd import Crowd
-from mturk.errors import NoFunds
-from mturk.fees import MANY_ASSIGNMENTS
+from crowd.errors import InsufficientFunds
+from crowd.port import Crowd
 from round_manager.crowd.planning import Cost, Wish, check_wish, cost_of, order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.loop.supply import pages_to_validate
 from round_manager.loop.supply_facts import lacking_votes, places_out
 from round_manager.models import HitKind, Round, Task
 from round_manager.money.budget import Figures, figures
-from round_manager.money.hit_terms import cut_of
+from round_manager.money.hit_terms import shape_of
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
@@ -52,12 +51,9 @@ class Quote:
     round_figures: Figures
     needs_qualification: bool
     quiz_attempts: int
+    # Whether a HIT has so many assignments that the fee on its rewards is higher.
+    fees_double: bool
     votes_wanted: VotesWanted | None = None
-
-    @property
-    def fees_double(self) -> bool:
-        """Whether a HIT has so many assignments that the fee on its rewards is twice as high."""
-        return self.wish.assignments >= MANY_ASSIGNMENTS
 
     @property
     def places_too_many(self) -> int:
@@ -70,7 +66,7 @@ class Quote:
         """Refuses what the account does not cover when it is posted."""
         if self.at_once_cents > self.account_cents:
             there = f"the account has {dollars(self.account_cents)}"
-            raise NoFunds(f"{there} and posting needs {dollars(self.at_once_cents)} there at once; add to it")
+            raise InsufficientFunds(f"{there} and posting needs {dollars(self.at_once_cents)} there at once; add to it")
 
 
 def wish_for(round: Round, kind: HitKind, hits: int, assignments: int, hours: int | None, *, now: datetime) -> Wish:
@@ -96,14 +92,14 @@ def quote(
     """What the wish costs, where the round takes it; nothing is changed."""
     check_wish(session, round, wish, now=now)
     spec = spec_of(round)
-    terms = order_terms(session, round, wish.kind, crowd.name)
-    cut = cut_of(spec, wish.kind)
+    terms = order_terms(session, round, wish.kind, crowd)
+    shape = shape_of(spec, wish.kind)
     return Quote(
         task=task.name,
         round=round.number,
         wish=wish,
-        reward_cents=cut.reward_cents,
-        possible_bonus_cents=cut.bonuses * spec.pay.fooled_bonus_cents,
+        reward_cents=shape.reward_cents,
+        possible_bonus_cents=shape.bonuses * spec.pay.fooled_bonus_cents,
         cost=cost_of(session, round, wish, crowd),
         at_once_cents=crowd.price(terms, wish.assignments).total_cents * wish.assignments * wish.hits,
         account_cents=account_cents,
@@ -111,6 +107,7 @@ def quote(
         round_figures=figures(session, round),
         needs_qualification=spec.quiz is not None,
         quiz_attempts=spec.quiz.max_attempts if spec.quiz else 0,
+        fees_double=crowd.profile.fees.rises_for(wish.assignments),
         votes_wanted=_votes_wanted(session, round, spec, crowd.name) if wish.kind is HitKind.VALIDATE else None,
     )
 

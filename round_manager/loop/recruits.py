@@ -4,10 +4,9 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Crowd
-from mturk.fees import MANY_ASSIGNMENTS
+from crowd.port import Crowd
 from round_manager.crowd.planning import plan_hits
-from round_manager.loop.supply import Supply, wishes_of
+from round_manager.loop.supply import Supply, places_in_one_hit, wishes_of
 from round_manager.loop.supply_facts import people_lately, places_out
 from round_manager.models import Hit, HitKind, Round, Task
 from round_manager.specs import spec_of
@@ -29,8 +28,7 @@ def plan_recruits(session: Session, task: Task, crowd: Crowd, people: int, *, no
     planned: list[Hit] = []
     lacking = people - known
     while lacking > 0:
-        # From ten places on, the marketplace's fee is twice as high.
-        places = min(lacking, MANY_ASSIGNMENTS - 1)
+        places = places_in_one_hit(lacking, crowd.profile.fees)
         (wish,) = wishes_of(held, Supply(quiz_places=places), now=now)
         planned += plan_hits(session, held, wish, crowd, now=now)
         lacking -= places

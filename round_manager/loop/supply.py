@@ -14,15 +14,15 @@ from math import ceil, floor
 
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Crowd
-from mturk.fees import MANY_ASSIGNMENTS, bonus_fee, reward_fee
+from crowd.port import Crowd
+from crowd.profile import FeeSchedule
 from round_manager.crowd.planning import Wish, plan_hits
 from round_manager.loop.supply_facts import find_facts
 from round_manager.models import Hit, HitKind, Round, RoundStatus
 from round_manager.policies import first_votes, most_votes
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
-from round_manager.tasks.means import least_cents, vote_cents
+from round_manager.tasks.affordability import least_cents, vote_cents
 from templates import TaskSpec
 
 # So many at most are planned in one transaction, which others wait for.
@@ -92,19 +92,19 @@ def supply_round(session: Session, round: Round, crowd: Crowd, *, now: datetime)
     """
     # The round's own row, before its budget's reader: whoever comes second counts what the first one planned.
     held = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
-    supply = wanted_supply(session, held, crowd.name, now=now)
+    supply = wanted_supply(session, held, crowd, now=now)
     planned: list[Hit] = []
     for wish in wishes_of(held, supply, now=now):
         planned += plan_hits(session, held, wish, crowd, now=now)
     return supply, planned
 
 
-def wanted_supply(session: Session, round: Round, marketplace: str, *, now: datetime) -> Supply:
+def wanted_supply(session: Session, round: Round, crowd: Crowd, *, now: datetime) -> Supply:
     """What the round needs now; nothing where it is paused, over, or past its date."""
     if round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
         return Supply()
     spec = spec_of(round)
-    supply = plan_supply(spec, Facts(**find_facts(session, round, spec, marketplace, now=now)))
+    supply = plan_supply(spec, Facts(**find_facts(session, round, spec, crowd.name, now=now)), crowd.profile.fees)
     over = round.closes_at is not None and round.closes_at <= now
     return Supply(validate=supply.validate) if over else supply
 
@@ -121,14 +121,16 @@ def wishes_of(round: Round, supply: Supply, *, now: datetime) -> list[Wish]:
     return [wish for wish in wishes if wish.hits]
 
 
-def plan_supply(spec: TaskSpec, facts: Facts) -> Supply:
+def plan_supply(spec: TaskSpec, facts: Facts, fees: FeeSchedule) -> Supply:
     """What a round that stands so needs, as far as its money goes."""
     pages = _pages(spec, facts) if spec.pay.validate_cents else 0
-    pages = min(pages, MOST_AT_ONCE, facts.free_cents // vote_cents(spec)) if pages else 0
-    left = facts.free_cents - pages * vote_cents(spec) - _votes_ahead(spec, facts)
-    people = _people(spec, facts, left)
-    left -= people * _quiz_cents(spec)
-    return Supply(_writing(spec, facts, left), pages, people)
+    pages = min(pages, MOST_AT_ONCE, facts.free_cents // vote_cents(spec, fees)) if pages else 0
+    # The first votes on examples that are being written are not reserved yet.
+    votes_ahead = _vote_cents(spec, facts.places(HitKind.CREATE), fees)
+    left = facts.free_cents - pages * vote_cents(spec, fees) - votes_ahead
+    people = _people(spec, facts, left, fees)
+    left -= people * _quiz_cents(spec, fees)
+    return Supply(_writing(spec, facts, left, fees), pages, people)
 
 
 def pages_to_validate(spec: TaskSpec, lacking: Sequence[int], out: int) -> int:
@@ -149,35 +151,36 @@ def _votes_a_page(spec: TaskSpec) -> int:
     return max(1, floor(spec.work.validations_per_hit * (1 - spec.validation.gold_rate)))
 
 
-def _votes_ahead(spec: TaskSpec, facts: Facts) -> int:
-    """What the first votes cost on examples that are being written; nobody has reserved it."""
-    return _vote_cents(spec, facts.places(HitKind.CREATE))
-
-
-def _vote_cents(spec: TaskSpec, hits: int) -> int:
+def _vote_cents(spec: TaskSpec, hits: int, fees: FeeSchedule) -> int:
+    """Return what the first votes cost on the examples of so many creation HITs."""
     if not hits:
         return 0
     first = first_votes(spec.validation)
-    return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_a_page(spec))) * vote_cents(spec)
+    return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_a_page(spec))) * vote_cents(spec, fees)
 
 
-def _people(spec: TaskSpec, facts: Facts, left: int) -> int:
+def _people(spec: TaskSpec, facts: Facts, left: int, fees: FeeSchedule) -> int:
     """Places in the quiz, while there are too few people to write and to vote."""
     if spec.quiz is None or not spec.pay.quiz_cents:
         return 0
     writers = ceil(facts.target / EXAMPLES_EACH) if facts.is_open else 0
     voters = most_votes(spec.validation) + SPARE_PEOPLE if facts.is_open or facts.lacking else 0
     lacking = max(writers, voters) - facts.people - facts.places(HitKind.QUIZ)
-    affordable = (left - least_cents(spec)) // _quiz_cents(spec) if facts.is_open else left // _quiz_cents(spec)
-    # From ten places on, the marketplace's fee is twice as high.
-    return max(0, min(lacking, affordable, MANY_ASSIGNMENTS - 1))
+    spendable = left - least_cents(spec, fees) if facts.is_open else left
+    return max(0, places_in_one_hit(min(lacking, spendable // _quiz_cents(spec, fees)), fees))
 
 
-def _quiz_cents(spec: TaskSpec) -> int:
-    return spec.pay.quiz_cents + reward_fee(spec.pay.quiz_cents) if spec.pay.quiz_cents else 1
+def places_in_one_hit(places: int, fees: FeeSchedule) -> int:
+    """Return how many of these places one HIT can have before the marketplace's fee rises."""
+    most = fees.assignments_before_fee_rises
+    return places if most is None else min(places, most)
 
 
-def _writing(spec: TaskSpec, facts: Facts, left: int) -> int:
+def _quiz_cents(spec: TaskSpec, fees: FeeSchedule) -> int:
+    return fees.reward(spec.pay.quiz_cents).total_cents if spec.pay.quiz_cents else 1
+
+
+def _writing(spec: TaskSpec, facts: Facts, left: int, fees: FeeSchedule) -> int:
     """HITs to create that bring the target into reach, if all goes as well as it may."""
     if not facts.is_open or not spec.pay.create_cents:
         return 0
@@ -190,14 +193,13 @@ def _writing(spec: TaskSpec, facts: Facts, left: int) -> int:
     is_idle = not facts.places(HitKind.CREATE) and not facts.pending_fooling
     needed = floor(lacking) or (1 if lacking > 0 and is_idle else 0)
     room = MOST_OUT - facts.places(HitKind.CREATE)
-    return max(0, min(needed, room, MOST_AT_ONCE, _affordable(spec, left)))
+    return max(0, min(needed, room, MOST_AT_ONCE, _affordable(spec, left, fees)))
 
 
-def _affordable(spec: TaskSpec, left: int) -> int:
+def _affordable(spec: TaskSpec, left: int, fees: FeeSchedule) -> int:
     """How many HITs to create the money covers, with their bonuses and first votes."""
-    bonus = spec.pay.fooled_bonus_cents
-    one = spec.pay.create_cents + reward_fee(spec.pay.create_cents)
-    one += spec.work.examples_per_hit * (bonus + bonus_fee(bonus))
-    most = bisect_right(range(1, left // one + 1), left, key=lambda hits: hits * one + _vote_cents(spec, hits))
+    one = fees.reward(spec.pay.create_cents).total_cents
+    one += spec.work.examples_per_hit * fees.bonus(spec.pay.fooled_bonus_cents).total_cents
+    most = bisect_right(range(1, left // one + 1), left, key=lambda hits: hits * one + _vote_cents(spec, hits, fees))
     # Whoever ends the writing goes by the least that one costs: what covers that is never left unused.
-    return max(most, 1 if left >= least_cents(spec) else 0)
+    return max(most, 1 if left >= least_cents(spec, fees) else 0)

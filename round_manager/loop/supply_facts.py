@@ -20,7 +20,7 @@ from round_manager.models import (
     RoundTally,
     Vote,
 )
-from round_manager.tasks.means import free_cents
+from round_manager.tasks.affordability import free_cents
 from round_manager.tasks.rounds import NOT_COUNTED
 from templates import TaskSpec
 

@@ -36,7 +36,7 @@ from round_manager.models import (
 )
 from round_manager.money.hit_terms import WORDS
 from round_manager.specs import spec_of
-from round_manager.tasks.means import free_cents, vote_cents
+from round_manager.tasks.affordability import free_cents, planning_fees, vote_cents
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)
@@ -251,7 +251,7 @@ def _can_be_judged(session: Session, round: Round) -> bool:
     """Whether votes can come that nobody has asked for yet: in Label Studio, or for money that is left."""
     spec = spec_of(round)
     # A vote that costs nothing is one that no HIT asks for.
-    is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec)
+    is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec, planning_fees(session))
     return is_paid or _project(session, round, ProjectKind.VALIDATE) is not None
 
 

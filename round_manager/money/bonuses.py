@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Price
+from crowd.profile import Price
 from round_manager.errors import BudgetError
 from round_manager.models import (
     Assignment,
@@ -32,7 +32,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.money.budget import figures
-from round_manager.money.hit_terms import cut_of
+from round_manager.money.hit_terms import shape_of
 from round_manager.money.ledger import Wanted, owe_bonus, release, reserve
 from round_manager.specs import spec_of
 
@@ -75,7 +75,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Work:
+class BonusWork:
     """Work that was handed in for a HIT; `examples` is None where it was done on a page that is not ours."""
 
     assignment_id: int
@@ -101,7 +101,7 @@ class Books:
 def bonuses_each(session: Session, hit: Hit) -> int:
     """How many bonuses one assignment of the HIT can lead to."""
     owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
-    return cut_of(spec_of(owner), hit.kind).bonuses
+    return shape_of(spec_of(owner), hit.kind).bonuses
 
 
 def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> Bonuses:
@@ -113,7 +113,7 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
     outcome = Bonuses()
     for round_id, own in sorted(by_round.items()):
         round = session.get_one(Round, round_id)
-        each = cut_of(spec_of(round), HitKind.CREATE).bonuses
+        each = shape_of(spec_of(round), HitKind.CREATE).bonuses
         if each:
             outcome += _settle(session, round, own, each, now)
     if outcome.uncovered:
@@ -153,7 +153,7 @@ def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now:
     return outcome
 
 
-def _owe_earned(session: Session, hit: Hit, works: Sequence[Work], books: Books, now: datetime) -> Bonuses:
+def _owe_earned(session: Session, hit: Hit, works: Sequence[BonusWork], books: Books, now: datetime) -> Bonuses:
     outcome = Bonuses()
     for work in works:
         earned = [one.id for one in work.examples or () if one.has_earned and one.id not in books.given]
@@ -208,7 +208,7 @@ def _books(session: Session, hit_ids: Sequence[int]) -> Books:
     )
 
 
-def _works(session: Session, hit_ids: Sequence[int], books: Books) -> dict[int, list[Work]]:
+def _works(session: Session, hit_ids: Sequence[int], books: Books) -> dict[int, list[BonusWork]]:
     wanted = (
         select(Assignment.id, Assignment.hit_id, Assignment.status, WorkSession.id)
         .outerjoin(WorkSession, WorkSession.assignment_id == Assignment.id)
@@ -217,12 +217,12 @@ def _works(session: Session, hit_ids: Sequence[int], books: Books) -> dict[int, 
     )
     found = session.execute(wanted).all()
     written = _written(session, [page for *_, page in found if page is not None])
-    works: dict[int, list[Work]] = {hit_id: [] for hit_id in hit_ids}
+    works: dict[int, list[BonusWork]] = {hit_id: [] for hit_id in hit_ids}
     for assignment_id, hit_id, status, page in found:
         # A rejection that was taken back is on its way to being approved.
         is_rejected = status is AssignmentStatus.REJECTED and assignment_id not in books.paid
         examples = None if page is None else tuple(written.get(page, ()))
-        works[hit_id].append(Work(assignment_id, is_rejected, examples))
+        works[hit_id].append(BonusWork(assignment_id, is_rejected, examples))
     return works
 
 

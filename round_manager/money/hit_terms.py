@@ -1,14 +1,15 @@
-"""What a task's HITs say to workers: title, pay, time, and who may take them."""
+"""What a task's HITs show to workers: title, description, pay, time, and who can accept them."""
 
 from dataclasses import dataclass
 
-from mturk.crowd import Comparator, Crowd, Guarded, Requirement, Terms
+from crowd.port import Comparator, Crowd, HitTerms, Requirement, Restriction
+from crowd.profile import CrowdLimits
 from round_manager.models import EntryKind, HitKind
 from round_manager.money.ledger import Wanted
 from templates import TaskSpec
 
 MINUTE = 60
-# Nobody waits longer for their pay than this, whatever becomes of us.
+# Workers are paid after this time at the latest, even if we stop reviewing.
 AUTO_APPROVE_SECONDS = 3 * 24 * 60 * MINUTE
 QUIZ_MINUTES = 30
 KEYWORDS = {
@@ -17,33 +18,31 @@ KEYWORDS = {
     HitKind.QUIZ: ("quiz", "qualification"),
 }
 LEADS = {HitKind.CREATE: "", HitKind.VALIDATE: "Check: ", HitKind.QUIZ: "Paid quiz: "}
-# What owners read of a kind: "3 HITs to validate".
+# How owners see a kind: "3 HITs to validate".
 WORDS = {HitKind.CREATE: "to create", HitKind.VALIDATE: "to validate", HitKind.QUIZ: "for the quiz"}
-LONGEST_TITLE = 128
-LONGEST_DESCRIPTION = 2_000
 
 
 @dataclass(frozen=True)
-class Cut:
-    """One HIT of a kind: what it pays, the minutes for it, and how many bonuses it can lead to."""
+class HitShape:
+    """One HIT of a kind: its reward, its minutes, and how many bonuses it can lead to."""
 
     reward_cents: int
     minutes: int
     bonuses: int
 
 
-def cut_of(spec: TaskSpec, kind: HitKind) -> Cut:
-    """How the task cuts its HITs of that kind."""
+def shape_of(spec: TaskSpec, kind: HitKind) -> HitShape:
+    """Return the shape of the task's HITs of a kind."""
     if kind is HitKind.CREATE:
         bonuses = spec.work.examples_per_hit if spec.pay.fooled_bonus_cents else 0
-        return Cut(spec.pay.create_cents, spec.work.create_minutes, bonuses)
+        return HitShape(spec.pay.create_cents, spec.work.create_minutes, bonuses)
     if kind is HitKind.VALIDATE:
-        return Cut(spec.pay.validate_cents, spec.work.validate_minutes, 0)
-    return Cut(spec.pay.quiz_cents, QUIZ_MINUTES, 0)
+        return HitShape(spec.pay.validate_cents, spec.work.validate_minutes, 0)
+    return HitShape(spec.pay.quiz_cents, QUIZ_MINUTES, 0)
 
 
 def description_of(spec: TaskSpec, kind: HitKind) -> str:
-    """What a worker reads of the work before they take it; only writing is what the task's own words describe."""
+    """Return the description that workers read before they accept a HIT; the task's own describes only creation."""
     if kind is HitKind.CREATE:
         return spec.description
     if kind is HitKind.QUIZ:
@@ -57,24 +56,24 @@ def description_of(spec: TaskSpec, kind: HitKind) -> str:
     return f"Other people wrote texts. Read {some} and say of each how you understand it; there is nothing to write."
 
 
-def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None) -> Terms:
-    """What the marketplace is told; whoever lacks the task's qualification can look but not take it."""
-    cut = cut_of(spec, kind)
+def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None, limits: CrowdLimits) -> HitTerms:
+    """Return the terms of a HIT. Without the task's qualification, workers can preview it but not accept it."""
+    shape = shape_of(spec, kind)
     held = Comparator.DOES_NOT_EXIST if kind is HitKind.QUIZ else Comparator.EXISTS
-    needs = () if qualification_id is None else (Requirement(qualification_id, held, guarded=Guarded.ACCEPT),)
-    return Terms(
-        title=f"{LEADS[kind]}{spec.title}"[:LONGEST_TITLE],
-        description=description_of(spec, kind)[:LONGEST_DESCRIPTION],
+    needs = () if qualification_id is None else (Requirement(qualification_id, held, restriction=Restriction.ACCEPT),)
+    return HitTerms(
+        title=f"{LEADS[kind]}{spec.title}"[: limits.title_length],
+        description=description_of(spec, kind)[: limits.description_length],
         keywords=(*KEYWORDS[kind], spec.name),
-        reward_cents=cut.reward_cents,
-        assignment_seconds=cut.minutes * MINUTE,
+        reward_cents=shape.reward_cents,
+        assignment_seconds=shape.minutes * MINUTE,
         auto_approve_seconds=AUTO_APPROVE_SECONDS,
         requirements=needs,
     )
 
 
-def wanted_for(spec: TaskSpec, kind: HitKind, terms: Terms, assignments: int, crowd: Crowd) -> list[Wanted]:
-    """Every payment that one such HIT can lead to, fees included."""
+def wanted_for(spec: TaskSpec, kind: HitKind, terms: HitTerms, assignments: int, crowd: Crowd) -> list[Wanted]:
+    """Return every payment that one such HIT can lead to, with fees."""
     reward = Wanted(EntryKind.REWARD, crowd.price(terms, assignments))
     bonus = Wanted(EntryKind.BONUS, crowd.bonus_price(spec.pay.fooled_bonus_cents))
-    return [reward] * assignments + [bonus] * (cut_of(spec, kind).bonuses * assignments)
+    return [reward] * assignments + [bonus] * (shape_of(spec, kind).bonuses * assignments)

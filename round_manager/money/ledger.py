@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
-from mturk.crowd import Price
+from crowd.profile import Price
 from round_manager.database.columns import public_id
 from round_manager.errors import LedgerError
 from round_manager.models import Assignment, EntryKind, EntryState, Example, Hit, LedgerEntry, Round, Task

@@ -19,7 +19,7 @@ from round_manager.models import (
     RoundTally,
     Task,
 )
-from round_manager.tasks.means import check_means
+from round_manager.tasks.affordability import check_can_open
 
 __all__ = [
     "Collected",
@@ -124,7 +124,7 @@ def open_round(
     if not names or len(set(names)) != len(names) or any(version.task_id != task.id for version in versions):
         raise RoundError(f"a round opens against one or several different model versions of {task.name}; name them")
     draft = draft_round(session, task, now=now)
-    check_means(session, task, draft)
+    check_can_open(session, task, draft)
     session.execute(delete(RoundModel).where(RoundModel.round_id == draft.id))
     for rank, version in enumerate(versions):
         session.add(RoundModel(round_id=draft.id, model_version_id=version.id, task_id=task.id, rank=rank))

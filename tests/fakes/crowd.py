@@ -4,24 +4,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from mturk.crowd import (
-    Blocked,
+from crowd.errors import CrowdRefused, NotOnCrowd, WrongCrowdState
+from crowd.port import (
+    AssignmentState,
+    BlockedWorker,
     BonusOrder,
+    CrowdQualification,
     HitOrder,
     HitState,
-    Holder,
+    HitTerms,
     PaidBonus,
     PostedHit,
-    Price,
-    QualificationKind,
-    Terms,
-    Token,
-    Undelivered,
-    Work,
-    WorkState,
+    QualificationHolder,
+    SubmittedAssignment,
+    UndeliveredMessage,
 )
-from mturk.errors import CrowdRefused, UnknownToCrowd, WrongState
-from mturk.fees import MANY_ASSIGNMENTS, bonus_fee, reward_fee
+from crowd.profile import Price
+from mturk.profile import MTURK
 from mturk.question import external_question
 from tests.fakes.crowd_rules import Hit, Rules
 
@@ -29,7 +28,9 @@ OVERRIDE_LIFE = timedelta(days=30)
 
 
 class FakeCrowd(Rules):
-    """A Crowd with so much money in it, at the time that a test's clock tells."""
+    """A Crowd with a balance, on a test's clock; its profile is MTurk's."""
+
+    profile = MTURK
 
     def __init__(self, now: Callable[[], datetime], cents: int = 1_000_000, name: str = "fake") -> None:
         super().__init__(now, cents)
@@ -44,7 +45,7 @@ class FakeCrowd(Rules):
             hit, now = self._hit(hit_id), self._now()
             seen = {*hit.held, *(one.worker_id for one in hit.works.values())}
             if hit.state(now) is not HitState.ASSIGNABLE or worker_id in seen:
-                raise WrongState(f"there is nothing in {hit_id} for {worker_id}")
+                raise WrongCrowdState(f"there is nothing in {hit_id} for {worker_id}")
             if worker_id in self._blocks or not all(self._meets(worker_id, r) for r in hit.order.terms.requirements):
                 raise CrowdRefused(f"{worker_id} may not take {hit_id}")
             hit.held[worker_id] = (now, now + timedelta(seconds=hit.order.terms.assignment_seconds))
@@ -63,11 +64,11 @@ class FakeCrowd(Rules):
             accepted_at, _ = hit.held.pop(worker_id)
             now, auto = self._now(), timedelta(seconds=hit.order.terms.auto_approve_seconds)
             assignment_id = f"{hit_id}W{len(hit.works) + 1}"
-            hit.works[assignment_id] = Work(
+            hit.works[assignment_id] = SubmittedAssignment(
                 assignment_id=assignment_id,
                 hit_id=hit_id,
                 worker_id=worker_id,
-                state=WorkState.SUBMITTED,
+                state=AssignmentState.SUBMITTED,
                 accepted_at=accepted_at,
                 submitted_at=now,
                 auto_approve_at=now + auto,
@@ -78,11 +79,11 @@ class FakeCrowd(Rules):
             self._works[assignment_id] = hit
             return assignment_id
 
-    def price(self, terms: Terms, max_assignments: int) -> Price:
-        return Price(terms.reward_cents, reward_fee(terms.reward_cents, max_assignments))
+    def price(self, terms: HitTerms, max_assignments: int) -> Price:
+        return MTURK.fees.reward(terms.reward_cents, max_assignments)
 
     def bonus_price(self, cents: int) -> Price:
-        return Price(cents, bonus_fee(cents))
+        return MTURK.fees.bonus(cents)
 
     def balance(self) -> int:
         with self._call("balance"):
@@ -115,60 +116,41 @@ class FakeCrowd(Rules):
             "hits", lambda: [one.told(self._now()) for one in reversed(self._hits.values()) if not one.deleted]
         )
 
-    def extend(self, token: Token, hit_id: str, more: int) -> None:
-        with self._call("extend"):
-            self._check(token)
-            hit = self._hit(hit_id)
-            if self._made_by("extend", token):
-                return
-            if more < 1:
-                raise CrowdRefused("that is no extension")
-            if hit.max_assignments < MANY_ASSIGNMENTS <= hit.max_assignments + more:
-                raise WrongState(f"{hit_id} was made for fewer than {MANY_ASSIGNMENTS}")
-            self._must_afford(hit.place_cents * more)
-            hit.max_assignments += more
-            self._remember("extend", token, hit_id)
-
     def expire(self, hit_id: str) -> None:
         with self._call("expire"):
             hit = self._hit(hit_id)
             hit.expires_at = min(hit.expires_at, self._now())
 
-    def delete(self, hit_id: str) -> None:
-        with self._call("delete"):
-            hit = self._hit(hit_id)
-            if hit.state(self._now()) not in (HitState.REVIEWABLE, HitState.DISPOSED) or hit.count(WorkState.SUBMITTED):
-                raise WrongState(f"{hit_id} is {hit.state(self._now())}, or not all of its work is decided")
-            hit.deleted = True
+    def assignments(self, hit_id: str, states: Sequence[AssignmentState] = ()) -> Iterator[SubmittedAssignment]:
+        wanted = states or tuple(AssignmentState)
+        return self._pages(
+            "assignments", lambda: [one for one in self._hit(hit_id).works.values() if one.state in wanted]
+        )
 
-    def works(self, hit_id: str, states: Sequence[WorkState] = ()) -> Iterator[Work]:
-        wanted = states or tuple(WorkState)
-        return self._pages("works", lambda: [one for one in self._hit(hit_id).works.values() if one.state in wanted])
-
-    def work(self, assignment_id: str) -> Work:
-        with self._call("work"):
+    def assignment(self, assignment_id: str) -> SubmittedAssignment:
+        with self._call("assignment"):
             return self._work(assignment_id)
 
     def approve(self, assignment_id: str, feedback: str = "") -> None:
         with self._call("approve"):
-            self._decide(assignment_id, WorkState.APPROVED, feedback)
+            self._decide(assignment_id, AssignmentState.APPROVED, feedback)
 
     def reject(self, assignment_id: str, reason: str) -> None:
         with self._call("reject"):
             if not reason.strip():
                 raise CrowdRefused("a rejection needs a reason")
-            self._decide(assignment_id, WorkState.REJECTED, reason)
+            self._decide(assignment_id, AssignmentState.REJECTED, reason)
 
     def override_rejection(self, assignment_id: str, feedback: str = "") -> None:
         with self._call("override_rejection"):
             work = self._work(assignment_id)
-            if work.state is WorkState.REJECTED:
+            if work.state is AssignmentState.REJECTED:
                 hit = self._hit(work.hit_id)
-                if hit.deleted or self._now() - work.submitted_at > OVERRIDE_LIFE:
-                    raise WrongState(f"{assignment_id} was deleted, or handed in too long ago")
+                if self._now() - work.submitted_at > OVERRIDE_LIFE:
+                    raise WrongCrowdState(f"{assignment_id} was submitted too long ago")
                 self._must_afford(hit.place_cents)
-                hit.works[assignment_id] = replace(work, state=WorkState.SUBMITTED)
-            self._decide(assignment_id, WorkState.APPROVED, feedback)
+                hit.works[assignment_id] = replace(work, state=AssignmentState.SUBMITTED)
+            self._decide(assignment_id, AssignmentState.APPROVED, feedback)
 
     def bonus(self, order: BonusOrder) -> None:
         with self._call("bonus"):
@@ -178,7 +160,7 @@ class FakeCrowd(Rules):
             if self._made_by("bonus", order.token):
                 return
             if self._work(order.assignment_id).worker_id != order.worker_id:
-                raise WrongState(f"{order.worker_id} did not hand in {order.assignment_id}")
+                raise WrongCrowdState(f"{order.worker_id} did not hand in {order.assignment_id}")
             self._must_afford(self.bonus_price(order.cents).total_cents)
             paid = (order.worker_id, order.assignment_id, order.cents, order.reason, self._now())
             self._bonuses.append(PaidBonus(order.token.key, *paid))
@@ -194,24 +176,24 @@ class FakeCrowd(Rules):
 
         return self._pages("bonuses", find)
 
-    def ensure_qualification(self, name: str, description: str) -> QualificationKind:
+    def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
         with self._call("ensure_qualification"):
-            made = QualificationKind(f"QUAL{len(self._kinds) + 1:06}", name, description)
+            made = CrowdQualification(f"QUAL{len(self._kinds) + 1:06}", name, description)
             found = next((one for one in self._kinds.values() if one.name == name), made)
             return self._kinds.setdefault(found.qualification_id, found)
 
     def grant(self, qualification_id: str, worker_id: str, score: int = 1) -> None:
         with self._call("grant"):
             self._kind(qualification_id)
-            self._holders[qualification_id, worker_id] = Holder(worker_id, score, self._now())
+            self._holders[qualification_id, worker_id] = QualificationHolder(worker_id, score, self._now())
 
     def revoke(self, qualification_id: str, worker_id: str, reason: str = "") -> None:
         with self._call("revoke"):
             self._kind(qualification_id)
             self._holders.pop((qualification_id, worker_id), None)
 
-    def holders(self, qualification_id: str) -> Iterator[Holder]:
-        def find() -> list[Holder]:
+    def holders(self, qualification_id: str) -> Iterator[QualificationHolder]:
+        def find() -> list[QualificationHolder]:
             self._kind(qualification_id)
             return [one for (kind, _), one in self._holders.items() if kind == qualification_id]
 
@@ -221,26 +203,26 @@ class FakeCrowd(Rules):
         with self._call("block"):
             if not reason.strip():
                 raise CrowdRefused("a block needs a reason")
-            self._blocks[worker_id] = Blocked(worker_id, reason)
+            self._blocks[worker_id] = BlockedWorker(worker_id, reason)
 
     def unblock(self, worker_id: str, reason: str = "") -> None:
         with self._call("unblock"):
             self._blocks.pop(worker_id, None)
 
-    def blocks(self) -> Iterator[Blocked]:
+    def blocks(self) -> Iterator[BlockedWorker]:
         return self._pages("blocks", lambda: list(self._blocks.values()))
 
-    def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[Undelivered]:
+    def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[UndeliveredMessage]:
         with self._call("notify"):
             # As on a marketplace, only who has worked for us can be written to.
             known = {work.worker_id for hit in self._hits.values() for work in hit.works.values()}
             self.messages += [(one, subject, text) for one in worker_ids if one in known]
-            return [Undelivered(one, "has never worked for us") for one in worker_ids if one not in known]
+            return [UndeliveredMessage(one, "has never worked for us") for one in worker_ids if one not in known]
 
     def send_events(self, type_id: str, queue_url: str) -> None:
         with self._call("send_events"):
             if type_id not in self._types.values():
-                raise UnknownToCrowd(f"there is no HIT type {type_id}")
+                raise NotOnCrowd(f"there is no HIT type {type_id}")
             if not queue_url.startswith(("http://", "https://")):
                 raise CrowdRefused(f"{queue_url} is no queue's address")
             self.events[type_id] = queue_url

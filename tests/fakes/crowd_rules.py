@@ -5,31 +5,38 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
-from mturk.crowd import (
-    LONGEST_TOKEN,
-    TOKEN_LIFE,
-    Blocked,
-    BuiltIn,
+from crowd.errors import (
+    CrowdError,
+    CrowdRefused,
+    InsufficientFunds,
+    NotOnCrowd,
+    TokenExpired,
+    TokenMissing,
+    WrongCrowdState,
+)
+from crowd.port import (
+    AssignmentState,
+    BlockedWorker,
     Comparator,
+    CrowdQualification,
     HitOrder,
     HitState,
-    Holder,
+    HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationKind,
+    QualificationHolder,
     Requirement,
-    Terms,
+    SubmittedAssignment,
     Token,
-    Work,
-    WorkState,
 )
-from mturk.errors import CrowdError, CrowdRefused, NoFunds, TokenExpired, TokenMissing, UnknownToCrowd, WrongState
-from mturk.fees import bonus_fee, reward_fee
+from crowd.profile import BuiltInQualification
+from mturk.profile import MTURK
 
 PAGE = 100
+TOKEN_LIFE = timedelta(hours=24)
 COMPARE: dict[Comparator, Callable[[int, tuple[int, ...]], bool]] = {
     Comparator.EXISTS: lambda _score, _wanted: True,
     Comparator.EQUAL: lambda score, wanted: score == wanted[0],
@@ -56,7 +63,7 @@ class Hit:
     expires_at: datetime
     # When who has it took it, and when their time is over.
     held: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
-    works: dict[str, Work] = field(default_factory=dict)
+    works: dict[str, SubmittedAssignment] = field(default_factory=dict)
     deleted: bool = False
 
     @property
@@ -67,10 +74,9 @@ class Hit:
     @property
     def place_cents(self) -> int:
         """What one assignment costs, fee included."""
-        reward = self.order.terms.reward_cents
-        return reward + reward_fee(reward, self.max_assignments)
+        return MTURK.fees.reward(self.order.terms.reward_cents, self.max_assignments).total_cents
 
-    def count(self, *states: WorkState) -> int:
+    def count(self, *states: AssignmentState) -> int:
         """How much of its work is in one of these states."""
         return sum(one.state in states for one in self.works.values())
 
@@ -84,7 +90,7 @@ class Hit:
 
     def cost_cents(self, now: datetime) -> int:
         """What was paid for it, and what is held for it."""
-        places = len(self.works) - self.count(WorkState.REJECTED) + len(self.held)
+        places = len(self.works) - self.count(AssignmentState.REJECTED) + len(self.held)
         return self.place_cents * (places + (self.available if now < self.expires_at else 0))
 
     def told(self, now: datetime) -> PostedHit:
@@ -99,7 +105,7 @@ class Hit:
             max_assignments=self.max_assignments,
             pending=len(self.held),
             available=self.available,
-            completed=self.count(WorkState.APPROVED, WorkState.REJECTED),
+            completed=self.count(AssignmentState.APPROVED, AssignmentState.REJECTED),
             created_at=self.created_at,
             expires_at=self.expires_at,
         )
@@ -114,13 +120,13 @@ class Rules:
         self._now = now
         self._money = cents
         self._hits: dict[str, Hit] = {}
-        self._types: dict[Terms, str] = {}
+        self._types: dict[HitTerms, str] = {}
         self._works: dict[str, Hit] = {}
         self._bonuses: list[PaidBonus] = []
         self._tokens: dict[tuple[str, str], tuple[datetime, str]] = {}
-        self._kinds: dict[str, QualificationKind] = {}
-        self._holders: dict[tuple[str, str], Holder] = {}
-        self._blocks: dict[str, Blocked] = {}
+        self._kinds: dict[str, CrowdQualification] = {}
+        self._holders: dict[tuple[str, str], QualificationHolder] = {}
+        self._blocks: dict[str, BlockedWorker] = {}
         self._faults: dict[int, tuple[CrowdError, bool]] = {}
         self._lock = threading.RLock()
 
@@ -135,6 +141,14 @@ class Rules:
     def forget(self, hit_id: str) -> None:
         """There never was such a HIT."""
         del self._hits[hit_id]
+
+    def delete(self, hit_id: str) -> None:
+        """Delete a HIT, as its owner can on the marketplace's own site."""
+        self._hit(hit_id).deleted = True
+
+    def grow(self, hit_id: str, more: int) -> None:
+        """Add assignments to a HIT, as its owner can on the marketplace's own site."""
+        self._hit(hit_id).max_assignments += more
 
     def forgive(self) -> None:
         """What was still to fail does not."""
@@ -166,39 +180,39 @@ class Rules:
         for hit in self._hits.values():
             hit.held = {worker: times for worker, times in hit.held.items() if now < times[1]}
             for work in list(hit.works.values()):
-                if work.state is WorkState.SUBMITTED and work.auto_approve_at and work.auto_approve_at <= now:
-                    self._decide(work.assignment_id, WorkState.APPROVED, "")
+                if work.state is AssignmentState.SUBMITTED and work.auto_approve_at and work.auto_approve_at <= now:
+                    self._decide(work.assignment_id, AssignmentState.APPROVED, "")
 
-    def _decide(self, assignment_id: str, wanted: WorkState, feedback: str) -> None:
+    def _decide(self, assignment_id: str, wanted: AssignmentState, feedback: str) -> None:
         work = self._work(assignment_id)
         if work.state is wanted:
             return
-        if work.state is not WorkState.SUBMITTED:
-            raise WrongState(f"{assignment_id} is {work.state}")
+        if work.state is not AssignmentState.SUBMITTED:
+            raise WrongCrowdState(f"{assignment_id} is {work.state}")
         decided = replace(work, state=wanted, decided_at=self._now(), feedback=feedback)
         self._works[assignment_id].works[assignment_id] = decided
 
-    def _work(self, assignment_id: str) -> Work:
+    def _work(self, assignment_id: str) -> SubmittedAssignment:
         if assignment_id not in self._works:
-            raise UnknownToCrowd(f"there is no assignment {assignment_id}")
+            raise NotOnCrowd(f"there is no assignment {assignment_id}")
         return self._works[assignment_id].works[assignment_id]
 
     def _hit(self, hit_id: str) -> Hit:
         if hit_id not in self._hits:
-            raise UnknownToCrowd(f"there is no HIT {hit_id}")
+            raise NotOnCrowd(f"there is no HIT {hit_id}")
         return self._hits[hit_id]
 
-    def _kind(self, qualification_id: str) -> QualificationKind:
+    def _kind(self, qualification_id: str) -> CrowdQualification:
         if qualification_id not in self._kinds:
-            raise UnknownToCrowd(f"there is no qualification {qualification_id}")
+            raise NotOnCrowd(f"there is no qualification {qualification_id}")
         return self._kinds[qualification_id]
 
     def _check(self, token: Token) -> None:
         if not token.key:
             raise TokenMissing("there is no token")
-        if len(token.key) > LONGEST_TOKEN:
+        if len(token.key) > MTURK.limits.token_length:
             raise CrowdRefused("that token is too long")
-        if not token.protects(self._now()):
+        if not token.protects(self._now(), MTURK.token_lifetime):
             raise TokenExpired(f"{token.key} protects no longer")
 
     def _made_by(self, method: str, token: Token) -> str:
@@ -210,15 +224,15 @@ class Rules:
         self._tokens[method, token.key] = (self._now(), made)
 
     def _available(self) -> int:
-        bonuses = sum(one.cents + bonus_fee(one.cents) for one in self._bonuses)
+        bonuses = sum(MTURK.fees.bonus(one.cents).total_cents for one in self._bonuses)
         return self._money - bonuses - sum(one.cost_cents(self._now()) for one in self._hits.values())
 
     def _must_afford(self, cents: int) -> None:
         if cents > self._available():
-            raise NoFunds(f"{cents} cents are needed and {self._available()} are there")
+            raise InsufficientFunds(f"{cents} cents are needed and {self._available()} are there")
 
     def _meets(self, worker_id: str, requirement: Requirement) -> bool:
-        if requirement.qualification_id == BuiltIn.LOCALE:
+        if requirement.qualification_id == BuiltInQualification.LOCALE:
             same = self.countries.get(worker_id) in requirement.countries
             return same is (requirement.comparator in (Comparator.IN, Comparator.EQUAL))
         holder = self._holders.get((requirement.qualification_id, worker_id))

@@ -12,10 +12,10 @@ from datetime import timedelta
 from sqlalchemy import func, select
 
 from common.clock import SystemClock
+from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
-from mturk.notifications import EventQueue, open_queue
-from mturk.patience import Patience
+from mturk.event_queue import SqsEventQueue, open_queue
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.planning import Wish, plan_hits
@@ -61,7 +61,7 @@ class Driver:
         self._store = store
         self._clock = SystemClock()
         endpoint = Endpoint(job.marketplace, job.key_id, job.key_secret, name="market")
-        self._crowd = open_crowd(endpoint, patience=Patience(budget=5, first_pause=0.02, longest_pause=0.2))
+        self._crowd = open_crowd(endpoint, retries=RetryPolicy(budget=5, first_pause=0.02, longest_pause=0.2))
         pages = "http://pages.test/hits/{}".format
         self._posting = Posting(
             store, self._crowd, self._clock, lambda hit: pages(hit.public_id.hex), queue_url=job.queue
@@ -69,7 +69,7 @@ class Driver:
         self._payday = Payday(store, self._crowd, self._clock, who=WHO)
         self._collecting = Collecting(store, self._crowd, self._clock)
         self._reconciler = Reconciler(store, self._crowd, self._clock, self._posting, self._payday)
-        self._queue: EventQueue | None = None
+        self._queue: SqsEventQueue | None = None
         if job.queue:
             self._queue = open_queue(job.queue, endpoint_url=job.queue_endpoint, region="us-east-1")
 

@@ -7,20 +7,20 @@ from typing import Any, Protocol
 
 from sqlalchemy import select
 
+from crowd.errors import CrowdError
+from crowd.port import BonusOrder, Crowd, HitOrder, HitTerms, PostedHit, SubmittedAssignment, Token
+from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
-from mturk.crowd import BonusOrder, Crowd, HitOrder, PostedHit, Terms, Token, Work
-from mturk.errors import CrowdError
 from mturk.marketplace import working
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.tables import Assignment, Message, Worker
-from mturk.patience import Patience
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.market import MarketServer
 
 FUNDS = 1_000_000
-TERMS = Terms("Fool the model", "Write a sentence that it gets wrong", ("text", "fun"), 25, 600, 86_400)
+TERMS = HitTerms("Fool the model", "Write a sentence that it gets wrong", ("text", "fun"), 25, 600, 86_400)
 _numbers = itertools.count(1)
 
 
@@ -69,10 +69,10 @@ class Orders:
         """One that was not used before."""
         return Token(f"key-{next(_numbers)}", self.stage.now())
 
-    def terms(self, **more: Any) -> Terms:
+    def terms(self, **more: Any) -> HitTerms:
         """Terms of a group of their own."""
         values = {**vars(TERMS), "title": f"Fool the model {next(_numbers)}", **more}
-        return Terms(**values)
+        return HitTerms(**values)
 
     def hit(self, **more: Any) -> HitOrder:
         """A HIT for three workers, in a group of its own."""
@@ -85,12 +85,12 @@ class Orders:
         }
         return HitOrder(terms=values.pop("terms", None) or self.terms(), **values)
 
-    def work(self, **more: Any) -> Work:
+    def work(self, **more: Any) -> SubmittedAssignment:
         """What a new worker handed in for a new HIT."""
         hit = self.crowd.post(self.hit(**more))
-        return self.crowd.work(self.stage.submit(hit, self.stage.worker()))
+        return self.crowd.assignment(self.stage.submit(hit, self.stage.worker()))
 
-    def bonus(self, work: Work, **more: Any) -> BonusOrder:
+    def bonus(self, work: SubmittedAssignment, **more: Any) -> BonusOrder:
         """A bonus to who handed in the work."""
         to = {"worker_id": work.worker_id, "assignment_id": work.assignment_id}
         return BonusOrder(**{"token": self.token(), "cents": 150, "reason": "Well fooled", **to, **more})
@@ -131,11 +131,11 @@ class FakeStage:
 class MarketStage:
     """The real marketplace over HTTP, through boto3, as a requester of its own."""
 
-    def __init__(self, server: MarketServer, url: str = "", patience: Patience | None = None) -> None:
+    def __init__(self, server: MarketServer, url: str = "", retries: RetryPolicy | None = None) -> None:
         self.server = server
         _, key = server.make_requester(f"Lab {next(_numbers)}", FUNDS)
         self.endpoint = Endpoint(url or server.url, key.id, key.secret, "market")
-        self.crowd: Crowd = open_crowd(self.endpoint, patience=patience or Patience(budget=0), now=self.now)
+        self.crowd: Crowd = open_crowd(self.endpoint, retries=retries or RetryPolicy(budget=0), now=self.now)
 
     def now(self) -> datetime:
         return self.server.clock.now()

@@ -6,8 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from mturk.crowd import BonusOrder, Crowd, HitOrder, HitState, Token, WorkState
-from mturk.errors import CrowdError, CrowdRefused, NoFunds, TokenExpired, TokenMissing, UnknownToCrowd, WrongState
+from crowd.errors import (
+    CrowdError,
+    CrowdRefused,
+    InsufficientFunds,
+    NotOnCrowd,
+    TokenExpired,
+    TokenMissing,
+)
+from crowd.port import BonusOrder, Crowd, HitOrder, HitState, Token
 from tests.integration.crowd.stage import FUNDS, Orders, Stage
 
 UNKNOWN = "3NOSUCHTHING"
@@ -65,8 +72,6 @@ def test_a_token_that_protects_no_longer_is_not_sent(stage: Stage, orders: Order
     stage.wait(timedelta(hours=24))
     with pytest.raises(TokenExpired):
         orders.crowd.post(order)
-    with pytest.raises(TokenExpired):
-        orders.crowd.extend(order.token, UNKNOWN, 1)
     assert nothing_changed(orders.crowd)
 
 
@@ -88,7 +93,7 @@ def test_posting_holds_what_the_hit_can_cost_at_the_price_that_was_told(
 
 def test_a_hit_that_is_not_covered_is_refused_and_can_come_later(orders: Orders) -> None:
     order = orders.hit(terms=orders.terms(reward_cents=100_000), max_assignments=9)
-    with pytest.raises(NoFunds) as caught:
+    with pytest.raises(InsufficientFunds) as caught:
         orders.crowd.post(order)
     assert caught.value.retry
     assert nothing_changed(orders.crowd)
@@ -109,15 +114,13 @@ def test_nonsense_is_refused_and_changes_nothing(stage: Stage, orders: Orders, n
 
 
 def test_what_is_not_there_is_unknown(orders: Orders) -> None:
-    crowd, token = orders.crowd, orders.token()
+    crowd = orders.crowd
     bonus = BonusOrder(orders.token(), "A1", UNKNOWN, 5, "")
     calls: list[Callable[[], object]] = [
         lambda: crowd.hit(UNKNOWN),
-        lambda: crowd.extend(token, UNKNOWN, 1),
         lambda: crowd.expire(UNKNOWN),
-        lambda: crowd.delete(UNKNOWN),
-        lambda: list(crowd.works(UNKNOWN)),
-        lambda: crowd.work(UNKNOWN),
+        lambda: list(crowd.assignments(UNKNOWN)),
+        lambda: crowd.assignment(UNKNOWN),
         lambda: crowd.approve(UNKNOWN),
         lambda: crowd.reject(UNKNOWN, "bad"),
         lambda: crowd.override_rejection(UNKNOWN),
@@ -129,7 +132,7 @@ def test_what_is_not_there_is_unknown(orders: Orders) -> None:
         lambda: crowd.send_events(UNKNOWN, "https://sqs.us-east-1.amazonaws.com/1/events"),
     ]
     for call in calls:
-        with pytest.raises(UnknownToCrowd) as caught:
+        with pytest.raises(NotOnCrowd) as caught:
             call()
         assert not caught.value.retry
     assert nothing_changed(crowd)
@@ -139,52 +142,6 @@ def test_listings_go_through_all_pages_the_newest_first(orders: Orders) -> None:
     terms = orders.terms()
     posted = [orders.crowd.post(orders.hit(terms=terms, max_assignments=1)).hit_id for _ in range(101)]
     assert [one.hit_id for one in orders.crowd.hits()] == posted[::-1]
-
-
-def test_an_extension_makes_room_once_for_each_token(orders: Orders) -> None:
-    hit, token = orders.crowd.post(orders.hit(max_assignments=1)), orders.token()
-    for _ in range(3):
-        orders.crowd.extend(token, hit.hit_id, 2)
-    assert orders.crowd.hit(hit.hit_id).available == 3
-    assert orders.crowd.balance() == FUNDS - 3 * 30
-    orders.crowd.extend(orders.token(), hit.hit_id, 1)
-    assert orders.crowd.hit(hit.hit_id).max_assignments == 4
-
-
-def test_a_hit_of_nine_never_grows_to_ten(orders: Orders) -> None:
-    hit = orders.crowd.post(orders.hit(max_assignments=9))
-    balance = orders.crowd.balance()
-    with pytest.raises(WrongState):
-        orders.crowd.extend(orders.token(), hit.hit_id, 1)
-    assert orders.crowd.hit(hit.hit_id) == hit
-    assert orders.crowd.balance() == balance
-
-
-def test_the_second_try_of_an_extension_to_nine_is_not_taken_for_one_to_ten(orders: Orders) -> None:
-    hit, token = orders.crowd.post(orders.hit(max_assignments=8)), orders.token()
-    orders.crowd.extend(token, hit.hit_id, 1)
-    orders.crowd.extend(token, hit.hit_id, 1)
-    assert orders.crowd.hit(hit.hit_id).max_assignments == 9
-
-
-def test_a_hit_of_ten_may_grow(orders: Orders) -> None:
-    hit = orders.crowd.post(orders.hit(max_assignments=10))
-    orders.crowd.extend(orders.token(), hit.hit_id, 5)
-    assert orders.crowd.balance() == FUNDS - 15 * 35
-
-
-@pytest.mark.parametrize("more", [0, -1])
-def test_an_extension_by_nothing_is_refused(orders: Orders, more: int) -> None:
-    hit = orders.crowd.post(orders.hit())
-    with pytest.raises(CrowdRefused):
-        orders.crowd.extend(orders.token(), hit.hit_id, more)
-
-
-def test_an_extension_that_is_not_covered_is_refused(orders: Orders) -> None:
-    hit = orders.crowd.post(orders.hit(max_assignments=10))
-    with pytest.raises(NoFunds):
-        orders.crowd.extend(orders.token(), hit.hit_id, 100_000)
-    assert orders.crowd.hit(hit.hit_id) == hit
 
 
 def test_an_expired_hit_can_be_finished_and_not_taken(stage: Stage, orders: Orders) -> None:
@@ -205,21 +162,6 @@ def test_a_hit_ends_by_itself_when_its_time_is_over(stage: Stage, orders: Orders
     stage.wait(timedelta(seconds=3601))
     assert orders.crowd.hit(hit.hit_id).state is HitState.REVIEWABLE
     assert orders.crowd.balance() == FUNDS
-
-
-def test_a_hit_is_deleted_when_all_its_work_is_decided_and_not_before(stage: Stage, orders: Orders) -> None:
-    hit = orders.crowd.post(orders.hit(max_assignments=1))
-    with pytest.raises(WrongState):
-        orders.crowd.delete(hit.hit_id)
-    assignment_id = stage.submit(hit, stage.worker())
-    with pytest.raises(WrongState):
-        orders.crowd.delete(hit.hit_id)
-    orders.crowd.approve(assignment_id)
-    orders.crowd.delete(hit.hit_id)
-    orders.crowd.delete(hit.hit_id)
-    assert list(orders.crowd.hits()) == []
-    assert orders.crowd.hit(hit.hit_id).state is HitState.DISPOSED
-    assert orders.crowd.work(assignment_id).state is WorkState.APPROVED
 
 
 def test_events_can_be_sent_to_a_queue(orders: Orders) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mturk.crowd import BuiltIn, Comparator, Requirement
-from mturk.errors import CrowdRefused
+from crowd.errors import CrowdRefused
+from crowd.port import Comparator, Requirement
+from crowd.profile import BuiltInQualification
 from tests.integration.crowd.stage import Orders, Stage
 
 
@@ -73,7 +74,7 @@ def test_only_who_meets_the_requirements_can_take_a_hit(
 
 @pytest.mark.parametrize("comparator", [Comparator.IN, Comparator.NOT_IN])
 def test_countries_can_be_asked_for_and_excluded(stage: Stage, orders: Orders, comparator: Comparator) -> None:
-    requirement = Requirement(BuiltIn.LOCALE, comparator, countries=("US", "CA"))
+    requirement = Requirement(BuiltInQualification.LOCALE, comparator, countries=("US", "CA"))
     hit = orders.crowd.post(orders.hit(terms=orders.terms(requirements=(requirement,))))
     assert stage.accept(hit, stage.worker("CA")) is (comparator is Comparator.IN)
     assert stage.accept(hit, stage.worker("DE")) is (comparator is Comparator.NOT_IN)

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from mturk.crowd import HitState, Token, WorkState
-from mturk.errors import CrowdRefused, NoFunds, TokenExpired, TokenMissing, WrongState
+from crowd.errors import CrowdRefused, InsufficientFunds, TokenExpired, TokenMissing, WrongCrowdState
+from crowd.port import AssignmentState, HitState, Token
 from tests.integration.crowd.stage import FUNDS, Orders, Stage
 
 ANSWERS = {"text": "Grüße 🦊 & <b>\r\n'\"", "target": "negative", "empty": "", "ünï cödé": "name"}
@@ -14,13 +14,13 @@ ANSWERS = {"text": "Grüße 🦊 & <b>\r\n'\"", "target": "negative", "empty": "
 
 def test_work_arrives_as_it_was_handed_in(stage: Stage, orders: Orders) -> None:
     hit, worker = orders.crowd.post(orders.hit()), stage.worker()
-    assert list(orders.crowd.works(hit.hit_id)) == []
+    assert list(orders.crowd.assignments(hit.hit_id)) == []
     stage.accept(hit, worker)
     stage.wait(timedelta(seconds=90))
     assignment_id = stage.submit(hit, worker, ANSWERS)
-    work = orders.crowd.work(assignment_id)
-    assert list(orders.crowd.works(hit.hit_id)) == [work]
-    assert (work.worker_id, work.hit_id, work.state) == (worker, hit.hit_id, WorkState.SUBMITTED)
+    work = orders.crowd.assignment(assignment_id)
+    assert list(orders.crowd.assignments(hit.hit_id)) == [work]
+    assert (work.worker_id, work.hit_id, work.state) == (worker, hit.hit_id, AssignmentState.SUBMITTED)
     assert work.answers == ANSWERS
     assert abs(work.submitted_at - work.accepted_at - timedelta(seconds=90)) < timedelta(seconds=30)
     assert work.auto_approve_at
@@ -38,15 +38,15 @@ def test_a_hit_counts_its_workers(stage: Stage, orders: Orders) -> None:
     now = orders.crowd.hit(hit.hit_id)
     assert (now.pending, now.available, now.completed, now.undecided) == (1, 1, 2, 1)
     assert now.state is HitState.ASSIGNABLE
-    assert [one.assignment_id for one in orders.crowd.works(hit.hit_id, [WorkState.SUBMITTED])] == [done]
-    decided = orders.crowd.works(hit.hit_id, [WorkState.APPROVED, WorkState.REJECTED])
+    assert [one.assignment_id for one in orders.crowd.assignments(hit.hit_id, [AssignmentState.SUBMITTED])] == [done]
+    decided = orders.crowd.assignments(hit.hit_id, [AssignmentState.APPROVED, AssignmentState.REJECTED])
     assert {one.assignment_id for one in decided} == {good, bad}
 
 
 def test_all_pages_of_a_hits_work_are_listed(stage: Stage, orders: Orders) -> None:
     hit = orders.crowd.post(orders.hit(max_assignments=101))
     made = {stage.submit(hit, stage.worker()) for _ in range(101)}
-    listed = [one.assignment_id for one in orders.crowd.works(hit.hit_id)]
+    listed = [one.assignment_id for one in orders.crowd.assignments(hit.hit_id)]
     assert len(listed) == 101
     assert set(listed) == made
 
@@ -80,8 +80,8 @@ def test_approval_pays_once_however_often_it_comes(stage: Stage, orders: Orders)
     work = orders.work(max_assignments=1)
     for _ in range(3):
         orders.crowd.approve(work.assignment_id, "thank you")
-    approved = orders.crowd.work(work.assignment_id)
-    assert (approved.state, approved.feedback) == (WorkState.APPROVED, "thank you")
+    approved = orders.crowd.assignment(work.assignment_id)
+    assert (approved.state, approved.feedback) == (AssignmentState.APPROVED, "thank you")
     assert approved.decided_at
     assert abs(approved.decided_at - stage.now()) < timedelta(minutes=1)
     assert orders.crowd.balance() == FUNDS - 30
@@ -90,8 +90,8 @@ def test_approval_pays_once_however_often_it_comes(stage: Stage, orders: Orders)
 def test_work_that_nobody_decides_approves_itself(stage: Stage, orders: Orders) -> None:
     work = orders.work()
     stage.wait(timedelta(days=1, seconds=1))
-    assert orders.crowd.work(work.assignment_id).state is WorkState.APPROVED
-    with pytest.raises(WrongState, match="approved"):
+    assert orders.crowd.assignment(work.assignment_id).state is AssignmentState.APPROVED
+    with pytest.raises(WrongCrowdState):
         orders.crowd.reject(work.assignment_id, "too late")
 
 
@@ -99,8 +99,8 @@ def test_a_rejection_pays_nothing_and_tells_why(orders: Orders) -> None:
     work = orders.work(max_assignments=1)
     for _ in range(2):
         orders.crowd.reject(work.assignment_id, "not a sentence")
-    rejected = orders.crowd.work(work.assignment_id)
-    assert (rejected.state, rejected.feedback) == (WorkState.REJECTED, "not a sentence")
+    rejected = orders.crowd.assignment(work.assignment_id)
+    assert (rejected.state, rejected.feedback) == (AssignmentState.REJECTED, "not a sentence")
     assert rejected.decided_at
     assert orders.crowd.balance() == FUNDS
 
@@ -110,19 +110,19 @@ def test_a_rejection_without_a_reason_is_refused(orders: Orders, reason: str) ->
     work = orders.work()
     with pytest.raises(CrowdRefused):
         orders.crowd.reject(work.assignment_id, reason)
-    assert orders.crowd.work(work.assignment_id) == work
+    assert orders.crowd.assignment(work.assignment_id) == work
 
 
 def test_what_was_decided_otherwise_is_refused_with_its_state(orders: Orders) -> None:
     good, bad = orders.work(), orders.work()
     orders.crowd.approve(good.assignment_id)
     orders.crowd.reject(bad.assignment_id, "not a sentence")
-    with pytest.raises(WrongState, match="approved"):
+    with pytest.raises(WrongCrowdState):
         orders.crowd.reject(good.assignment_id, "after all not")
-    with pytest.raises(WrongState, match="rejected"):
+    with pytest.raises(WrongCrowdState):
         orders.crowd.approve(bad.assignment_id)
-    assert orders.crowd.work(good.assignment_id).state is WorkState.APPROVED
-    assert orders.crowd.work(bad.assignment_id).state is WorkState.REJECTED
+    assert orders.crowd.assignment(good.assignment_id).state is AssignmentState.APPROVED
+    assert orders.crowd.assignment(bad.assignment_id).state is AssignmentState.REJECTED
 
 
 def test_a_rejection_can_be_overridden_and_then_pays_once(orders: Orders) -> None:
@@ -130,7 +130,7 @@ def test_a_rejection_can_be_overridden_and_then_pays_once(orders: Orders) -> Non
     orders.crowd.reject(work.assignment_id, "not a sentence")
     for _ in range(2):
         orders.crowd.override_rejection(work.assignment_id, "it was one")
-    assert orders.crowd.work(work.assignment_id).state is WorkState.APPROVED
+    assert orders.crowd.assignment(work.assignment_id).state is AssignmentState.APPROVED
     assert orders.crowd.balance() == FUNDS - 30
 
 
@@ -138,7 +138,7 @@ def test_a_rejection_stands_after_thirty_days(stage: Stage, orders: Orders) -> N
     work = orders.work(max_assignments=1)
     orders.crowd.reject(work.assignment_id, "not a sentence")
     stage.wait(timedelta(days=31))
-    with pytest.raises(WrongState):
+    with pytest.raises(WrongCrowdState):
         orders.crowd.override_rejection(work.assignment_id)
     assert orders.crowd.balance() == FUNDS
 
@@ -201,7 +201,7 @@ def test_a_bonus_for_the_work_of_another_is_refused(stage: Stage, orders: Orders
 
 def test_a_bonus_that_is_not_covered_is_refused(orders: Orders) -> None:
     work = orders.work(max_assignments=1)
-    with pytest.raises(NoFunds):
+    with pytest.raises(InsufficientFunds):
         orders.crowd.bonus(orders.bonus(work, cents=FUNDS))
     assert orders.crowd.balance() == FUNDS - 30
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from crowd.errors import CrowdAccessDenied, CrowdBusy, CrowdRefused, CrowdUnavailable, NotOnCrowd
+from crowd.port import AssignmentState
+from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
-from mturk.crowd import WorkState
-from mturk.errors import CrowdBusy, CrowdRefused, CrowdUnavailable, NotAllowed, UnknownToCrowd
-from mturk.patience import Patience
 from tests.fakes.market import MarketServer
 from tests.fakes.marketplace_proxy import Fate, MarketplaceProxy, Plan, proxy_of
 from tests.integration.crowd.stage import FUNDS, FakeStage, MarketStage, Orders
 
-QUICK = Patience(budget=20, first_pause=0.001, longest_pause=0.02)
+QUICK = RetryPolicy(budget=20, first_pause=0.001, longest_pause=0.02)
 FAULTS = [Fate.THROTTLED, Fate.FAILED_AFTER, Fate.DROPPED_AFTER]
 
 
@@ -58,11 +58,10 @@ def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
 def test_every_other_change_is_made_whatever_becomes_of_the_answer(
     orders: Orders, proxy: MarketplaceProxy, fate: Fate
 ) -> None:
-    crowd, hit, token = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1)), orders.token()
+    crowd, hit = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1))
     good, bad = (orders.work(max_assignments=1) for _ in range(2))
     kind, worker = crowd.ensure_qualification("trained", "d").qualification_id, good.worker_id
     changes: list[Callable[[], object]] = [
-        lambda: crowd.extend(token, hit.hit_id, 1),
         lambda: crowd.expire(hit.hit_id),
         lambda: crowd.approve(good.assignment_id),
         lambda: crowd.reject(bad.assignment_id, "not a sentence"),
@@ -71,7 +70,6 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
         lambda: crowd.revoke(kind, worker),
         lambda: crowd.block(worker, "spam"),
         lambda: crowd.unblock(worker),
-        lambda: crowd.delete(good.hit_id),
     ]
     for change in changes:
         proxy.next(fate)
@@ -80,8 +78,7 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
     made = crowd.ensure_qualification("validator", "d")
     assert proxy.faults() == len(changes) + 1
     assert crowd.ensure_qualification("validator", "d") == made
-    assert crowd.hit(hit.hit_id).max_assignments == 2
-    assert {crowd.work(one.assignment_id).state for one in (good, bad)} == {WorkState.APPROVED}
+    assert {crowd.assignment(one.assignment_id).state for one in (good, bad)} == {AssignmentState.APPROVED}
     assert crowd.balance() == FUNDS - 2 * 30
 
 
@@ -96,7 +93,7 @@ def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: Ma
         worker = market_server.make_worker()
         for hit in posted:
             market_server.work(worker, hit.type_id)
-        works = [one for hit in posted for one in orders.crowd.works(hit.hit_id)]
+        works = [one for hit in posted for one in orders.crowd.assignments(hit.hit_id)]
         bonuses = [orders.bonus(work, cents=50) for work in works]
         list(pool.map(orders.crowd.approve, [one.assignment_id for one in works]))
         list(pool.map(orders.crowd.bonus, bonuses))
@@ -105,7 +102,7 @@ def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: Ma
     crowd = open_crowd(replace(stage.endpoint, url=market_server.url), now=stage.now)
     assert sorted(one.key for one in crowd.hits()) == sorted(one.token.key for one in ordered)
     assert len(works) == count
-    assert {crowd.work(one.assignment_id).state for one in works} == {WorkState.APPROVED}
+    assert {crowd.assignment(one.assignment_id).state for one in works} == {AssignmentState.APPROVED}
     paid = [bonus.key for hit in posted for bonus in crowd.bonuses(hit_id=hit.hit_id)]
     assert sorted(paid) == sorted(one.token.key for one in bonuses)
     assert crowd.balance() == FUNDS - count * (30 + 60)
@@ -145,7 +142,7 @@ def test_the_same_seed_makes_the_same_faults() -> None:
 def test_wrong_keys_are_refused_and_change_nothing(market_server: MarketServer, wrong: dict[str, str]) -> None:
     stage = MarketStage(market_server)
     stranger = open_crowd(replace(stage.endpoint, **wrong), now=stage.now)
-    with pytest.raises(NotAllowed, match="check the access key"):
+    with pytest.raises(CrowdAccessDenied):
         stranger.post(Orders(stage).hit())
     assert list(stage.crowd.hits()) == []
 
@@ -153,10 +150,10 @@ def test_wrong_keys_are_refused_and_change_nothing(market_server: MarketServer, 
 def test_what_belongs_to_another_requester_is_unknown(market_server: MarketServer) -> None:
     mine, other = MarketStage(market_server), MarketStage(market_server)
     work = Orders(mine).work()
-    for call in (other.crowd.hit, other.crowd.expire, other.crowd.delete):
-        with pytest.raises(UnknownToCrowd):
+    for call in (other.crowd.hit, other.crowd.expire):
+        with pytest.raises(NotOnCrowd):
             call(work.hit_id)
-    with pytest.raises(UnknownToCrowd):
+    with pytest.raises(NotOnCrowd):
         other.crowd.approve(work.assignment_id)
 
 
@@ -167,7 +164,7 @@ def test_the_crowd_in_memory_fails_when_it_is_told_to(*, after: bool) -> None:
     order = orders.hit()
     fake.fail(CrowdUnavailable("lost"), call=2, after=after)
     assert fake.balance() == FUNDS
-    with pytest.raises(CrowdUnavailable, match="lost"):
+    with pytest.raises(CrowdUnavailable):
         fake.post(order)
     assert len(list(fake.hits())) == int(after)
     fake.post(order)

@@ -9,8 +9,9 @@ from typing import Any
 import boto3
 import pytest
 
-from mturk.errors import CrowdError, CrowdUnavailable
-from mturk.notifications import EventQueue, Hints, open_queue
+from crowd.errors import CrowdError, CrowdUnavailable
+from crowd.port import ChangedHits
+from mturk.event_queue import SqsEventQueue, open_queue
 from tests.fakes.s3 import S3Server
 
 SECRET_TEXT = "what a worker typed"
@@ -64,16 +65,16 @@ def sqs(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sqs]:
 
 
 @pytest.fixture
-def queue(sqs: Sqs) -> EventQueue:
+def queue(sqs: Sqs) -> SqsEventQueue:
     return open_queue(sqs.url, endpoint_url=sqs.endpoint, region="us-east-1")
 
 
-def test_events_name_the_hits_to_look_at(sqs: Sqs, queue: EventQueue) -> None:
+def test_events_name_the_hits_to_look_at(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event(hit_id="3A"), event("HITReviewable", "3B")), message(event("HITExpired", "3C")))
     assert queue.take(1).hit_ids == {"3A", "3B", "3C"}
 
 
-def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: EventQueue) -> None:
+def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event()))
     assert queue.take(1).hit_ids == {"3HIT"}
     assert sqs.left == 1
@@ -83,22 +84,22 @@ def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: EventQueue) ->
     assert sqs.left == 0
 
 
-def test_the_same_event_told_twice_is_one_hint(sqs: Sqs, queue: EventQueue) -> None:
+def test_the_same_event_told_twice_is_one_hint(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event()), message(event()))
     hints = queue.take(1)
     assert hints.hit_ids == {"3HIT"}
-    assert hints.messages == 2
+    assert len(hints.receipts) == 2
     queue.done(hints)
     queue.done(hints)
     assert sqs.left == 0
 
 
-def test_an_empty_queue_gives_no_hints(queue: EventQueue) -> None:
-    assert queue.take(0) == Hints()
-    queue.done(Hints())
+def test_an_empty_queue_gives_no_hints(queue: SqsEventQueue) -> None:
+    assert queue.take(0) == ChangedHits()
+    queue.done(ChangedHits())
 
 
-def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs, queue: EventQueue) -> None:
+def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message({"EventType": "Ping", "EventTimestamp": "2027-03-01T12:00:00Z"}))
     hints = queue.take(1)
     assert hints.hit_ids == frozenset()
@@ -106,29 +107,29 @@ def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs
     assert sqs.left == 0
 
 
-def test_an_event_that_nobody_knows_yet_is_a_hint_too(sqs: Sqs, queue: EventQueue) -> None:
+def test_an_event_that_nobody_knows_yet_is_a_hint_too(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event("AssignmentTeleported", "3NEW"), "no event", {"HITId": 5}))
     assert queue.take(1).hit_ids == {"3NEW"}
 
 
 def test_rubbish_is_deleted_and_logged_without_its_contents(
-    sqs: Sqs, queue: EventQueue, caplog: pytest.LogCaptureFixture
+    sqs: Sqs, queue: SqsEventQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     rubbish = [SECRET_TEXT, json.dumps([SECRET_TEXT]), json.dumps({"Events": SECRET_TEXT}), "[" * 100_000]
     sqs.send(*rubbish, message(event()))
     hints = queue.take(1)
     assert hints.hit_ids == {"3HIT"}
-    assert hints.messages == sqs.left == 1
-    ours = [record for record in caplog.records if record.name == "mturk.notifications"]
+    assert len(hints.receipts) == sqs.left == 1
+    ours = [record for record in caplog.records if record.name == "mturk.event_queue"]
     assert [record.__dict__["data"] for record in ours] == [{"messages": 4}]
     assert SECRET_TEXT not in "".join(record.getMessage() for record in ours)
 
 
-def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: EventQueue) -> None:
+def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(*(message(event(hit_id=f"3H{number}")) for number in range(12)))
     found: set[str] = set()
-    while (hints := queue.take(0)).messages:
+    while (hints := queue.take(0)).receipts:
         found |= hints.hit_ids
         queue.done(hints)
     assert found == {f"3H{number}" for number in range(12)}
@@ -136,7 +137,7 @@ def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: EventQueue)
 
 def test_a_queue_that_is_not_there_is_told_in_our_words(sqs: Sqs) -> None:
     missing = open_queue(f"{sqs.endpoint}/123456789012/missing", endpoint_url=sqs.endpoint, region="us-east-1")
-    with pytest.raises(CrowdError, match="the queue of events"):
+    with pytest.raises(CrowdError):
         missing.take(0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from mturk.crowd import Crowd
+from crowd.port import Crowd
 from mturk.marketplace import earnings, money, working
 from mturk.marketplace.tables import Hit as MarketHit
 from mturk.marketplace.tables import Worker

@@ -11,9 +11,9 @@ from pathlib import Path
 import boto3
 import pytest
 
-from mturk.errors import CrowdUnavailable
+from crowd.errors import CrowdUnavailable
+from mturk.event_queue import open_queue
 from mturk.marketplace.courier import Courier
-from mturk.notifications import open_queue
 from plugin.crowd import crowd_of, crowd_services
 from plugin.settings import load_settings
 from round_manager.crowd.collecting import Collected

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
-from plugin.cli.crowd_patience import SpokenPatience
+from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from plugin.cli.crowd_retries import AnnouncedRetries
 from tests.fakes.marketplace_proxy import Fate, proxy_of
 from tests.integration.crowd_cli.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
@@ -140,7 +140,7 @@ def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listen
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 600.0)
-    monkeypatch.setattr("plugin.cli.crowd_patience.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
+    monkeypatch.setattr("plugin.cli.crowd_retries.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
     monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
     ran = shop.run("balance")
     first, last = ran.err.splitlines()
@@ -152,7 +152,7 @@ def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listen
 
 def test_a_marketplace_that_fails_is_given_all_the_time_and_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
     waited: list[float] = []
-    patience = SpokenPatience(20.0, clock=lambda: sum(waited), sleep=waited.append, spread=lambda: 1.0)
+    retries = AnnouncedRetries(20.0, clock=lambda: sum(waited), sleep=waited.append, spread=lambda: 1.0)
 
     def fails(error: CrowdError) -> Callable[[], None]:
         def call() -> None:
@@ -161,12 +161,12 @@ def test_a_marketplace_that_fails_is_given_all_the_time_and_told_of_once(capsys:
         return call
 
     with pytest.raises(CrowdBusy):
-        patience.ask(fails(CrowdBusy("slow down")))
+        retries.run(fails(CrowdBusy("slow down")))
     assert capsys.readouterr().err == ""
     for _ in range(2):
         waited.clear()
         with pytest.raises(CrowdUnavailable):
-            patience.ask(fails(CrowdUnavailable("HTTP 500")))
+            retries.run(fails(CrowdUnavailable("HTTP 500")))
         assert 18 < sum(waited) < 20
     assert capsys.readouterr().err == "the marketplace does not answer; trying for 20 more seconds\n"
 

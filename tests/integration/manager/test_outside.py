@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mturk.errors import CrowdUnavailable
-from mturk.notifications import EventQueue, Hints
+from crowd.errors import CrowdUnavailable
+from crowd.port import ChangedHits
 from plugin.manager.loop import PassTimer
 from tests.integration.manager.conftest import Found
 
@@ -34,21 +34,21 @@ class FakeStudio:
         return ""
 
 
-class FakeQueue(EventQueue):
+class FakeQueue:
     """A queue with so many events in it, which fails first where a test says so."""
 
-    def __init__(self, *told: Hints | CrowdUnavailable) -> None:
+    def __init__(self, *told: ChangedHits | CrowdUnavailable) -> None:
         self._told = list(told)
-        self.handled: list[Hints] = []
+        self.handled: list[ChangedHits] = []
 
-    def take(self, wait_seconds: int = 0) -> Hints:
-        found = self._told.pop(0) if self._told else Hints()
+    def take(self, wait_seconds: int = 0) -> ChangedHits:
+        found = self._told.pop(0) if self._told else ChangedHits()
         if isinstance(found, CrowdUnavailable):
             raise found
         return found
 
-    def done(self, hints: Hints) -> None:
-        self.handled.append(hints)
+    def done(self, changed: ChangedHits) -> None:
+        self.handled.append(changed)
 
 
 def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
@@ -71,8 +71,8 @@ def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) ->
 
 
 def test_an_event_ends_the_pause_and_is_done_with() -> None:
-    hints = Hints(frozenset({"HIT1"}), ("receipt",))
-    queue, began = FakeQueue(Hints(), hints), time.monotonic()
+    hints = ChangedHits(frozenset({"HIT1"}), ("receipt",))
+    queue, began = FakeQueue(ChangedHits(), hints), time.monotonic()
     PassTimer(threading.Event(), 3_600, queue).wait()
     assert time.monotonic() - began < 60
     assert hints in queue.handled

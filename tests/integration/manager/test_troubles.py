@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from mturk.errors import CrowdUnavailable
+from crowd.errors import CrowdUnavailable
 from plugin.backend_health import BackendSilent
 from plugin.errors import PluginError
 from plugin.manager.intake_steps import Collect

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from mturk.crowd import WorkState
-from mturk.fees import bonus_fee, reward_fee
+from crowd.port import AssignmentState
+from mturk.profile import MTURK
 from round_manager.crowd.collecting import Collecting
 from round_manager.crowd.payday import Payday
 from round_manager.crowd.planning import Wish, plan_hits
@@ -97,7 +97,7 @@ class Counter:
 
     def approve_all(self, but: str = "") -> None:
         """Every HIT but one is worked on, collected, approved and paid."""
-        finished = {work.hit_id for hit in self.posted() for work in self.crowd.works(hit)}
+        finished = {work.hit_id for hit in self.posted() for work in self.crowd.assignments(hit)}
         for hit_id in self.posted():
             if hit_id != but and hit_id not in finished:
                 self.crowd.submit(hit_id, "W1")
@@ -132,11 +132,11 @@ class Counter:
         before = self.crowd.calls.copy()
         total = 0
         for hit in list(self.crowd.hits()):
-            fee = reward_fee(hit.reward_cents, hit.max_assignments)
-            approved = list(self.crowd.works(hit.hit_id, [WorkState.APPROVED]))
+            fee = MTURK.fees.reward(hit.reward_cents, hit.max_assignments).fee_cents
+            approved = list(self.crowd.assignments(hit.hit_id, [AssignmentState.APPROVED]))
             bonuses = list(self.crowd.bonuses(hit_id=hit.hit_id))
             total += len(approved) * (hit.reward_cents + fee)
-            total += sum(bonus.cents + bonus_fee(bonus.cents) for bonus in bonuses)
+            total += sum(MTURK.fees.bonus(bonus.cents).total_cents for bonus in bonuses)
         self.crowd.calls = before
         return total
 

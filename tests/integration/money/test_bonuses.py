@@ -46,6 +46,6 @@ def test_what_was_released_cannot_be_owed(counter: Counter) -> None:
     example = example_of(counter, work, "Not half bad, for a disaster.")
     with counter.store.write() as session:
         assert release(session, [work.hit_id], EntryKind.BONUS, now=counter.clock.now()) == 1
-    with counter.store.write() as session, pytest.raises(LedgerError, match="no bonus reserved"):
+    with counter.store.write() as session, pytest.raises(LedgerError):
         owe_bonus(session, work, example, WHY, now=counter.clock.now())
     counter.check()

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from mturk.crowd import Token
-from mturk.errors import UnknownToCrowd
+from crowd.errors import NotOnCrowd
 from round_manager.crowd.reconciling import resolve_hit
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
 from tests.integration.money.counter import DAY, OWNER, Counter
@@ -31,7 +30,7 @@ def test_a_hint_reads_only_the_hit_that_it_names_and_repeated_ones_do_no_harm(co
     assert counter.collecting.hinted([first, first, "no such hit"]).works == 1
     assert counter.collecting.hinted([first]).works == 0
     cost = counter.calls() - before
-    assert cost["works"] == 1
+    assert cost["assignments"] == 1
     assert cost["hits"] == 0
     assert counter.collecting.run().works == len(done) - 1
 
@@ -109,7 +108,7 @@ def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Count
 def test_work_past_the_budget_waits_and_keeps_nothing_else_waiting(counter: Counter) -> None:
     counter.post(2)
     grown, other = counter.posted()
-    counter.crowd.extend(Token("by-hand", counter.clock.now()), grown, 1)
+    counter.crowd.grow(grown, 1)
     for hit, worker in ((grown, "W1"), (grown, "W2"), (other, "W1")):
         counter.crowd.submit(hit, worker)
     with counter.store.write() as session:
@@ -145,11 +144,11 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Count
 def test_a_hit_that_is_known_again_is_not_told_of_any_more(counter: Counter) -> None:
     counter.post(2)
     counter.collecting.run()
-    counter.crowd.fail(UnknownToCrowd("no such HIT"), call=2)
+    counter.crowd.fail(NotOnCrowd("no such HIT"), call=2)
     first = counter.posted()[0]
     assert counter.collecting.hinted([first]).unknown == 0
     counter.crowd.forgive()
-    counter.crowd.fail(UnknownToCrowd("no such HIT"))
+    counter.crowd.fail(NotOnCrowd("no such HIT"))
     assert counter.collecting.hinted([first]).unknown == 1
     counter.collecting.run()
     with counter.store.read() as session:

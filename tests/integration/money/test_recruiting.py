@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import select
 
-from mturk.crowd import Comparator
-from mturk.errors import CrowdRefused
+from crowd.errors import CrowdRefused
+from crowd.port import Comparator
 from round_manager.crowd.planning import order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
@@ -16,8 +16,8 @@ def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) ->
     assert counter.recruiting.qualification(counter.task).external_id == first.external_id
     assert counter.calls()["ensure_qualification"] == 1
     with counter.store.read() as session:
-        create = order_terms(session, counter.round, HitKind.CREATE, counter.crowd.name)
-        quiz = order_terms(session, counter.round, HitKind.QUIZ, counter.crowd.name)
+        create = order_terms(session, counter.round, HitKind.CREATE, counter.crowd)
+        quiz = order_terms(session, counter.round, HitKind.QUIZ, counter.crowd)
     assert [one.comparator for one in create.requirements] == [Comparator.EXISTS]
     assert [one.comparator for one in quiz.requirements] == [Comparator.DOES_NOT_EXIST]
 
@@ -38,7 +38,7 @@ def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: C
     for _ in range(2):
         counter.recruiting.grant(counter.task, "W1", who=OWNER, why="passed the quiz")
     counter.crowd.accept(first, "W1")
-    with pytest.raises(CrowdWorkError, match="reason"):
+    with pytest.raises(CrowdWorkError):
         counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="")
     for _ in range(2):
         counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="copies its texts")
@@ -63,5 +63,5 @@ def test_a_block_holds_until_it_is_lifted_and_keeps_its_history(counter: Counter
     with counter.store.read() as session:
         (block,) = session.scalars(select(Block)).all()
     assert block.lifted_at is not None
-    with pytest.raises(CrowdWorkError, match="reason"):
+    with pytest.raises(CrowdWorkError):
         counter.recruiting.block("W2", who=OWNER, why=" ")

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from mturk.errors import CrowdUnavailable
+from crowd.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
 from round_manager.money.statement import Line, end_of, statement
 from tests.integration.databases import Databases
@@ -67,7 +67,7 @@ class Books(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(["W1", "W2", "W3"]), count=st.integers(1, 3))
     def work(self, worker: str, count: int) -> None:
         for hit in list(self.counter.crowd.hits())[:count]:
-            held_by = {one.worker_id for one in self.counter.crowd.works(hit.hit_id)}
+            held_by = {one.worker_id for one in self.counter.crowd.assignments(hit.hit_id)}
             if hit.available and hit.state == "assignable" and worker not in held_by:
                 self.counter.crowd.submit(hit.hit_id, worker)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from mturk.crowd import Price
+from crowd.profile import Price
 from round_manager.database.store import Store
 from round_manager.examples.votes import cast_vote
 from round_manager.models import (
@@ -29,7 +29,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.money.budget import figures, set_round_budget
-from round_manager.money.hit_terms import cut_of
+from round_manager.money.hit_terms import shape_of
 from round_manager.money.ledger import Wanted, reserve
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.work.creation import creation_items
@@ -62,7 +62,7 @@ class Panel:
         """A creation HIT with all that it can cost reserved."""
         spec = self.floor.spec
         hit = self.floor.hit(max_assignments=assignments)
-        bonuses = cut_of(spec, HitKind.CREATE).bonuses * assignments
+        bonuses = shape_of(spec, HitKind.CREATE).bonuses * assignments
         reward = Wanted(EntryKind.REWARD, Price(spec.pay.create_cents, 9))
         bonus = Wanted(EntryKind.BONUS, Price(spec.pay.fooled_bonus_cents, 12))
         with self.store.write() as session:

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from crowd.port import AssignmentState, SubmittedAssignment
 from ml_backend.verdict import Verdict, judge
-from mturk.crowd import Work, WorkState
 from round_manager.crowd.confirming import confirm
 from round_manager.crowd.mirror import mirror_works
 from round_manager.database.columns import public_id
@@ -185,9 +185,9 @@ class Floor:
             if row is None:
                 hit = session.get_one(Hit, work.hit_id)
                 who = worker or self.name_of(session, work)
-                shown = Work(
-                    work.claimed_assignment, str(hit.external_id), who, WorkState.SUBMITTED, self.now, self.now, None,
-                    None, "", {},
+                shown = SubmittedAssignment(
+                    work.claimed_assignment, str(hit.external_id), who, AssignmentState.SUBMITTED, self.now, self.now,
+                    None, None, "", {},
                 )  # fmt: skip
                 mirror_works(session, {hit: [shown]}, now=self.now)
                 return session.scalars(known).one()

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mturk.crowd import QualificationKind
-from mturk.errors import CrowdRefused, NotAllowed
+from crowd.errors import CrowdAccessDenied, CrowdRefused
+from crowd.port import CrowdQualification
 from round_manager.crowd.qualifying import qualify_passed
 from round_manager.crowd.recruiting import Recruiting
 from round_manager.models import AuditEntry, HitKind, Qualification, QualificationGrant
@@ -46,7 +46,7 @@ class Doorway(FakeCrowd):
         super().__init__(floor.clock.now)
         self._together = threading.Barrier(TOGETHER)
 
-    def ensure_qualification(self, name: str, description: str) -> QualificationKind:
+    def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
         self._together.wait(PATIENCE)
         return super().ensure_qualification(name, description)
 
@@ -138,7 +138,7 @@ def test_a_worker_whom_the_marketplace_refuses_holds_up_nobody_else(floor: Floor
 def test_with_wrong_keys_nobody_else_is_tried(floor: Floor, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(floor, worker)
-    crowd.refuses["W1"] = NotAllowed("the keys are wrong")
-    with pytest.raises(NotAllowed):
+    crowd.refuses["W1"] = CrowdAccessDenied("the keys are wrong")
+    with pytest.raises(CrowdAccessDenied):
         qualify(floor, crowd)
     assert crowd.told == ["W1"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mturk.crowd import QualificationKind
-from mturk.errors import CrowdUnavailable
+from crowd.errors import CrowdUnavailable
+from crowd.port import CrowdQualification
 from plugin.lazy_store import LazyStore
 from plugin.web.work.upkeep import Upkeep
 from round_manager.crowd.recruiting import Recruiting
@@ -83,7 +83,7 @@ class AwayCrowd(FakeCrowd):
 
     is_there = False
 
-    def ensure_qualification(self, name: str, description: str) -> QualificationKind:
+    def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
         if not self.is_there:
             raise CrowdUnavailable("nobody answers")
         return super().ensure_qualification(name, description)

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mturk.fees import bonus_fee
 from mturk.marketplace import bonuses, decisions, hits, money, people, working
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import open_market
@@ -27,6 +26,7 @@ from mturk.marketplace.tables import (
     Movement,
     Worker,
 )
+from mturk.profile import MTURK
 from tests.fakes.clock import SettableClock
 from tests.unit.marketplace.conftest import Stage
 
@@ -175,7 +175,7 @@ class Promises(RuleBasedStateMachine):
             paid = list(session.scalars(select(Bonus.cents).where(Bonus.worker_id == worker.id)))
             assert balances.get(money.worker(worker.id), 0) == 25 * (approved or 0) + sum(paid)
             assert session.get_one(Worker, worker.id).approved == approved
-            fees += 5 * (approved or 0) + sum(bonus_fee(cents) for cents in paid)
+            fees += 5 * (approved or 0) + sum(MTURK.fees.bonus(cents).fee_cents for cents in paid)
         assert balances.get(money.FEES, 0) == fees
 
     @invariant()

@@ -9,14 +9,14 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from crowd.port import HitOrder, HitTerms, Token
+from crowd.retries import RetryPolicy
 from mturk.client import MTurkCrowd
 from mturk.connection import Connection, Endpoint, connect
-from mturk.crowd import HitOrder, Terms, Token
-from mturk.patience import Patience
 from tests.fakes.clock import NOON
 
 KEY_ID, SECRET = "AKIDOFTHETESTS", "secret-of-the-tests"
-TERMS = Terms("Fool the model", "Write a sentence", ("text", "fun"), 25, 600, 86_400)
+TERMS = HitTerms("Fool the model", "Write a sentence", ("text", "fun"), 25, 600, 86_400)
 TOKEN = Token("hit-1-abc", NOON)
 
 Members = dict[str, Any]
@@ -95,7 +95,7 @@ class Scripted:
             # Made once: boto3 takes its time to read the service's model.
             self.client = connect(Endpoint(self.url, KEY_ID, SECRET))._client
         settings = {"sleep": lambda _seconds: None, "budget": 5.0, **patience}
-        return MTurkCrowd(Connection(self.client, "market", Patience(**settings), now))
+        return MTurkCrowd(Connection(self.client, "market", RetryPolicy(**settings), now))
 
     def forget(self) -> None:
         """As it was before anybody asked."""

@@ -2,15 +2,16 @@
 
 import pytest
 
+from crowd.profile import CrowdLimits
 from round_manager.models import HitKind
-from round_manager.money.hit_terms import LONGEST_DESCRIPTION, terms_of
+from round_manager.money.hit_terms import terms_of
 from templates import find_pack
 
 
 @pytest.mark.parametrize("name", ["sentiment", "nli", "qa", "hate_speech"])
 def test_every_kind_of_hit_is_described_as_what_it_is(name: str) -> None:
     spec = find_pack(name).spec
-    told = {kind: terms_of(spec, kind, None).description for kind in HitKind}
+    told = {kind: terms_of(spec, kind, None, CrowdLimits()).description for kind in HitKind}
     assert told[HitKind.CREATE] == spec.description
     assert len(set(told.values())) == len(HitKind)
     assert f"up to {spec.work.validations_per_hit} of them" in told[HitKind.VALIDATE]
@@ -20,4 +21,4 @@ def test_every_kind_of_hit_is_described_as_what_it_is(name: str) -> None:
 
 def test_a_long_description_is_cut_to_what_the_marketplace_takes() -> None:
     spec = find_pack("sentiment").spec.model_copy(update={"description": "long " * 1_000})
-    assert len(terms_of(spec, HitKind.CREATE, None).description) == LONGEST_DESCRIPTION
+    assert len(terms_of(spec, HitKind.CREATE, None, CrowdLimits()).description) == CrowdLimits().description_length

@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mturk.fees import bonus_fee, reward_fee
-from round_manager.loop.supply import MOST_AT_ONCE, Facts, Supply, plan_supply
+from crowd.profile import FeeSchedule
+from round_manager.loop import supply as planning
+from round_manager.loop.supply import MOST_AT_ONCE, Facts, Supply
 from round_manager.models import HitKind, RoundStatus
-from round_manager.tasks.means import least_cents, vote_cents
+from round_manager.tasks.affordability import least_cents, vote_cents
 from templates import TaskSpec, find_pack
 
+FEES = FeeSchedule()
 RICH = 10_000_000
 OPEN, VALIDATING = RoundStatus.OPEN, RoundStatus.VALIDATING
 PACK = find_pack("sentiment").spec
@@ -24,6 +26,10 @@ def spec(**terms: dict[str, object]) -> TaskSpec:
 
 def facts(**changes: object) -> Facts:
     return Facts(**{"status": OPEN, "target": 20, "free_cents": RICH, **changes})  # type: ignore[arg-type]
+
+
+def plan_supply(spec: TaskSpec, known: Facts) -> Supply:
+    return planning.plan_supply(spec, known, FEES)
 
 
 def test_a_new_round_gets_as_many_hits_as_its_target_if_every_example_came_true() -> None:
@@ -73,8 +79,8 @@ def test_votes_are_asked_for_once_on_as_few_pages_as_they_fit(lacking: list[int]
 
 def test_money_is_kept_for_the_votes_that_the_policy_asks_for_first() -> None:
     two, five = (spec(validation={"gold_rate": 0.0, "policy": "anli", "first_votes": votes}) for votes in (2, 5))
-    assert least_cents(five) == least_cents(two)
-    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(two) + vote_cents(two) * 2)
+    assert least_cents(five, FEES) == least_cents(two, FEES)
+    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(two, FEES) + vote_cents(two, FEES) * 2)
     assert plan_supply(five, being_written) == plan_supply(two, being_written) == Supply(create=1)
 
 
@@ -84,18 +90,18 @@ def test_gold_on_a_page_leaves_less_room_for_votes() -> None:
 
 
 def test_votes_come_before_new_examples_when_money_is_short() -> None:
-    short = facts(lacking=[2, 2], free_cents=2 * vote_cents(spec()))
+    short = facts(lacking=[2, 2], free_cents=2 * vote_cents(spec(), FEES))
     assert plan_supply(spec(), short) == Supply(validate=2)
 
 
 def test_the_last_money_is_spent_on_one_more_example_with_its_votes_and_no_less() -> None:
-    least = least_cents(spec())
+    least = least_cents(spec(), FEES)
     assert plan_supply(spec(), facts(free_cents=least)).create == 1
     assert plan_supply(spec(), facts(free_cents=least - 1)).create == 0
 
 
 def test_votes_on_what_is_being_written_are_kept_aside() -> None:
-    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(spec()) + vote_cents(spec()))
+    being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(spec(), FEES) + vote_cents(spec(), FEES))
     assert plan_supply(spec(), being_written) == Supply()
 
 
@@ -111,7 +117,7 @@ def test_people_are_looked_for_until_there_are_enough_and_never_ten_at_once() ->
     assert plan_supply(quiz, facts(target=200, people=15, out={HitKind.QUIZ: 5})).quiz_places == 0
     assert plan_supply(quiz, facts(target=1, people=2)).quiz_places == 5
     assert plan_supply(quiz, facts(status=VALIDATING, people=0)).quiz_places == 0
-    assert plan_supply(quiz, facts(target=200, free_cents=least_cents(quiz))).quiz_places == 0
+    assert plan_supply(quiz, facts(target=200, free_cents=least_cents(quiz, FEES))).quiz_places == 0
 
 
 def test_a_large_round_is_planned_in_pieces() -> None:
@@ -144,7 +150,7 @@ def test_no_plan_costs_more_than_there_is(
     )
     quiz = spec().model_copy(update={"quiz": PACK.quiz})
     pay, supply = quiz.pay, plan_supply(quiz, known)
-    one = pay.create_cents + reward_fee(pay.create_cents) + pay.fooled_bonus_cents + bonus_fee(pay.fooled_bonus_cents)
-    cost = supply.create * one + supply.validate * vote_cents(quiz)
-    cost += supply.quiz_places * (pay.quiz_cents + reward_fee(pay.quiz_cents))
+    one = FEES.reward(pay.create_cents).total_cents + FEES.bonus(pay.fooled_bonus_cents).total_cents
+    cost = supply.create * one + supply.validate * vote_cents(quiz, FEES)
+    cost += supply.quiz_places * FEES.reward(pay.quiz_cents).total_cents
     assert cost <= free

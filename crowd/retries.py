@@ -1,4 +1,4 @@
-"""How long a call that went wrong is tried again: growing pauses of random length, inside one budget of time."""
+"""Retries of failed calls to a crowd: growing, randomised pauses within one time budget."""
 
 import random
 import time
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mturk.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Patience:
-    """Seconds for one call with all its tries, and the pauses between them; a definite no is never tried again."""
+class RetryPolicy:
+    """The seconds for one call with all its retries, and the pauses between them. A refusal is never retried."""
 
     budget: float = 60.0
     first_pause: float = 0.2
@@ -22,8 +22,8 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
     spread: Callable[[], float] = random.random
 
-    def ask(self, call: Callable[[], Answer], may_repeat: Callable[[], bool] = lambda: True) -> Answer:
-        """The call's answer, or the error of the last try that may have had an effect, or of the very last one."""
+    def run(self, call: Callable[[], Answer], may_repeat: Callable[[], bool] = lambda: True) -> Answer:
+        """Return the call's answer, or raise the last error that leaves its effect in doubt, else the last error."""
         until = self.clock() + self.budget
         pause = self.first_pause
         doubt: CrowdError | None = None
@@ -31,7 +31,7 @@ class Patience:
             try:
                 return call()
             except (CrowdBusy, CrowdUnavailable) as error:
-                # "Slow down" after a lost answer must not read as "nothing happened".
+                # A rate limit after a lost answer must not be reported as "nothing happened".
                 doubt = error if error.in_doubt else doubt
                 last = doubt or error
             wait = pause * self.spread()

@@ -1,0 +1,85 @@
+"""The errors of a crowd.
+
+CrowdError
+├── CrowdUnavailable        no answer, or a failure on their side: the call may have taken effect
+├── CrowdBusy               rate limited: nothing happened
+├── CrowdRefused            a definite refusal: nothing happened; `remote_code` is the marketplace's own code
+│   ├── NotOnCrowd          no such HIT, assignment, worker or qualification
+│   ├── WrongCrowdState     the state of a HIT or an assignment does not allow the call
+│   ├── InsufficientFunds   the account does not cover the call; it can succeed once it does
+│   └── CrowdAccessDenied   the access keys are missing, wrong or not permitted to do this
+├── TokenMissing            a call that creates or pays, without a token: never sent
+└── TokenExpired            the token no longer protects: look first, never just send again
+"""
+
+from common.errors import CodedError, Hint
+
+
+class CrowdError(CodedError):
+    """A call to a marketplace failed."""
+
+    code = "crowd_error"
+    # Whether the call may have taken effect.
+    in_doubt = False
+
+
+class CrowdUnavailable(CrowdError):
+    """The marketplace did not answer, or failed. The call may have taken effect."""
+
+    code = "crowd_unavailable"
+    retry = True
+    in_doubt = True
+
+
+class CrowdBusy(CrowdError):
+    """The marketplace limits our rate. Nothing happened."""
+
+    code = "crowd_busy"
+    retry = True
+
+
+class CrowdRefused(CrowdError):
+    """The marketplace refused the call. Nothing happened."""
+
+    code = "crowd_refused"
+
+    def __init__(self, message: str, remote_code: str = "", *, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.remote_code = remote_code
+
+
+class NotOnCrowd(CrowdRefused):
+    """The marketplace has no such HIT, assignment, worker or qualification."""
+
+    code = "not_on_crowd"
+
+
+class WrongCrowdState(CrowdRefused):
+    """The state of a HIT or an assignment on the marketplace does not allow the call."""
+
+    code = "wrong_crowd_state"
+
+
+class InsufficientFunds(CrowdRefused):
+    """The account on the marketplace does not cover the call."""
+
+    code = "insufficient_funds"
+    retry = True
+
+
+class CrowdAccessDenied(CrowdRefused):
+    """The access keys are missing, wrong, or not permitted to do this."""
+
+    code = "crowd_access_denied"
+
+
+class TokenMissing(CrowdError):
+    """A call that creates or pays has no token."""
+
+    code = "token_missing"
+
+
+class TokenExpired(CrowdError):
+    """The token no longer protects against a second effect; look for the first one before sending again."""
+
+    code = "token_expired"
