@@ -100,7 +100,7 @@ def work_to_decide(session: Session, task_id: int) -> int:
     """Work that was handed in and is not approved yet."""
     # Counted HIT by HIT, so that nobody begins with all the work that there ever was.
     of_hit = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status == AssignmentStatus.SUBMITTED)
-    return session.scalar(select(func.sum(of_hit.scalar_subquery())).where(*_unfinished(task_id))) or 0
+    return int(session.scalar(select(func.sum(of_hit.scalar_subquery())).where(*_unfinished(task_id))) or 0)
 
 
 def pages_to_confirm(session: Session, task_id: int) -> int:
