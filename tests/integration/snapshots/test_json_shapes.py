@@ -6,12 +6,15 @@ with --json is left out.
 
 import shutil
 import socket
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import pytest
 
+from ml_backend.registry.shelf import Shelf
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import Trainer, begin
 from round_manager.learning.rows import closed_rounds
@@ -20,7 +23,7 @@ from templates.payloads import results
 from templates.xml_lines import read_elements
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeStudio
-from tests.fakes.registry import load_fixed, make_version, spoil
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil
 from tests.fakes.workshop import FakeWorkshop
 from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
@@ -31,7 +34,8 @@ from tests.integration.snapshots.recorder import Recorder
 from tests.integration.validation.panel import seat_panel
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - a fixture
 
-PARTS = ("crowd", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks")
+PARTS = ("crowd", "crowd-trouble", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks")
+LONG_AGO = timedelta(days=40)
 # Commands that cannot run in a test of this size, and why.
 EXCEPTIONS = {
     "demo": "starts Label Studio and four more processes for minutes; tests/e2e/demo reads its answer",
@@ -97,6 +101,27 @@ def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fi
     ask("crowd status")
     ask.error("error: an unknown assignment", "crowd", "approve", "NONE")
     ask.compare(stored_file("crowd"))
+
+
+def test_crowd_commands_where_something_went_wrong(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fixture
+    work = shop.worked()
+    paid, unpaid = shop.owed_bonus(work), shop.owed_bonus(work, "Once more.")
+    for key in (paid, unpaid):
+        shop.cut_off(key, ago=LONG_AGO)
+    unsent, sent = shop.planned_hit(), shop.planned_hit(sent_ago=LONG_AGO)
+    assert unsent
+    ask("crowd status", "--no-collect")
+    ask("crowd reconcile")
+    ask("crowd status", "--no-collect")
+    ask("crowd reconcile", "--unpaid", unpaid, "--dry-run")
+    ask("crowd reconcile", "--paid", paid, "--why", "The worker has it.")
+    ask("crowd reconcile", "--unpaid", unpaid)
+    ask("crowd reconcile", "--not-posted", sent, "--why", "It is not listed there.")
+    shop.post(2)
+    shop.lose_a_hit()
+    ask("crowd status")
+    ask("crowd approve", "--all", code=2)
+    ask.compare(stored_file("crowd-trouble"))
 
 
 def test_marketplace_commands(ask: Recorder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
@@ -168,7 +193,11 @@ def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeyp
     ask("round budget", "sentiment", "500", "--why", "enough")
     ask("manage", "--once", "--dry-run")
     ask("round open", "sentiment", "--why", "we begin")
-    ask("round open", "sentiment")
+    with serving(models):
+        ask("round open", "sentiment")
+        ask("model rotate", "sentiment", make_version(models, "negative"))
+        ask("model pins", "sentiment")
+        ask("model rollback", "sentiment")
     ask("round pause", "sentiment", "--why", "a holiday")
     ask("round pause", "sentiment")
     ask("round show", "sentiment")
@@ -184,6 +213,11 @@ def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeyp
     ask("manage", "--once", "--skip", "train")
     ask("status")
     ask("doctor", code=None)
+    ask("round close", "sentiment", "--now")
+    with monkeypatch.context() as patch:
+        patch.setenv("OUTFOX_ARCHIVES", "/dev/null/archives")
+        ask("manage", "--once", "--skip", "train", code=None)
+    ask("status")
     ask.error("error: nothing to pause", "round", "pause", "sentiment")
     ask.compare(stored_file("rounds"))
 
@@ -324,6 +358,17 @@ def test_every_error_has_the_keys_that_programs_read() -> None:
     ]
     assert len(errors) >= 5
     assert all({"error", "problems"} <= set(shape) for shape in errors)
+
+
+@contextmanager
+def serving(models: Path) -> Iterator[None]:
+    """A process that serves the task's models, for as long as the block lasts."""
+    shelf = Shelf(QuickRegistry(models), load_fixed, [SENTIMENT])
+    shelf.start()
+    try:
+        yield
+    finally:
+        shelf.stop()
 
 
 def options_of(command: click.Command) -> set[str]:
