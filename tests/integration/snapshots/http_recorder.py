@@ -20,7 +20,7 @@ class HttpRecorder:
         self.shapes: dict[str, dict[str, Shape]] = {}
 
     def wrap(self, app: Any, name: Name) -> Any:
-        """Return the same application; `name` tells from a request's environment what it is called in the snapshot."""
+        """Return the same application; `name` names a request in the snapshot."""
 
         def recorded(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             begun: list[Any] = []

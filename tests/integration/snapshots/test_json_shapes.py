@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ml_backend.registry.shelf import Shelf
+from ml_backend.registry.model_pool import ModelPool
 from round_manager.database.store import open_store
 from round_manager.learning.jobs import Trainer, begin
 from round_manager.learning.rows import closed_rounds
@@ -78,7 +78,7 @@ def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fi
     ask("crowd status", "--no-collect")
     ask("crowd reconcile", "--dry-run")
     ask("crowd reconcile")
-    shop.owed_bonus(works[1], "Once more.")
+    shop.owed_bonus(works[1], "Another one.")
     ask("crowd pay", "--dry-run")
     ask("crowd pay", SENTIMENT, "--yes")
     ask("crowd pay", SENTIMENT, "--top-up", "--dry-run")
@@ -105,7 +105,7 @@ def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fi
 
 def test_crowd_commands_where_something_went_wrong(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fixture
     work = shop.worked()
-    paid, unpaid = shop.owed_bonus(work), shop.owed_bonus(work, "Once more.")
+    paid, unpaid = shop.owed_bonus(work), shop.owed_bonus(work, "Another one.")
     for key in (paid, unpaid):
         shop.cut_off(key, ago=LONG_AGO)
     unsent, sent = shop.planned_hit(), shop.planned_hit(sent_ago=LONG_AGO)
@@ -162,7 +162,7 @@ def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.Monkey
     ask("context upload", "sentiment", file, "--replace", "--why", "our own")
     ask("context list", "sentiment")
     ask("context list", "sentiment", "--retired", "--most", 2)
-    ask("data publish", "sentiment", "--why", "for everybody")
+    ask("data publish", "sentiment", "--why", "open data")
     token = ask("data token", "sentiment", "--days", 30, "--why", "a thesis")
     ask("data list")
     ask("data revoke", token["key"])
@@ -175,7 +175,7 @@ def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.Monkey
     ask("templates new", "--from", "sentiment", tmp_path / "moods")
     ask("templates check", "sentiment")
     (tmp_path / "moods" / "seed.jsonl").write_text("nothing\n", encoding="utf-8")
-    ask.error("error: a spoiled pack", "templates", "check", tmp_path / "moods")
+    ask.error("error: a broken pack", "templates", "check", tmp_path / "moods")
     ask.error("error: an unknown task", "task", "show", "nothing")
     ask("status")
     ask("doctor", code=None)
@@ -233,11 +233,11 @@ def test_validation_commands(ask: Recorder, home_tables: str) -> None:
             report(session, page, None, "The button is hidden.", now=panel.now)
         panel.vote(examples[0], None, None)
         panel.vote(examples[1], panel.other(examples[1]), None)
-        panel.vote(flagged, flag="It names somebody")
+        panel.vote(flagged, flag="It names a person")
         panel.vote(late, None, None)
         ask("status")
         ask("round decide", "sentiment")
-        panel.vote(late, flag="It names somebody")
+        panel.vote(late, flag="It names a person")
         ask("round flags", "sentiment")
         ask("round decide", "sentiment", flagged.public_id, "--withdraw", "--why", "it does")
         ask("round decide", "sentiment", late.public_id, "--keep", "--why", "it does not")
@@ -363,12 +363,12 @@ def test_every_error_has_the_keys_that_programs_read() -> None:
 @contextmanager
 def serving(models: Path) -> Iterator[None]:
     """A process that serves the task's models, for as long as the block lasts."""
-    shelf = Shelf(QuickRegistry(models), load_fixed, [SENTIMENT])
-    shelf.start()
+    pool = ModelPool(QuickRegistry(models), load_fixed, [SENTIMENT])
+    pool.start()
     try:
         yield
     finally:
-        shelf.stop()
+        pool.stop()
 
 
 def options_of(command: click.Command) -> set[str]:

@@ -99,6 +99,6 @@ def make_dump(folder: Path) -> None:
         company.floor.close_round()
     with closing(sqlite3.connect(path)) as connection:
         text = "\n".join(connection.iterdump()) + "\n"
-    # The folders of whoever made it say nothing to others.
+    # Leave out the folders of the machine that made the dump.
     text = text.replace(str(folder), "/srv/outfox").replace(str(BUILT_IN), "/srv/outfox/templates")
     DUMP.write_text(text, encoding="utf-8")
