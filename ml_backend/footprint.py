@@ -30,10 +30,10 @@ def footprint(directory: Path) -> int | None:
 def main(directory: Path) -> None:
     """Loads the version, asks it something long, and prints the bytes."""
     from ml_backend.artefact import read_manifest
-    from ml_backend.predictor import load_predictor
+    from ml_backend.targets.loading import load_target
 
     row = dict.fromkeys(read_manifest(directory).model_input, "warming up " * WORDS)
-    load_predictor(directory).predict([row] * 8)
+    load_target(directory).predict([row] * 8)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ml_backend.predictor import Predictor
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
+from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.spec import TaskSpec
 
@@ -37,7 +37,7 @@ class RegistryJudge:
         self._now = now
         self._most_loaded = most_loaded
         self._registry: Registry | None = None
-        self._loaded: OrderedDict[tuple[str, str], Predictor] = OrderedDict()
+        self._loaded: OrderedDict[tuple[str, str], Target] = OrderedDict()
         self._lock = threading.Lock()
 
     def judge(self, spec: TaskSpec, versions: Sequence[str], fields: Mapping[str, str], target: str | None) -> Verdict:
@@ -45,7 +45,7 @@ class RegistryJudge:
         answers = [(version, self._predictor(spec.name, version).predict([fields])[0]) for version in versions]
         return judge(spec, fields, answers, target, now=self._now())
 
-    def _predictor(self, task: str, version: str) -> Predictor:
+    def _predictor(self, task: str, version: str) -> Target:
         with self._lock:
             found = self._loaded.get((task, version))
             if found is None:

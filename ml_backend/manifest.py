@@ -1,4 +1,4 @@
-"""model.json: what a model version is, what it was made from and what its files must be."""
+"""model.json: what a model version is, what it was trained from, and the hash of each of its files."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from common.text import count
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelFileCorrupt
 from ml_backend.hashing import json_sha256
 from ml_backend.model_files import read_json_object
 from templates.part import Name
@@ -16,14 +16,16 @@ FILE = "model.json"
 CARD = "README.md"
 ONNX = "model.onnx"
 MAX_BYTES = 1_000_000
-MOST_SOURCES = 1_000
+MAX_SOURCES = 1_000
+# The kind of a target whose manifest does not name one.
+TRAINED = "trained"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Version = Annotated[str, Field(pattern=r"^m[0-9a-f]{12}$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
-# What may differ between two runs of one training; all the rest makes the version's name.
+# What may differ between two runs of one training; everything else determines the version id.
 _NOT_CONTENT = frozenset({"version", "metrics", "serving", "sources", "code_version", "created_at"})
 
 
@@ -32,23 +34,23 @@ class _Part(BaseModel):
 
 
 class FileRecord(_Part):
-    """What one file must be."""
+    """The hash and size of one file."""
 
     sha256: Sha256
     size: int = Field(ge=0)
 
 
 class DataRecord(_Part):
-    """Which rows, however they were ordered."""
+    """A set of rows, independent of their order."""
 
     sha256: Sha256
     rows: int = Field(ge=1)
 
 
 class DataSource(_Part):
-    """The rows to train on that came from one place: the task's seed, where `round` is None, or one of its rounds.
+    """The training rows from one source: the task's seed (`round` is None) or one of its rounds.
 
-    `left_out` counts its rows that were not used: copies of other rows or of held-out ones, and those that do not fit.
+    `left_out` counts rows that were not used: duplicates, copies of held-out rows, and rows that do not fit the task.
     """
 
     round: int | None = Field(ge=1)
@@ -58,9 +60,9 @@ class DataSource(_Part):
 
 
 class Serving(_Part):
-    """What answers for a version, and how far it agrees with the PyTorch model on the held-out rows.
+    """The artefact that serves a version, and its agreement with the PyTorch model on the held-out rows.
 
-    `agreement` is in points, `headline` the accuracy of labels or the F1 of spans; `why` tells why it is not int8.
+    `agreement` is in points, `headline` the accuracy of labels or the F1 of spans; `why` is the reason it is not int8.
     """
 
     runtime: Literal["onnx", "torch"]
@@ -73,7 +75,7 @@ class Serving(_Part):
 
 
 class Manifest(_Part):
-    """A model version, whole."""
+    """The manifest of a trained model version."""
 
     format: Literal[1] = 1
     task: Name
@@ -81,9 +83,9 @@ class Manifest(_Part):
     kind: Literal["classification", "qa"]
     labels: tuple[Text, ...] = Field(max_length=1_000)
     model_input: tuple[Name, ...] = Field(min_length=1, max_length=2)
-    max_length: int = Field(ge=8, le=512)
-    doc_stride: int = Field(ge=1, le=256)
-    longest_answer: int = Field(ge=1, le=512)
+    max_length: int = Field(ge=8)
+    doc_stride: int = Field(ge=1)
+    longest_answer: int = Field(ge=1)
     mode: Literal["full", "head"]
     parent: Version | None
     base: Text
@@ -91,26 +93,26 @@ class Manifest(_Part):
     training: TrainingSettings
     train: DataRecord
     held_out: DataRecord
-    # Where the rows to train on came from; empty where nobody said so.
-    sources: tuple[DataSource, ...] = Field((), max_length=MOST_SOURCES)
+    # The sources of the training rows; empty where they are not known.
+    sources: tuple[DataSource, ...] = Field((), max_length=MAX_SOURCES)
     metrics: dict[str, Any]
-    # Versions that were trained before there was a choice have none: PyTorch serves them.
+    # Versions from before there were ONNX exports have none: PyTorch serves them.
     serving: Serving | None = None
     code_version: Text
     created_at: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")]
     files: dict[FileName, FileRecord] = Field(min_length=1, max_length=100)
 
     @model_validator(mode="after")
-    def _has_what_serves_it(self) -> Self:
+    def _check_serving(self) -> Self:
         if self.has_onnx and ONNX not in self.files:
-            raise ValueError(f"it is served by ONNX Runtime but has no {ONNX}")
+            raise ValueError(f"ONNX Runtime serves it but it has no {ONNX}")
         return self
 
     @model_validator(mode="after")
-    def _sources_are_all(self) -> Self:
+    def _check_sources(self) -> Self:
         counted = sum(source.rows for source in self.sources)
         if self.sources and counted != self.train.rows:
-            raise ValueError(f"its sources have {count(counted, 'row')} together, not {self.train.rows}")
+            raise ValueError(f"its sources add up to {count(counted, 'row')}, not {self.train.rows}")
         return self
 
     @property
@@ -120,25 +122,30 @@ class Manifest(_Part):
 
 
 def version_of(content: dict[str, Any]) -> str:
-    """The name of a version: the same training has the same name, another one another."""
+    """Return the id of a version: a hash of everything that determines the trained model."""
     named = {key: value for key, value in content.items() if key not in _NOT_CONTENT}
-    # The card tells when it was written.
+    # The card contains the time of writing.
     named["files"] = {name: record for name, record in content["files"].items() if name != CARD}
     return f"m{json_sha256(named)[:12]}"
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a model version's folder, or a ModelError; its files are not looked at."""
+    """Return the manifest of a version's folder, without looking at its files; raise ModelFileCorrupt if invalid."""
     path = directory / FILE
     content = read_json_object(path, MAX_BYTES)
     if content.get("format") != 1:
-        raise ModelError(f"{path} is of format {content.get('format')!r}, this program reads 1; train the model again")
+        raise ModelFileCorrupt(f"{path} has format {content.get('format')!r}; this version of Outfox reads format 1")
     try:
         manifest = Manifest.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
-        raise ModelError(f"{path} is not right at {where}: {first['msg']}; train the model again") from error
+        raise ModelFileCorrupt(f"{path} is invalid at {where}: {first['msg']}; train the model again") from error
     if manifest.version != version_of(manifest.model_dump(mode="json")):
-        raise ModelError(f"{path} was changed: its content does not make version {manifest.version}; restore it")
+        raise ModelFileCorrupt(f"{path} was changed: its content does not match version {manifest.version}; restore it")
     return manifest
+
+
+def read_target_kind(directory: Path) -> str:
+    """Return the kind of the target in a version's folder: the loader that it needs."""
+    return str(read_json_object(directory / FILE, MAX_BYTES).get("target", TRAINED))

@@ -1,85 +1,132 @@
-"""What may lie in a model's folder: safetensors, ONNX and plain text; nothing that could run code when it is read."""
+"""Checks of model files before anything opens them: safetensors, ONNX and plain text, nothing that could run code."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelFileCorrupt, ModelFileUnsafe, ModelNotFound
 
-# Formats that are unpickled, or otherwise run code, by somebody's loader.
+if TYPE_CHECKING:
+    import onnx
+
+# Formats that some loader unpickles or runs.
 PICKLES = (".bin", ".ckpt", ".dill", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pt2", ".pth", ".ptl")
 PROGRAMS = (".h5", ".hdf5", ".keras", ".mar", ".msgpack", ".pb", ".py", ".pyc", ".pyd", ".so")
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 MAX_JSON_BYTES = 200_000_000
-MOST_LAYERS = 1_000
+MAX_LAYERS = 1_000
+
+PAD_ID = "pad_id"
+# ONNX's own operators and those of ONNX Runtime; another domain would need code from elsewhere.
+_DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
+# No encoder needs a loop, and an endless one would block a server.
+_LOOPS = frozenset({"Loop", "Scan"})
+# Operators that take their scales from the values in the batch.
+_DYNAMIC_SCALES = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """An ONNX file that is safe to run: its inputs and outputs, its padding id, and whether rows may share a batch."""
+
+    path: Path
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+    one_row_at_a_time: bool
+    pad_id: int
 
 
 def check_model_folder(directory: Path) -> tuple[Path, ...]:
-    """The weight files of a folder that is safe to give to transformers, or a ModelError."""
+    """Return the weight files of a folder that is safe to pass to transformers; raise ModelError otherwise."""
     if not directory.is_dir():
-        raise ModelError(f"there is no model directory {directory}; check model.base")
+        raise ModelNotFound(f"model directory {directory} does not exist; check model.base")
     refuse_code(directory)
     return check_parts(directory)
 
 
 def refuse_code(directory: Path) -> None:
-    """Refuse a folder that holds a file which could carry code, under whatever name."""
+    """Raise ModelFileUnsafe where a file in the folder could run code, whatever its name."""
     for path in sorted(directory.rglob("*")):
         if not path.is_file():
             continue
         if path.suffix.lower() in (*PICKLES, *PROGRAMS) or _looks_pickled(path):
-            cure = "save the model as safetensors and remove that file"
-            raise ModelError(f"{path} could run code when it is opened; {cure}")
+            raise ModelFileUnsafe(
+                f"{path} could run code when it is opened; save the model as safetensors and remove that file"
+            )
 
 
 def check_parts(directory: Path) -> tuple[Path, ...]:
-    """The weight files of a folder whose config, tokenizer and weights are all there and whole."""
+    """Return the weight files of a folder whose config, tokenizer and weights are complete."""
     config = read_json_object(directory / "config.json")
     settings = [config]
     if (directory / "tokenizer_config.json").is_file():
         settings.append(read_json_object(directory / "tokenizer_config.json"))
     if any("auto_map" in part or "custom_pipelines" in part for part in settings):
-        raise ModelError(f"{directory} asks for code of its own (auto_map); use a model that transformers knows")
+        raise ModelFileUnsafe(f"{directory} requires its own code (auto_map); use a model that transformers supports")
     for name in ("num_hidden_layers", "n_layers", "num_layers"):
-        if isinstance(config.get(name), int) and config[name] > MOST_LAYERS:
-            raise ModelError(f"{directory / 'config.json'} wants {config[name]} layers; that is no real model")
+        if isinstance(config.get(name), int) and config[name] > MAX_LAYERS:
+            raise ModelFileCorrupt(f"{directory / 'config.json'} asks for {config[name]} layers (limit: {MAX_LAYERS})")
     if not any((directory / name).is_file() for name in TOKENIZERS):
-        raise ModelError(f"{directory} has no tokenizer.json; save the tokenizer beside the model")
+        raise ModelFileCorrupt(f"{directory} has no tokenizer.json; save the tokenizer next to the model")
     weights = tuple(_weight_files(directory))
     for path in weights:
         _check_safetensors(path)
     return weights
 
 
-def read_json_object(path: Path, most_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """The JSON object in a file that somebody else may have written."""
+def read_json_object(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
+    """Return the JSON object in an untrusted file; raise ModelFileCorrupt where there is none."""
     try:
-        if path.stat().st_size > most_bytes:
-            raise ModelError(f"{path} is too large to be right; restore the file")
+        if path.stat().st_size > max_bytes:
+            raise ModelFileCorrupt(f"{path} is larger than {max_bytes:,} bytes; restore the file")
         value = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise ModelError(f"{path} is missing; point at a whole model directory") from error
+        raise ModelFileCorrupt(f"{path} is missing; use a complete model directory") from error
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+        raise ModelFileCorrupt(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is not JSON; restore the file") from error
+        raise ModelFileCorrupt(f"{path} is not JSON; restore the file") from error
     if not isinstance(value, dict):
-        raise ModelError(f"{path} is not a JSON object; restore the file")
+        raise ModelFileCorrupt(f"{path} is not a JSON object; restore the file")
     return value
 
 
+def check_onnx(path: Path) -> OnnxFile:
+    """Return a description of an ONNX file; raise ModelError where it refers to other files or code, or loops."""
+    import onnx
+
+    model = _read_onnx(path)
+    operators = set()
+    for message in _messages(model):
+        if isinstance(message, onnx.TensorProto):
+            if message.external_data or message.data_location == onnx.TensorProto.EXTERNAL:
+                raise ModelFileUnsafe(f"{path} loads weights from another file; export it with all weights inside")
+        elif isinstance(message, onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto):
+            if message.domain not in _DOMAINS:
+                raise ModelFileUnsafe(
+                    f"{path} needs operators of `{message.domain[:100]}`; export it with standard ONNX operators only"
+                )
+            if isinstance(message, onnx.NodeProto):
+                operators.add(message.op_type)
+    if operators & _LOOPS:
+        raise ModelFileUnsafe(f"{path} contains a loop, which no encoder needs; export the model again")
+    inputs, outputs = (frozenset(one.name for one in part) for part in (model.graph.input, model.graph.output))
+    return OnnxFile(path, inputs, outputs, bool(operators & _DYNAMIC_SCALES), _pad_id(path, model))
+
+
 def _looks_pickled(path: Path) -> bool:
-    # A safetensors file begins with its header's length, which may look like anything; it is checked as a whole.
+    # A safetensors file starts with the length of its header, which may look like anything; it is checked separately.
     if path.suffix == ".safetensors":
         return False
     try:
         with path.open("rb") as file:
             head = file.read(4)
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+        raise ModelFileCorrupt(f"cannot read {path}: {error.strerror}") from error
     return head == b"PK\x03\x04" or (head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"))
 
 
@@ -91,20 +138,53 @@ def _weight_files(directory: Path) -> Iterator[Path]:
         parts = read_json_object(index).get("weight_map")
         names = list(parts.values()) if isinstance(parts, dict) else []
         if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
-            raise ModelError(f"{index} names no weight files of this folder; restore the file")
+            raise ModelFileCorrupt(f"{index} does not name weight files of this folder; restore the file")
         yield from (directory / name for name in sorted(set(names)))
     else:
-        raise ModelError(f"{directory} has no model.safetensors; save the model with safe_serialization")
+        raise ModelFileCorrupt(f"{directory} has no model.safetensors; save the model with safe_serialization")
 
 
 def _check_safetensors(path: Path) -> None:
-    """Opening reads the header and compares every tensor's place and shape with the file's length."""
+    """Read the header, which compares the position and shape of every tensor with the length of the file."""
     try:
         with safe_open(path, framework="numpy") as file:
             empty = not list(file.keys())
     except FileNotFoundError as error:
-        raise ModelError(f"{path} is missing; point at a whole model directory") from error
+        raise ModelFileCorrupt(f"{path} is missing; use a complete model directory") from error
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} is not a whole safetensors file ({error}); copy or save it again") from error
+        raise ModelFileCorrupt(f"{path} is not a complete safetensors file ({error}); copy or save it again") from error
     if empty:
-        raise ModelError(f"{path} holds no weights; copy or save it again")
+        raise ModelFileCorrupt(f"{path} holds no weights; copy or save it again")
+
+
+def _read_onnx(path: Path) -> "onnx.ModelProto":
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model: onnx.ModelProto = onnx.ModelProto.FromString(path.read_bytes())
+    except OSError as error:
+        raise ModelFileCorrupt(f"cannot read {path}: {error.strerror}; restore the folder or train again") from error
+    except DecodeError as error:
+        raise ModelFileCorrupt(f"{path} is not a complete ONNX file; restore the folder or train again") from error
+    return model
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """Yield the message and every message nested in it, without looking at the weights themselves."""
+    import onnx
+
+    yield message
+    if isinstance(message, onnx.TensorProto):
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for one in value if field.is_repeated else [value]:
+                yield from _messages(one)
+
+
+def _pad_id(path: Path, model: "onnx.ModelProto") -> int:
+    value = {entry.key: entry.value for entry in model.metadata_props}.get(PAD_ID, "")
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise ModelFileCorrupt(f"{path} does not name its padding id ({PAD_ID}); train the model again")
+    return int(value)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from ml_backend.answers import Answer, LabelAnswer
 from ml_backend.errors import VerdictError
 from ml_backend.fooled_rules import ensemble_fooled, find_rule
+from ml_backend.targets.target import LabelPrediction, Prediction
 from templates.spec import TaskSpec
 
 
@@ -61,7 +61,7 @@ class Verdict:
 def judge(
     spec: TaskSpec,
     fields: Mapping[str, str],
-    answers: Sequence[tuple[str, Answer]],
+    answers: Sequence[tuple[str, Prediction]],
     target: str | None,
     *,
     now: datetime,
@@ -75,9 +75,9 @@ def judge(
     said = tuple(
         ModelSaid(
             version=version,
-            prediction=answer.label if isinstance(answer, LabelAnswer) else answer.text,
+            prediction=answer.label if isinstance(answer, LabelPrediction) else answer.text,
             confidence=answer.confidence,
-            probabilities=dict(answer.probabilities) if isinstance(answer, LabelAnswer) else {},
+            probabilities=dict(answer.probabilities) if isinstance(answer, LabelPrediction) else {},
             fooled=None if target is None else rule(answer, target, spec.fooled),
         )
         for version, answer in answers

@@ -13,7 +13,7 @@ import requests
 
 from common.money import dollars
 from crowd.errors import CrowdError
-from ml_backend.embedded import embedded_encoder
+from ml_backend.checkpoint import embedded_encoder
 from ml_backend.errors import BackendError
 from plugin.backend_health import BackendSilent, look_at_backend
 from plugin.cli.hints import advice_for

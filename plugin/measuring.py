@@ -9,9 +9,9 @@ from common.clock import Clock
 from common.errors import one_line
 from ml_backend.errors import ModelError
 from ml_backend.examination import examine, metric_of
-from ml_backend.predictor import Predictor
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
+from ml_backend.targets.target import Target
 from plugin.heartbeat import Heartbeat
 from round_manager.database.store import Store
 from round_manager.learning.acceptance import Acceptance, Comparison
@@ -95,7 +95,7 @@ class _Model:
     version: str
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> Target:
         return prepare(self.registry, self.load, self.task, self.version)
 
     @cached_property

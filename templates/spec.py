@@ -52,7 +52,7 @@ class TaskField(Part):
     max_chars: int = Field(2_000, ge=1, le=20_000, description="the longest text that is accepted, 1 to 20000")
 
 
-class Target(Part):
+class TargetLabel(Part):
     """Who says what the right answer is."""
 
     set_by: Literal["task", "annotator"] = Field(
@@ -141,7 +141,7 @@ class TaskSpec(Part):
     model_input: tuple[Name, ...] = Field(
         min_length=1, max_length=2, description="the one or two fields that the model reads; for qa [question, passage]"
     )
-    target: Target = Field(description="who sets the right answer: `set_by: task` or `set_by: annotator`")
+    target: TargetLabel = Field(description="who sets the right answer: `set_by: task` or `set_by: annotator`")
     fooled: FooledRule = Field(description="when the model counts as fooled")
     validation: Validation = Field(description="how examples are checked by other people")
     pay: Pay = Field(description="what people earn")

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 from common.errors import Hint
 from ml_backend.errors import BackendError
-from ml_backend.predictor import Predictor
 from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.pin_watcher import PinWatcher
 from ml_backend.registry.pins import Pins, PinSet, clean_text
 from ml_backend.registry.registry import FollowedPins, PinFailure, Registry
+from ml_backend.targets.target import Target
 
 SPARE = 2
 RELOAD_INTERVAL = 5.0
@@ -30,7 +30,7 @@ class ServedModels:
     task: str
     round: int | None
     generation: int
-    predictors: tuple[Predictor, ...]
+    predictors: tuple[Target, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _Slots:
         # Replaced as a whole and never changed in place.
         self.table: Mapping[Key, _Slot] = {}
         self.faults: Mapping[Key, _Fault] = {}
-        self.loaded: Mapping[VersionKey, Predictor] = {}
+        self.loaded: Mapping[VersionKey, Target] = {}
 
     def follow(self, pin_set: PinSet) -> FollowedPins:
         """Apply a pin set as far as its versions load; a slot whose versions do not load keeps its old models."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ml_backend.predictor import Predictor
 from ml_backend.serving.errors import RequestRefused
 from ml_backend.serving.gate import Gate
 from ml_backend.serving.notes import OwnNotes
@@ -15,6 +14,7 @@ from ml_backend.serving.recollection import Recollection
 from ml_backend.serving.replies import Json, Replies, reply, versions_named
 from ml_backend.serving.sink import Sink
 from ml_backend.serving.tried import Tried
+from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
 from templates.spec import TaskSpec
@@ -53,7 +53,7 @@ class Pinned(Protocol):
         ...
 
     @property
-    def predictors(self) -> tuple[Predictor, ...]:
+    def predictors(self) -> tuple[Target, ...]:
         """The versions' predictors, in the order in which they are pinned."""
         ...
 

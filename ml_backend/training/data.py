@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ml_backend.errors import BackendError
+from ml_backend.hashing import rows_in_order, rows_sha256
 from ml_backend.manifest import DataRecord
-from ml_backend.row_content import in_order, rows_sha256
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
@@ -22,7 +22,7 @@ class TrainingData:
     @classmethod
     def of(cls, rows: Sequence[SeedRow], spec: TaskSpec) -> "TrainingData":
         """The rows, sorted and checked: there must be something to learn and something to measure on."""
-        ordered = in_order(rows, spec)
+        ordered = rows_in_order(rows, spec)
         data = cls(
             tuple(row for row in ordered if row.split == "train"),
             tuple(row for row in ordered if row.split == "held_out"),

@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens, Window, Windows
 from ml_backend.errors import BackendError
+from ml_backend.targets.torch_runtime import batch_of
 from ml_backend.text import Aligned, align, normalise
-from ml_backend.torch_runtime import batch_of
 from ml_backend.training.data import TrainingData
 from templates.rows import SeedRow
 from templates.spec import TaskSpec

@@ -13,11 +13,10 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from common.errors import one_line
-from ml_backend.encoding import TextEncoder
+from ml_backend.encoding import OUTPUTS, Kind, TextEncoder, TokenArray
 from ml_backend.errors import ModelError
-from ml_backend.onnx_file import PAD_ID
-from ml_backend.runtime import OUTPUTS, Kind, TokenArray
-from ml_backend.torch_runtime import batch_of
+from ml_backend.model_files import PAD_ID
+from ml_backend.targets.torch_runtime import batch_of
 from ml_backend.training.rounding import round_weights
 from ml_backend.training.smoothing import smooth
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ml_backend.errors import ModelError
 
 Features = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
 FILE = "features.sqlite"
 MOST_BYTES = 1024**3

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens
 from ml_backend.errors import ModelError
-from ml_backend.torch_runtime import batch_of
+from ml_backend.targets.torch_runtime import batch_of
 from ml_backend.training.feature_cache import FeatureCache, Features
 from ml_backend.training.progress import Watch
 from ml_backend.training.start import fingerprint_parts, output_layer

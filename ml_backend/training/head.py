@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from ml_backend.answers import LabelAnswer
 from ml_backend.encoding import TextEncoder
 from ml_backend.evaluation import headline, label_metrics
-from ml_backend.spans import Scores
+from ml_backend.targets.target import LabelPrediction
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import texts_of
-from ml_backend.training.feature_cache import FeatureCache, Features
+from ml_backend.training.feature_cache import FeatureCache, Features, Floats
 from ml_backend.training.features import FrozenNetwork
 from ml_backend.training.logistic import fit_logistic
 from ml_backend.training.progress import Watch
@@ -40,7 +39,7 @@ def fit_label_head(
     store.trim(keys)
     seen, unseen = features[: len(data.train)], features[len(data.train) :]
     labels = np.array([names.index(str(row.label)) for row in data.train])
-    best: tuple[float, tuple[Scores, Scores]] | None = None
+    best: tuple[float, tuple[Floats, Floats]] | None = None
     watch.start(len(STRENGTHS), "fitting the head")
     for strength in STRENGTHS:
         head = fit_logistic(seen, labels, len(names), strength, class_weights=settings.class_weights)
@@ -53,7 +52,7 @@ def fit_label_head(
         put_into(network, *best[1])
 
 
-def put_into(network: PreTrainedModel, weights: Scores, biases: Scores) -> None:
+def put_into(network: PreTrainedModel, weights: Floats, biases: Floats) -> None:
     """Make fitted weights the network's output layer."""
     layer = output_layer(network)
     with torch.no_grad():
@@ -61,14 +60,14 @@ def put_into(network: PreTrainedModel, weights: Scores, biases: Scores) -> None:
         layer.bias.copy_(torch.from_numpy(biases))
 
 
-def _points(data: TrainingData, weights: Scores, biases: Scores, features: Features) -> float:
+def _points(data: TrainingData, weights: Floats, biases: Floats, features: Features) -> float:
     names = data.spec.label_names
     shares = _softmax(features @ weights.T + biases)
-    answers = [LabelAnswer(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in shares]
+    answers = [LabelPrediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in shares]
     return headline(label_metrics(data.held_out, answers, names))[1]
 
 
-def _softmax(logits: Scores) -> Scores:
-    weights: Scores = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: Scores = weights / weights.sum(axis=-1, keepdims=True)
+def _softmax(logits: Floats) -> Floats:
+    weights: Floats = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: Floats = weights / weights.sum(axis=-1, keepdims=True)
     return shares

@@ -5,8 +5,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import cross_entropy
 
-from ml_backend.spans import Scores
-from ml_backend.training.feature_cache import Features
+from ml_backend.training.feature_cache import Features, Floats
 
 MOST_STEPS = 2_000
 # Of the mean cost of a row: what is still to be gained is below what a held-out row could show.
@@ -15,7 +14,7 @@ SMALL_GRADIENT = 1e-6
 
 def fit_logistic(
     features: Features, labels: npt.NDArray[np.int64], classes: int, strength: float, *, class_weights: bool
-) -> tuple[Scores, Scores]:
+) -> tuple[Floats, Floats]:
     """One row of weights and one bias for each class, from the same start each time.
 
     The larger the strength, the more the rows count against small weights; biases may be as large as they like. With

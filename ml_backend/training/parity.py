@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
 from ml_backend.evaluation import Metrics, label_metrics, span_metrics
 from ml_backend.fooled_rules import find_rule
-from ml_backend.predictor import Predictor
 from ml_backend.squad import exact_match
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
 from ml_backend.training.data import TrainingData
 from ml_backend.training.progress import Watch
 from templates.rows import SeedRow
@@ -20,7 +19,7 @@ ROWS_AT_A_TIME = 64
 class Measured:
     """What one form of a model said to the held-out rows, and how good that was."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[Prediction]
     metrics: Metrics
 
     @property
@@ -29,10 +28,10 @@ class Measured:
         return float(self.metrics["accuracy" if "accuracy" in self.metrics else "f1"])
 
 
-def measure(predictor: Predictor, data: TrainingData, watch: Watch, what: str) -> Measured:
+def measure(predictor: Target, data: TrainingData, watch: Watch, what: str) -> Measured:
     """The predictor's answers to the held-out rows."""
     rows, spec = data.held_out, data.spec
-    answers: list[Answer] = []
+    answers: list[Prediction] = []
     watch.start(len(rows), what)
     for first in range(0, len(rows), ROWS_AT_A_TIME):
         part = rows[first : first + ROWS_AT_A_TIME]
@@ -51,15 +50,15 @@ def agreement(reference: Measured, other: Measured, data: TrainingData) -> float
     return round(100 * same / len(data.held_out), 4)
 
 
-def agree(one: Answer, two: Answer, row: SeedRow, spec: TaskSpec) -> bool:
+def agree(one: Prediction, two: Prediction, row: SeedRow, spec: TaskSpec) -> bool:
     """Whether no verdict can tell the two answers apart.
 
     Labels must be the same. Spans must have the same words; or the task's fooled rule must let each pass for the
     other and give both the same verdict on the row's right answer.
     """
-    if isinstance(one, LabelAnswer) and isinstance(two, LabelAnswer):
+    if isinstance(one, LabelPrediction) and isinstance(two, LabelPrediction):
         return one.label == two.label
-    if not (isinstance(one, SpanAnswer) and isinstance(two, SpanAnswer)):
+    if not (isinstance(one, SpanPrediction) and isinstance(two, SpanPrediction)):
         return False
     if exact_match(one.text, two.text):
         return True

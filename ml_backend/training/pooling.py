@@ -16,8 +16,8 @@ import torch
 from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens
-from ml_backend.spans import Scores
-from ml_backend.torch_runtime import batch_of
+from ml_backend.targets.torch_runtime import batch_of
+from ml_backend.training.feature_cache import Floats
 
 # The layer adds the first token's own state to what was gathered; this makes the gathered count that much more.
 GATHERED_OVER_OWN = 100.0
@@ -105,7 +105,7 @@ def _deepest_that_tells_apart(
     network: PreTrainedModel, encoder: TextEncoder, pairs: Sequence[Tokens]
 ) -> tuple[int, torch.Tensor]:
     """After how many layers a linear look at a token still tells its text; 0 for never. And that look."""
-    states: list[list[Scores]] = []
+    states: list[list[Floats]] = []
     for pair in pairs:
         with torch.inference_mode():
             output = network.base_model(**batch_of(encoder, [pair]), output_hidden_states=True)
@@ -118,7 +118,7 @@ def _deepest_that_tells_apart(
     return depth, torch.from_numpy(looks[depth - 1][0]).float()
 
 
-def _look(states: Sequence[Scores], pairs: Sequence[Tokens]) -> tuple[Scores, float]:
+def _look(states: Sequence[Floats], pairs: Sequence[Tokens]) -> tuple[Floats, float]:
     """The direction that best separates two texts' tokens, scaled so that they lie one apart, and how well it does.
 
     Least squares, and not logistic regression: tokens of one text should be as alike as possible along it.
@@ -131,7 +131,7 @@ def _look(states: Sequence[Scores], pairs: Sequence[Tokens]) -> tuple[Scores, fl
     middle = seen.mean(axis=0)
     spread = (seen - middle).T @ (seen - middle)
     ridge = 1e-3 * np.trace(spread) / len(spread) * np.eye(len(spread))
-    direction: Scores = np.linalg.solve(spread + ridge, (seen - middle).T @ (side - side.mean()))
+    direction: Floats = np.linalg.solve(spread + ridge, (seen - middle).T @ (side - side.mean()))
     means = [(seen[side == which] @ direction).mean() for which in (0, 1)]
     right = (unseen @ direction > sum(means) / 2) == (unseen_side == 1)
     return direction / max(1e-6, means[1] - means[0]), float(right.mean())

@@ -12,16 +12,13 @@ from typing import Any
 
 from ml_backend.artefact import write_version
 from ml_backend.checkpoint import EMBEDDED
-from ml_backend.encoding import TextEncoder
+from ml_backend.encoding import Network, TextEncoder
 from ml_backend.evaluation import Metrics, evaluate
-from ml_backend.label_predictor import LabelPredictor
 from ml_backend.manifest import ONNX, DataSource, Manifest
-from ml_backend.network import save_network
-from ml_backend.predictor import Predictor
-from ml_backend.probes import write_probes
-from ml_backend.runtime import Network
-from ml_backend.span_predictor import LONGEST_ANSWER, SpanPredictor
-from ml_backend.torch_runtime import TorchNetwork, text_encoder
+from ml_backend.targets.probes import write_probes
+from ml_backend.targets.target import Target
+from ml_backend.targets.torch_runtime import TorchNetwork, save_network, text_encoder
+from ml_backend.targets.trained import MAX_ANSWER_TOKENS, TrainedClassifier, TrainedSpanFinder
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, SpanExamples, texts_of
 from ml_backend.training.full import fine_tune
@@ -120,7 +117,7 @@ def _fit(
 
 
 def _servable(start: Start, encoder: TextEncoder, data: TrainingData, folder: Path, watch: Watch) -> Servable:
-    def predictor(network: Network, reading: TextEncoder) -> Predictor:
+    def predictor(network: Network, reading: TextEncoder) -> Target:
         return _predictor(network, reading, data.spec)
 
     itself = predictor(TorchNetwork(start.network, data.spec.kind), encoder)
@@ -145,10 +142,10 @@ def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder:
         add_pair_pooling(start.network, encoder, texts_of(data.train, data.spec, encoder))
 
 
-def _predictor(network: Network, encoder: TextEncoder, spec: TaskSpec) -> Predictor:
+def _predictor(network: Network, encoder: TextEncoder, spec: TaskSpec) -> Target:
     if spec.kind == "qa":
-        return SpanPredictor("in training", network, encoder, spec.model_input, spec.model.doc_stride)
-    return LabelPredictor("in training", network, encoder, spec.label_names, spec.model_input)
+        return TrainedSpanFinder("in training", network, encoder, spec.model_input, spec.model.doc_stride)
+    return TrainedClassifier("in training", network, encoder, spec.label_names, spec.model_input)
 
 
 def _content(start: Start, data: TrainingData, settings: TrainingSettings, now: datetime) -> dict[str, Any]:
@@ -161,7 +158,7 @@ def _content(start: Start, data: TrainingData, settings: TrainingSettings, now: 
         "model_input": list(spec.model_input),
         "max_length": spec.model.max_length,
         "doc_stride": spec.model.doc_stride,
-        "longest_answer": LONGEST_ANSWER,
+        "longest_answer": MAX_ANSWER_TOKENS,
         "mode": settings.mode,
         "parent": start.parent,
         "base": start.base,

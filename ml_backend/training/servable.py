@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ml_backend.encoding import TextEncoder
+from ml_backend.encoding import Network, TextEncoder, TokenArray
 from ml_backend.errors import BackendError, ModelError, TrainingCancelled
 from ml_backend.evaluation import Metrics
 from ml_backend.manifest import ONNX, Serving
-from ml_backend.onnx_runtime import open_onnx
-from ml_backend.predictor import Predictor
-from ml_backend.probes import Probe, choose_probes
-from ml_backend.runtime import Network, TokenArray
+from ml_backend.targets.onnx_runtime import open_onnx
+from ml_backend.targets.probes import choose_probes
+from ml_backend.targets.target import Probe, Target
 from ml_backend.text import normalise
 from ml_backend.training.data import TrainingData
 from ml_backend.training.export import export_fp32, quantise
@@ -49,7 +48,7 @@ class Exporting:
     start: Start
     encoder: TextEncoder
     data: TrainingData
-    predictor: Callable[[Network, TextEncoder], Predictor]
+    predictor: Callable[[Network, TextEncoder], Target]
     folder: Path
     watch: Watch
 

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]
 from onnx import NodeProto, helper, numpy_helper
 
-from ml_backend.runtime import TokenArray
+from ml_backend.encoding import TokenArray
 
 # How much of the difficulty goes to the weights, 0 to 1. Of 0.3 to 1.0, the mean difference of the scores from fp32's
 # was smallest near 0.8 for each of three kinds of task.

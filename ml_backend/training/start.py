@@ -12,7 +12,7 @@ from ml_backend.artefact import verify
 from ml_backend.checkpoint import open_checkpoint
 from ml_backend.errors import ModelError
 from ml_backend.model_files import read_json_object
-from ml_backend.network import open_network, open_tokenizer
+from ml_backend.targets.torch_runtime import open_network, open_tokenizer
 from templates import Pack
 from templates.spec import TaskSpec
 
@@ -47,7 +47,7 @@ def _from_base(pack: Pack) -> Start:
     spec = pack.spec
     checkpoint = open_checkpoint(pack.model_base())
     opened = open_network(checkpoint.directory, spec.kind, spec.label_names or None)
-    untrained = bool(opened.fresh)
+    untrained = bool(opened.new_weights)
     if not untrained and spec.kind == "classification" and not _same_labels(checkpoint.directory, spec.label_names):
         # An output layer of another task, or in another order, would start with answers that are wrong for sure.
         layer = output_layer(opened.network)
@@ -67,8 +67,10 @@ def _from_parent(directory: Path, spec: TaskSpec) -> Start:
         theirs, ours = ", ".join(manifest.labels), ", ".join(spec.label_names)
         raise ModelError(f"parent {manifest.version} has labels {theirs}, the task {ours}; train without a parent")
     opened = open_network(directory, spec.kind, spec.label_names or None)
-    if opened.fresh:
-        raise ModelError(f"parent {manifest.version} lacks the weights {min(opened.fresh)}; train without a parent")
+    if opened.new_weights:
+        raise ModelError(
+            f"parent {manifest.version} lacks the weights {min(opened.new_weights)}; train without a parent"
+        )
     tokenizer = open_tokenizer(directory)
     return Start(opened.network, tokenizer, manifest.base, manifest.base_sha256, manifest.version, untrained=False)
 

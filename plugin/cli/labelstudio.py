@@ -176,8 +176,8 @@ def predictions(app: Application, task: str, version: str | None, project: int |
     """Send what a model version says as predictions with scores; safe to run again, one for each task."""
     settings = app.settings
     from common.clock import SystemClock
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
+    from ml_backend.targets.loading import load_target
     from plugin.labelstudio.predicting import predict
     from round_manager.database.store import open_store
 
@@ -185,7 +185,7 @@ def predictions(app: Application, task: str, version: str | None, project: int |
     known = registry.versions(task)
     if not (version or known):
         raise PluginError(f"{task} has no model version; `outfox model train {task}` makes one")
-    predictor = load_predictor(registry.fetch(task, version or known[0]))
+    predictor = load_target(registry.fetch(task, version or known[0]))
     with open_store(settings.database) as store, ProgressBar() as bar:
         done = predict(
             store, _studio(settings), task, predictor, SystemClock(),
@@ -206,11 +206,11 @@ def _studio(settings: Settings) -> "RemoteStudio":
 
 def _judge(settings: Settings, where: str | None) -> "RegistryJudge":
     from ml_backend.judging import RegistryJudge
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
+    from ml_backend.targets.loading import load_target
 
     place, cache = where or settings.registry_location, settings.cache_path / "models"
-    return RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+    return RegistryJudge(lambda: open_registry(place, cache), load_target)
 
 
 def _pack(store: "Store", task: str) -> "Pack":

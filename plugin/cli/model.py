@@ -100,11 +100,11 @@ def predict(
     from datetime import UTC, datetime
 
     from ml_backend.artefact import version_folder
-    from ml_backend.predictor import load_predictor
+    from ml_backend.targets.loading import load_target
     from ml_backend.verdict import judge
 
     asked = _asked(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
-    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    predictor = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
     answers = predictor.predict(asked)
     now = datetime.now(UTC)
     found: list[dict[str, Any]] = []
@@ -128,9 +128,9 @@ def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | Non
     settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.evaluation import evaluate as measure
-    from ml_backend.predictor import load_predictor
+    from ml_backend.targets.loading import load_target
 
-    predictor = load_predictor(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    predictor = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
     measured = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
     metrics = measure(predictor, measured, pack.spec)
     show({"version": predictor.version, "rows": len(measured), **metrics}, f"{predictor.version}: {_figures(metrics)}")

@@ -52,8 +52,8 @@ def retrain(
     settings = app.settings
     from common.clock import SystemClock
     from ml_backend.footprint import footprint
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
+    from ml_backend.targets.loading import load_target
     from plugin.retraining import Retraining
     from plugin.workshop import LocalWorkshop
     from round_manager.database.store import open_store
@@ -66,7 +66,7 @@ def retrain(
             open_registry(place, settings.cache_path / "models"),
             place,
             LocalWorkshop(settings.models_path, settings.cache_path / "embeddings"),
-            load_predictor,
+            load_target,
             SystemClock(),
             timeout,
             progress,

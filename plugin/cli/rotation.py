@@ -59,8 +59,8 @@ def rotate(
     A round that is open or validating keeps the versions that it was opened with: others are refused for it.
     """
     settings = app.settings
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.rotation import rotate as rotate_to
+    from ml_backend.targets.loading import load_target
 
     registry, began = _open(settings, where), time.monotonic()
     _check_round(settings, task, number, versions)
@@ -70,7 +70,7 @@ def rotate(
             task,
             versions,
             round=number,
-            load=load_predictor,
+            load=load_target,
             timeout=timeout,
             progress=progress,
             who=operator_name(),
@@ -90,8 +90,8 @@ def rotate(
 def rollback(app: Application, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
     """Rotate to the versions that were pinned before; once more goes further back."""
     settings = app.settings
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.rotation import rollback as rotate_back
+    from ml_backend.targets.loading import load_target
 
     registry, began = _open(settings, where), time.monotonic()
     before = registry.pin_set(task).before(number)
@@ -101,7 +101,7 @@ def rollback(app: Application, task: str, number: int | None, why: str, timeout:
             registry,
             task,
             round=number,
-            load=load_predictor,
+            load=load_target,
             timeout=timeout,
             progress=progress,
             who=operator_name(),

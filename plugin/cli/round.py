@@ -64,16 +64,16 @@ def open_next(
     """
     settings = app.settings
     from common.clock import SystemClock
-    from ml_backend.predictor import load_predictor
     from ml_backend.registry.registry import open_registry
     from ml_backend.registry.rotation import wait_for_servers
+    from ml_backend.targets.loading import load_target
     from plugin.round_opening import RoundOpening
     from round_manager.database.store import open_store
 
     place = where or settings.registry_location
     with open_store(settings.database) as store, ProgressBar() as progress:
         registry = open_registry(place, settings.cache_path / "models")
-        opening = RoundOpening(store, registry, place, load_predictor, SystemClock(), timeout, progress)
+        opening = RoundOpening(store, registry, place, load_target, SystemClock(), timeout, progress)
         opened = opening.open(task, versions, who=operator_name(), why=why)
         servers = [beat.name for beat in wait_for_servers(registry, task, min(timeout, SECONDS_TO_TAKE_IN))]
         followed = _follow(settings, store, task)

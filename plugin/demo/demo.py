@@ -8,8 +8,8 @@ from pathlib import Path
 
 from common.clock import SystemClock
 from ml_backend.artefact import list_versions
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from plugin.crowd import crowd_of, crowd_services
 from plugin.demo.market import VISITOR, DemoMarket
 from plugin.demo.place import HomeLock, find_place
@@ -177,7 +177,7 @@ class Demo:
             begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
         if not begun:
             registry = open_registry(place, self.settings.cache_path / "models")
-            opening = RoundOpening(store, registry, place, load_predictor, self._clock, SECONDS_TO_START)
+            opening = RoundOpening(store, registry, place, load_target, self._clock, SECONDS_TO_START)
             opening.open(TASK, (), who=operator_name(), why=f"the demo, with {version} as the newest model")
 
     def _recruit(self, store: Store) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from common.clock import SystemClock
 from common.text import count
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from plugin.demo.demo import TASK, Demo
 from plugin.demo.servers import Watch
 from plugin.errors import PluginError
@@ -77,7 +77,7 @@ class Simulation:
                 return None
             progress.start(0, "The report is written")
             registry = open_registry(demo.settings.registry_location, demo.settings.cache_path / "models")
-            results = find_results(store, registry, load_predictor, demo.pack, notebook.seconds)
+            results = find_results(store, registry, load_target, demo.pack, notebook.seconds)
             files = write_report(results, demo.settings.home_path / "report")
             progress.finish()
         return Reported(files, results)

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.clock import Clock
-from ml_backend.answers import LabelAnswer
-from ml_backend.predictor import Predictor
 from ml_backend.serving.replies import FEEDBACK
+from ml_backend.targets.target import LabelPrediction, Target
 from ml_backend.verdict import Verdict, judge
 from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.links import linked
@@ -43,7 +42,7 @@ def predict(
     store: Store,
     studio: Studio,
     task_name: str,
-    predictor: Predictor,
+    predictor: Target,
     clock: Clock,
     *,
     project: int | None = None,
@@ -115,7 +114,7 @@ def _of_data(spec: TaskSpec, task: TaskSeen) -> _Question | None:
 
 def _predictions(
     spec: TaskSpec,
-    predictor: Predictor,
+    predictor: Target,
     elements: list[Element],
     asked: Sequence[tuple[int, _Question]],
     clock: Clock,
@@ -124,7 +123,7 @@ def _predictions(
     found = []
     for (number, question), answer in zip(asked, answers, strict=True):
         verdict = judge(spec, question.fields, [(predictor.version, answer)], question.target, now=clock.now())
-        place = None if isinstance(answer, LabelAnswer) else Span(answer.start, answer.text)
+        place = None if isinstance(answer, LabelPrediction) else Span(answer.start, answer.text)
         said = results(elements, _values(spec, verdict, place))
         found.append({"task": number, "result": said, "score": answer.confidence, "model_version": predictor.version})
     return found

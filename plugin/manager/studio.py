@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from common.clock import Clock
 from common.text import count
 from ml_backend.judging import RegistryJudge
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from plugin.settings import Settings
 from round_manager.database.store import Store
 from round_manager.labelstudio.mirror import find_link
@@ -29,7 +29,7 @@ class ConnectedStudio:
         self._token = settings.label_studio_token
         self._store = store
         self._clock = clock
-        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_target)
         # What was seen to, so that Label Studio is asked once for each round; what an owner enters after it stays.
         self._followed: dict[str, Course] = {}
 

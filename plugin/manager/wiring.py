@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from common.clock import Clock, SystemClock
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from plugin.backend_health import look_at_backend
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.manager.step import ManagerContext
@@ -75,4 +75,4 @@ def _training(settings: Settings, wishes: Wishes, task: str) -> TrainingProcess:
 def _opening(settings: Settings, wishes: Wishes, store: Store, clock: Clock) -> RoundOpening:
     place = settings.registry_location
     registry = open_registry(place, settings.cache_path / "models")
-    return RoundOpening(store, registry, place, load_predictor, clock, wishes.timeout)
+    return RoundOpening(store, registry, place, load_target, clock, wishes.timeout)

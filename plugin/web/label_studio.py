@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from common.clock import SystemClock
 from ml_backend.judging import RegistryJudge
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from round_manager.labelstudio.mirror import find_link
@@ -28,7 +28,7 @@ class StudioReader:
         place, cache = settings.registry_location, settings.cache_path / "models"
         self._settings = settings
         self._lazy_store = lazy_store
-        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_predictor)
+        self._judge = RegistryJudge(lambda: open_registry(place, cache), load_target)
 
     def tasks(self) -> Sequence[str]:
         with self._lazy_store.open().read() as session:

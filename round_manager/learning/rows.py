@@ -12,8 +12,8 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from common.text import count
+from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource
-from ml_backend.row_content import rows_sha256
 from round_manager.errors import NothingToLearn, RoundError
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task

@@ -15,7 +15,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from ml_backend.evaluation import Metrics, evaluate
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
 from ml_backend.training import train
 from templates import SeedRow, find_pack
 from templates.rows import Split
@@ -71,7 +71,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         trained = train(pack, Path(folder), mode="full", rows=seen, progress=Steps())
-        predictor = load_predictor(trained.directory)
+        predictor = load_target(trained.directory)
         measured: dict[str, Metrics] = {name: evaluate(predictor, rows, pack.spec) for name, rows in parts.items()}
     print(f"trained on {trained.manifest.train.rows} rows of round 1 in {trained.seconds:.0f} s")
     print(f"{'':<10}{'rows':>6}{'accuracy':>10}{'macro F1':>10}")

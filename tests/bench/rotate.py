@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
 from ml_backend.training import train
 from plugin.cli.output import console
 from plugin.cli.progress import ProgressBar
@@ -61,7 +61,7 @@ def main() -> int:
         home = Path(folder)
         versions = two_models(pack, home / "models")
         texts = [row.fields["text"] for row in pack.seed[-TEXTS:]]
-        predictors = [load_predictor(home / "models" / TASK / version) for version in versions]
+        predictors = [load_target(home / "models" / TASK / version) for version in versions]
         questions = questions_about(pack, texts, predictors)
 
         def rotate(version: str) -> None:

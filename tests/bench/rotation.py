@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from ml_backend.predictor import Predictor
 from ml_backend.serving.questions import QuestionReader
 from ml_backend.serving.replies import Replies
+from ml_backend.targets.target import Target
 from ml_backend.verdict import judge
 from templates import Pack
 from tests.fakes.calls import predict, writes
@@ -164,7 +164,7 @@ class Clients:
             self.failures[why] += 1
 
 
-def questions_about(pack: Pack, texts: Sequence[str], predictors: Sequence[Predictor]) -> list[Question]:
+def questions_about(pack: Pack, texts: Sequence[str], predictors: Sequence[Target]) -> list[Question]:
     """A call about each text on which the versions do not all say the same, with what each version must say."""
     reader, replies, found = QuestionReader(pack.spec), Replies(pack), []
     for number, text in enumerate(texts):

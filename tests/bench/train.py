@@ -21,9 +21,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from ml_backend.checkpoint import open_checkpoint
 from ml_backend.evaluation import Metrics
-from ml_backend.network import open_network, open_tokenizer, quiet
+from ml_backend.targets.torch_runtime import open_network, open_tokenizer, quiet, text_encoder
 from ml_backend.text import normalise
-from ml_backend.torch_runtime import text_encoder
 from ml_backend.training import train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples

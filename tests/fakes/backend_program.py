@@ -10,17 +10,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ml_backend.predictor import Predictor
 from ml_backend.serving import bodies
 from ml_backend.serving.backend import Plan
 from ml_backend.serving.processes import Address
 from ml_backend.serving.server import serve
 from ml_backend.serving.tried import Tried
+from ml_backend.targets.target import Target
 from plugin.logs import configure_logs
 from templates import find_pack
 from tests.conftest import PACKS
-from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import FakeShelf
+from tests.fakes.target import FakeTarget
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     def shelf() -> FakeShelf:
         made = FakeShelf()
         for pack in packs.values():
-            predictor: Predictor = FakePredictor(pack.spec, before=held)
+            predictor: Target = FakeTarget(pack.spec, before=held)
             made.place(pack.spec.name, predictor)
         return made
 

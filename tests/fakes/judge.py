@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ml_backend.verdict import Verdict, judge
 from templates import TaskSpec
 from tests.fakes.clock import NOON
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 
 
 class FakeJudge:
@@ -18,5 +18,5 @@ class FakeJudge:
     def judge(self, spec: TaskSpec, versions: Sequence[str], fields: Mapping[str, str], target: str | None) -> Verdict:
         self.before()
         self.asked.append((tuple(versions), dict(fields), target))
-        answers = [(version, FakePredictor(spec, version).predict([fields])[0]) for version in versions]
+        answers = [(version, FakeTarget(spec, version).predict([fields])[0]) for version in versions]
         return judge(spec, fields, answers, target, now=NOON)

@@ -28,7 +28,7 @@ from tests.e2e.labelstudio.backend import CountingBackend, counting_backend
 from tests.e2e.labelstudio.conftest import Studio
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio_proxy import Proxy, proxy_of
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.integration.store.world import new_model
 
 SECRETS = ("s" * 32,)
@@ -66,7 +66,7 @@ class Adapter:
         return find_status(self.store, self.remote, self.name)
 
     def predict(self, **more: Any) -> Predicted:
-        predictor = FakePredictor(self.pack.spec, "v1")
+        predictor = FakeTarget(self.pack.spec, "v1")
         return predict(self.store, self.remote, self.name, predictor, self.clock, **more)
 
     def close_round(self) -> None:

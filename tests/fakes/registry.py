@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ml_backend.answers import Answer, LabelAnswer
 from ml_backend.artefact import write_version
 from ml_backend.errors import ModelError
-from ml_backend.probes import Probe, write_probes
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.registry import Timing
+from ml_backend.targets.probes import read_probes, write_probes
+from ml_backend.targets.target import Capabilities, LabelPrediction, Prediction, Probe
 from templates.spec import TrainingSettings
 
 TASK = "sentiment"
@@ -24,20 +24,17 @@ ROW = {"text": "A day like any other."}
 BEGINNING = datetime(2027, 3, 1, tzinfo=UTC)
 
 
-class FixedPredictor:
-    """A Predictor that always gives the label it was made for."""
+class FixedTarget:
+    """A Target that always predicts the label it was made for."""
 
-    def __init__(self, version: str, label: str) -> None:
-        self._version = version
+    def __init__(self, version: str, label: str, probes: tuple[Probe, ...] = ()) -> None:
+        self.version = version
+        self.capabilities = Capabilities(fields=("text",), warm_up=(1, 60, 8), probes=probes)
         self._label = label
 
-    @property
-    def version(self) -> str:
-        return self._version
-
-    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         probabilities = {label: 0.8 if label == self._label else 0.1 for label in LABELS}
-        return [LabelAnswer(self._label, probabilities) for _ in rows]
+        return [LabelPrediction(self._label, probabilities) for _ in rows]
 
 
 class QuickRegistry(LocalRegistry):
@@ -74,14 +71,14 @@ def make_version(
     return manifest.version
 
 
-def load_fixed(directory: Path) -> FixedPredictor:
+def load_fixed(directory: Path) -> FixedTarget:
     """The predictor of such a version; with the fault `broken` it fails as runtimes do, with `unfit` as we do."""
     config = json.loads((directory / "config.json").read_text())
     if config["fault"] == "broken":
         raise RuntimeError("the graph has no outputs")
     if config["fault"] == "unfit":
         raise ModelError("the model has no labels; train it again")
-    return FixedPredictor(directory.name, config["label"])
+    return FixedTarget(directory.name, config["label"], read_probes(directory))
 
 
 def spoil(directory: Path) -> None:

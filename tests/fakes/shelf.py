@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ml_backend.errors import BackendError
-from ml_backend.predictor import Predictor
+from ml_backend.targets.target import Target
 from templates.pack import Pack
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 
 
 class NotThere(BackendError):
@@ -22,7 +22,7 @@ class FakeServing:
     task: str
     round: int | None
     generation: int
-    predictors: tuple[Predictor, ...]
+    predictors: tuple[Target, ...]
 
 
 class FakeShelf:
@@ -32,9 +32,9 @@ class FakeShelf:
         self._placed: dict[tuple[str, int | None], FakeServing] = {}
         self.running = False
         for pack in packs:
-            self.place(pack.spec.name, FakePredictor(pack.spec))
+            self.place(pack.spec.name, FakeTarget(pack.spec))
 
-    def place(self, task: str, *predictors: Predictor, round: int | None = None) -> None:
+    def place(self, task: str, *predictors: Target, round: int | None = None) -> None:
         generation = max((one.generation for one in self._placed.values()), default=0) + 1
         self._placed[task, round] = FakeServing(task, round, generation, predictors)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ml_backend.errors import TrainingCancelled
-from ml_backend.row_content import rows_sha256
+from ml_backend.hashing import rows_sha256
 from plugin.workshop import Checked, Order
 from round_manager.progress import Progress
 from tests.fakes.registry import make_version

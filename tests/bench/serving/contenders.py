@@ -33,10 +33,10 @@ def plain(port: int, models: Path, version: str) -> None:
     import torch
     from flask import Flask, jsonify, request
 
-    from ml_backend.predictor import load_predictor
+    from ml_backend.targets.loading import load_target
 
     torch.set_num_threads(1)
-    predictor = load_predictor(models / TASK / version, runtime="torch")
+    predictor = load_target(models / TASK / version, runtime="torch")
     app = Flask("plain")
 
     @app.post("/tasks/<task>/predict")

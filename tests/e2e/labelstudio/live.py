@@ -17,7 +17,8 @@ from unittest.mock import patch
 
 import requests
 
-from ml_backend.predictor import Predictor, load_predictor
+from ml_backend.targets.loading import load_target
+from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from plugin.cli import run
 from plugin.serving import free_port
@@ -88,7 +89,7 @@ class Live:
         for number in (number for made in self._projects.values() for number in made.values()):
             self.studio.delete(f"projects/{number}/")
 
-    def predictor(self, name: str) -> Predictor:
+    def predictor(self, name: str) -> Target:
         """The very version that serves the task."""
         return _loaded(self.home / "models" / name / self._versions[name])
 
@@ -145,8 +146,8 @@ class Live:
 
 
 @cache
-def _loaded(directory: Path) -> Predictor:
-    return load_predictor(directory)
+def _loaded(directory: Path) -> Target:
+    return load_target(directory)
 
 
 def _wait_until_up(process: "subprocess.Popen[bytes]", port: int) -> None:

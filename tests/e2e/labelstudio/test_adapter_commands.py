@@ -57,8 +57,8 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
 def test_whoever_opens_a_round_has_label_studio_ask_for_it(
     outfox_here: Outfox, studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for user in ("ml_backend.predictor", "plugin.manager.wiring"):
-        monkeypatch.setattr(f"{user}.load_predictor", load_fixed)
+    for user in ("ml_backend.targets.loading", "plugin.manager.wiring"):
+        monkeypatch.setattr(f"{user}.load_target", load_fixed)
     make_version(tmp_path / "home" / "models")
     with counting_backend("prompt") as backend, proxy_of(studio.server.url) as proxy:
         monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", proxy.url)

@@ -25,8 +25,8 @@ import requests
 from sqlalchemy import select
 
 from common.clock import SystemClock
-from ml_backend.predictor import load_predictor
 from ml_backend.registry.registry import open_registry
+from ml_backend.targets.loading import load_target
 from mturk.marketplace import sessions
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market, utc_now
@@ -141,7 +141,7 @@ class WorkStage:
             create_task(session, pack, now=self.clock.now())
         place = self.settings.registry_location
         registry = open_registry(place, cache / "models")
-        opening = RoundOpening(self.store, registry, place, load_predictor, self.clock, SECONDS_TO_START)
+        opening = RoundOpening(self.store, registry, place, load_target, self.clock, SECONDS_TO_START)
         opening.open(name, (model.name,), who="tests", why="a test")
         # The backend serves the tasks that have a model when it starts.
         self._stale = True

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from ml_backend.verdict import Verdict, judge
 from round_manager.models import Context, WorkItem, WorkSession
 from templates import find_pack
@@ -46,7 +46,7 @@ class Reader:
         self.pack = find_pack(name)
         self.spec = self.pack.spec
         self.input = self.spec.with_role("input")[0].name
-        self._predictor = load_predictor(model)
+        self._predictor = load_target(model)
 
     @property
     def version(self) -> str:
@@ -62,13 +62,13 @@ class Reader:
 
     def texts_for(self, given: Assigned, *, beginning: int = 0) -> Texts:
         """Texts out of the pack's own rows; others from another beginning, for nobody may hand in a text twice."""
-        answers: dict[str, tuple[str, Answer]] = {}
+        answers: dict[str, tuple[str, Prediction]] = {}
         for place in range(beginning, beginning + MOST_PARTS):
             texts = self._candidates(given, place)
             said = self._predictor.predict([{**given.fields, self.input: text} for text in texts])
             for text, answer in zip(texts, said, strict=True):
                 # One text for each thing that the model says is enough to choose from.
-                answers.setdefault(answer.label if isinstance(answer, LabelAnswer) else answer.text, (text, answer))
+                answers.setdefault(answer.label if isinstance(answer, LabelPrediction) else answer.text, (text, answer))
             found = self._among(given, list(answers.values()))
             if found:
                 return found
@@ -82,7 +82,7 @@ class Reader:
             return [f"{one.strip('., ')}?" for one in pieces if len(one) < LONGEST]
         return [row.fields[self.input] for row in self.pack.seed[place % STEP :: STEP]]
 
-    def _among(self, given: Assigned, answers: Sequence[tuple[str, Answer]]) -> Texts | None:
+    def _among(self, given: Assigned, answers: Sequence[tuple[str, Prediction]]) -> Texts | None:
         """One text that is answered right and one that is not, for the same target."""
         for right, answer in answers:
             for target in [given.target] if given.target else self._markable(given, answer):
@@ -93,9 +93,9 @@ class Reader:
                         return Texts(right, wrong, target)
         return None
 
-    def _markable(self, given: Assigned, answer: Answer) -> Iterator[str]:
+    def _markable(self, given: Assigned, answer: Prediction) -> Iterator[str]:
         """LimitedText of the model's answer that stand in the passage once, so that one drag marks them."""
-        said = answer.text if isinstance(answer, SpanAnswer) else ""
+        said = answer.text if isinstance(answer, SpanPrediction) else ""
         passage = given.fields[self.spec.with_role("context")[0].name]
         for piece in re.findall(rf"{WORD}+(?: {WORD}+)*", said):
             words = piece.split()
@@ -105,7 +105,7 @@ class Reader:
                 if passage.count(some) == 1 and re.search(rf"(?<!{WORD}){re.escape(some)}(?!{WORD})", passage):
                     yield some
 
-    def _verdict(self, given: Assigned, text: str, answer: Answer, target: str | None) -> Verdict:
+    def _verdict(self, given: Assigned, text: str, answer: Prediction, target: str | None) -> Verdict:
         fields = {**given.fields, self.input: text}
         return judge(self.spec, fields, [(self.version, answer)], target, now=datetime.now(UTC))
 

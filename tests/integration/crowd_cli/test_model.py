@@ -13,9 +13,9 @@ from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from plugin.page_health import OURS
 from tests.fakes.own_page import OwnPage
-from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import FakeShelf
 from tests.fakes.sink import ListSink
+from tests.fakes.target import FakeTarget
 from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
 from tests.integration.work.floor import pack_of
 from tests.integration.workpages.office import Served
@@ -84,7 +84,7 @@ def test_a_dry_run_tells_the_cost_and_warns_of_the_ml_backend_that_does_not_answ
 @pytest.mark.usefixtures("backend")
 def test_a_backend_that_has_the_rounds_model_is_enough(shop: Shop, shelf: FakeShelf) -> None:
     assert "has no model for round 1 of sentiment yet" in shop.refused(*POST, "--yes", code=3)
-    shelf.place(SENTIMENT, FakePredictor(pack_of(SENTIMENT).spec, "v1"), round=1)
+    shelf.place(SENTIMENT, FakeTarget(pack_of(SENTIMENT).spec, "v1"), round=1)
     assert shop.asked(*POST, "--yes")["posted"] == 1
 
 
@@ -123,7 +123,7 @@ def test_the_manager_waits_for_the_rounds_model_and_says_so(shop: Shop, shelf: F
     assert "1 HIT to create for sentiment: the ML backend" in managed()["waits"]
     waits = [one["waits"] for one in json.loads(shop.outfox("status", "--json").out)["manager"]["waiting"]]
     assert ["has no model for round 1 of sentiment yet" in one for one in waits] == [True]
-    shelf.place(SENTIMENT, FakePredictor(pack_of(SENTIMENT).spec, "v1"), round=1)
+    shelf.place(SENTIMENT, FakeTarget(pack_of(SENTIMENT).spec, "v1"), round=1)
     assert managed()["did"] == "1 HIT posted"
     assert json.loads(shop.outfox("status", "--json").out)["manager"]["waiting"] == []
 

@@ -22,7 +22,7 @@ from round_manager.models import (
 )
 from round_manager.validation.decisions import decide_round
 from tests.conftest import PACKS
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.integration.labelstudio.conftest import Hang
 from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery
 from tests.unit.labelstudio.test_at_once import both
@@ -170,7 +170,7 @@ def test_a_try_on_a_task_that_shows_it_is_not_its_authors(plain: Gallery) -> Non
 def test_a_model_can_be_asked_about_it_in_bulk(plain: Gallery) -> None:
     plain.write()
     plain.show()
-    predictor = FakePredictor(plain.pack.spec, "v1")
+    predictor = FakeTarget(plain.pack.spec, "v1")
     done = predict(plain.store, plain.studio, plain.name, predictor, plain.floor.clock)
     assert (done.sent, done.lacking) == (1, 0)
 

@@ -149,7 +149,7 @@ def problems(err: str) -> list[str]:
 def quick(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
     """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
     pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
     monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda models, cache: FakeWorkshop(models))
     assert outfox("task", "create", pack.folder).code == 0

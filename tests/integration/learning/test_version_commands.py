@@ -19,7 +19,7 @@ from tests.integration.learning.school import TASK, School, first_round, small_p
 def school(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
     """A task in the home that the commands work on, against which `positive` answers."""
     pack = small_pack(tmp_path / "packs")
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     assert outfox("task", "create", pack.folder).code == 0
     with open_store(home_tables) as store:
         made = School(store, pack, tmp_path / "home" / "models")
@@ -70,7 +70,7 @@ def test_a_round_that_is_over_can_be_served_by_others(outfox: Outfox, school: Sc
 def test_where_there_is_no_database_a_round_is_pinned_as_ever(
     outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     version = make_version(tmp_path / "home" / "models", "positive")
     assert outfox("model", "rotate", TASK, version, "--round", 1).code == 0
 

@@ -16,7 +16,7 @@ from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 def home(tmp_path: Path, home_tables: str, outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with the sentiment task, a model for it, and a draft."""
     assert home_tables
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     assert outfox("task", "create", "sentiment").code == 0
     make_version(tmp_path / "home" / "models")
     return tmp_path / "home"

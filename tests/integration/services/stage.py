@@ -25,7 +25,7 @@ from templates import Pack, TaskSpec
 from templates import find_pack as load_pack
 from templates.spec import TrainingSettings
 from tests.fakes.clock import NOON
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 
 MINUTE = timedelta(minutes=1)
 PROJECT, LS_TASK = 7, 4711
@@ -81,7 +81,7 @@ class Stage:
     def verdict(self, submission: Submission, **changes: Any) -> Verdict:
         """What the round's versions say to it."""
         target = submission.label or (submission.answer or {}).get("text")
-        predictors = [FakePredictor(self.spec, version) for version in changes.get("versions", self.versions)]
+        predictors = [FakeTarget(self.spec, version) for version in changes.get("versions", self.versions)]
         answers = [(one.version, one.predict([submission.fields])[0]) for one in predictors]
         return judge(self.spec, submission.fields, answers, target, now=NOON)
 

@@ -11,7 +11,7 @@ from tests.integration.databases import Databases
 
 @pytest.fixture(autouse=True)
 def _models_that_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from ml_backend.errors import ModelError
 from ml_backend.judging import RegistryJudge
-from ml_backend.predictor import Predictor
 from ml_backend.registry.local import LocalRegistry
+from ml_backend.targets.target import Target
 from round_manager.examples.judging import Judge
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
@@ -20,7 +20,7 @@ class Loads:
     def __init__(self) -> None:
         self.loaded: list[str] = []
 
-    def __call__(self, directory: Path) -> Predictor:
+    def __call__(self, directory: Path) -> Target:
         self.loaded.append(directory.name)
         return load_fixed(directory)
 

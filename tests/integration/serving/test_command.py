@@ -25,11 +25,11 @@ pytestmark = pytest.mark.xdist_group("serving-command")
 # The command as it is, but for the models, which need no loading.
 PROGRAM = """
 import sys
-import ml_backend.predictor
+import ml_backend.targets.loading
 from plugin.cli.ml_backend import ml_backend as command
 from plugin.settings import Settings
 from tests.fakes.registry import load_fixed
-ml_backend.predictor.load_predictor = lambda directory, runtime: load_fixed(directory)
+ml_backend.targets.loading.load_target = lambda directory, runtime: load_fixed(directory)
 command.main(sys.argv[2:], obj=Settings(home=sys.argv[1]))
 """
 

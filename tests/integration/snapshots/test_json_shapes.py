@@ -145,7 +145,7 @@ def test_marketplace_commands(ask: Recorder, shop: Shop, monkeypatch: pytest.Mon
 
 
 def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     ask("config")
     ask("db upgrade")
     ask("db upgrade")
@@ -184,7 +184,7 @@ def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert home_tables
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     models = tmp_path / "home" / "models"
     make_version(models)
     ask("task create", "sentiment")
@@ -268,7 +268,7 @@ def test_label_studio_commands(
 ) -> None:
     studio = FakeStudio()
     monkeypatch.setattr("plugin.labelstudio.remote.RemoteStudio", lambda url, token: studio)
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "a" * 40)
     make_version(tmp_path / "home" / "models")
     ask("task create", "sentiment")
@@ -307,7 +307,7 @@ def test_model_commands(
     ask("model predict", pack.folder, "text=A lovely day.", "--target", "negative")
     shutil.rmtree(models)
     # From here on models take no time.
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
     monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda folder, cache: FakeWorkshop(folder))
     ask("task create", pack.folder)

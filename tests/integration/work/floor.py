@@ -48,7 +48,7 @@ from round_manager.work.validation_work import Judgement, judge_item, validation
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.integration.services.stage import manifest_for
 
 MARKET = "fake"
@@ -133,7 +133,7 @@ class Floor:
 
     def verdict(self, question: Question) -> Verdict:
         """What the model says: the label that the text names, else the first."""
-        answer = FakePredictor(self.spec, self.version).predict([dict(question.fields)])[0]
+        answer = FakeTarget(self.spec, self.version).predict([dict(question.fields)])[0]
         return judge(self.spec, question.fields, [(self.version, answer)], question.target, now=self.now)
 
     def ask(self, work: WorkSession, text: str | PageInput, item: int = 0) -> Attempt:

@@ -27,9 +27,9 @@ from plugin.web.work.wiring import work_pages
 from round_manager.models import Hit, HitKind
 from templates.payloads import Span, results
 from templates.xml_lines import read_elements
-from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import FakeShelf
 from tests.fakes.sink import ListSink
+from tests.fakes.target import FakeTarget
 from tests.integration.work.floor import Floor, pack_of
 
 SITE = "http://market.example:7500"
@@ -73,7 +73,7 @@ class Office:
     def __init__(self, floor: Floor, home: Path, port: int = 0) -> None:
         self.floor = floor
         shelf = self.shelf = FakeShelf()
-        self.predictor = FakePredictor(floor.spec, floor.version)
+        self.predictor = FakeTarget(floor.spec, floor.version)
         shelf.place(floor.spec.name, self.predictor, round=floor.round.number)
         service = VerdictService({floor.spec.name: pack_of(floor.spec.name)}, shelf, ListSink(), floor.clock)
         auth, signer = BasicAuth("web", "pass"), VerdictSigner([SECRET])

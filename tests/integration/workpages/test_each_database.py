@@ -6,7 +6,7 @@ import pytest
 
 from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Vote, WorkSession
 from tests.conftest import PACKS
-from tests.fakes.predictor import Hold
+from tests.fakes.target import Hold
 from tests.integration.workpages.conftest import OpenOffice
 from tests.integration.workpages.office import SUBMIT_TO, Office
 from tests.integration.workpages.test_validating import validating

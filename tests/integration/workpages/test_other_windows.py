@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from round_manager.models import Attempt, Example, HitKind, WorkItem
-from tests.fakes.predictor import Hold
+from tests.fakes.target import Hold
 from tests.integration.workpages.conftest import OpenOffice
 from tests.integration.workpages.office import Office, Page
 

@@ -6,12 +6,12 @@ from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.predicting import TASKS_AT_ONCE, Predicted, predict
 from round_manager.models import ProjectKind
 from tests.fakes.label_studio import Killed
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.unit.labelstudio.conftest import World, Worlds
 
 
 def asked(world: World, version: str = "v1", project: int | None = None) -> Predicted:
-    predictor = FakePredictor(world.pack.spec, version)
+    predictor = FakeTarget(world.pack.spec, version)
     return predict(world.store, world.studio, world.name, predictor, world.clock, project=project)
 
 

@@ -15,12 +15,15 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 from transformers import BertConfig, BertModel
 
-from ml_backend.embedded import embedded_encoder
+from ml_backend.checkpoint import embedded_encoder
+from ml_backend.training import servable, train
 from templates import Pack, SeedRow, find_pack
 from templates.rows import Split
 from templates.spec import TrainingSettings
 
 MakePack = Callable[..., Pack]
+# The folders of trained versions by task and precision.
+Versions = dict[tuple[str, str], Path]
 
 
 @pytest.fixture(scope="session")
@@ -124,3 +127,27 @@ class Seen:
 def visible(models: Path) -> Sequence[str]:
     """What somebody who looks into the models' folder takes for a model."""
     return sorted(path.name for path in models.glob("*/*") if not path.name.startswith(".") and path.is_dir())
+
+
+EXPORT_ROWS = {
+    "sentiment": sentiment_rows(12),
+    "nli": nli_rows(12),
+    "qa": qa_rows(12, before="Boats came in summer. " * 30),
+}
+
+
+@pytest.fixture(scope="session")
+def versions(make_pack: MakePack, tmp_path_factory: pytest.TempPathFactory) -> Versions:
+    """A trained version of each task in int8 and in fp32, whatever their agreement with PyTorch."""
+    found = {}
+    root = tmp_path_factory.mktemp("versions")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servable, "MOST_LOST", 100.0)
+        for precision, least in (("int8", 0.0), ("fp32", 101.0)):
+            patch.setattr(servable, "LEAST_AGREEMENT", {"int8": least, "fp32": 99.9})
+            for task, rows in EXPORT_ROWS.items():
+                made = train(make_pack(task, doc_stride=16), root, mode="head", rows=rows, settings=quick())
+                assert made.manifest.serving is not None
+                assert (made.manifest.serving.runtime, made.manifest.serving.precision) == ("onnx", precision)
+                found[task, precision] = made.directory
+    return found

@@ -2,27 +2,28 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
 from ml_backend.errors import BackendError
 from ml_backend.evaluation import evaluate, headline
+from ml_backend.targets.target import Capabilities, LabelPrediction, Prediction, SpanPrediction
 from templates import SeedRow, find_pack
 from tests.unit.ml_backend.conftest import label_row
 
 
 class Fixed:
-    """A Predictor that always says what it was told to."""
+    """A Target with fixed predictions."""
 
     version = "fixed"
+    capabilities = Capabilities(fields=("text",))
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    def __init__(self, answers: Sequence[Prediction]) -> None:
         self._answers = list(answers)
 
-    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         return self._answers[: len(rows)]
 
 
-def said(label: str) -> LabelAnswer:
-    return LabelAnswer(label, {label: 1.0})
+def said(label: str) -> LabelPrediction:
+    return LabelPrediction(label, {label: 1.0})
 
 
 def test_a_classifier_is_measured_by_label_and_as_a_whole() -> None:
@@ -49,7 +50,7 @@ def test_answers_are_measured_as_squad_does() -> None:
         SeedRow(str(number), "held_out", {"question": "?", "passage": "p"}, None, "the green boat", 0, {})
         for number in range(2)
     ]
-    answers = [SpanAnswer("Green boat", 0, 10, 0.5), SpanAnswer("boat house", 0, 10, 0.5)]
+    answers = [SpanPrediction("Green boat", 0, 10, 0.5), SpanPrediction("boat house", 0, 10, 0.5)]
     metrics = evaluate(Fixed(answers), rows, find_pack("qa").spec)
     assert (metrics["rows"], metrics["exact_match"], metrics["f1"]) == (2, 50.0, 75.0)
 
@@ -61,4 +62,6 @@ def test_nothing_to_measure_on_is_an_error() -> None:
 
 def test_an_answer_of_another_kind_is_an_error() -> None:
     with pytest.raises(BackendError, match="task's model"):
-        evaluate(Fixed([SpanAnswer("x", 0, 1, 1.0)]), [label_row(0, "positive", text="x")], find_pack("sentiment").spec)
+        evaluate(
+            Fixed([SpanPrediction("x", 0, 1, 1.0)]), [label_row(0, "positive", text="x")], find_pack("sentiment").spec
+        )

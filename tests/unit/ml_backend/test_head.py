@@ -7,14 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoTokenizer
 
-from ml_backend.answers import LabelAnswer
-from ml_backend.embedded import embedded_encoder
+from ml_backend.checkpoint import embedded_encoder
 from ml_backend.encoding import TextEncoder
 from ml_backend.errors import ModelError
-from ml_backend.network import open_network, open_tokenizer
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
+from ml_backend.targets.target import LabelPrediction
+from ml_backend.targets.torch_runtime import batch_of, open_network, open_tokenizer, text_encoder
 from ml_backend.text import normalise
-from ml_backend.torch_runtime import batch_of, text_encoder
 from ml_backend.training import feature_cache, head, span_head, train
 from ml_backend.training.feature_cache import FeatureCache
 from ml_backend.training.features import FrozenNetwork
@@ -60,8 +59,8 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
     expected = np.sort(head._softmax(features[0] @ weights.T + biases), axis=0)
 
     inputs = [row.fields for row in rows if row.split == "train"]
-    answers = load_predictor(trained.directory, "torch").predict(inputs)
-    said = [list(answer.probabilities.values()) for answer in answers if isinstance(answer, LabelAnswer)]
+    answers = load_target(trained.directory, "torch").predict(inputs)
+    said = [list(answer.probabilities.values()) for answer in answers if isinstance(answer, LabelPrediction)]
     # Training sorts its rows; sorted columns compare without knowing how.
     assert np.sort(np.array(said), axis=0) == pytest.approx(expected, abs=2e-4)
 

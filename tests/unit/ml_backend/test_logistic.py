@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from ml_backend.spans import Scores
+from ml_backend.training.feature_cache import Floats
 from ml_backend.training.head import STRENGTHS
 from ml_backend.training.logistic import fit_logistic
 
@@ -39,6 +39,6 @@ def test_a_label_that_no_row_has_is_never_the_likeliest() -> None:
     assert (features @ weights.T + biases).argmax(axis=1).max() == 1
 
 
-def _shares(logits: Scores) -> Scores:
+def _shares(logits: Floats) -> Floats:
     grown = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))

@@ -1,17 +1,17 @@
 import pytest
 
-from ml_backend.answers import Answer, LabelAnswer, SpanAnswer
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from ml_backend.training.parity import agree
 from templates import SeedRow, find_pack
 from tests.unit.ml_backend.conftest import label_row
 
 
-def label(name: str, share: float = 1.0) -> LabelAnswer:
-    return LabelAnswer(name, {name: share})
+def label(name: str, share: float = 1.0) -> LabelPrediction:
+    return LabelPrediction(name, {name: share})
 
 
-def span(text: str) -> SpanAnswer:
-    return SpanAnswer(text, 0, len(text), 0.5)
+def span(text: str) -> SpanPrediction:
+    return SpanPrediction(text, 0, len(text), 0.5)
 
 
 def test_labels_agree_when_they_are_the_same_however_sure_each_is() -> None:
@@ -38,5 +38,5 @@ def test_spans_agree_when_no_verdict_can_tell_them_apart(one: str, two: str, *, 
 
 
 def test_answers_of_different_kinds_never_agree() -> None:
-    answers: list[Answer] = [label("positive"), span("positive")]
+    answers: list[Prediction] = [label("positive"), span("positive")]
     assert not agree(answers[0], answers[1], label_row(0, "positive", text="x"), find_pack("sentiment").spec)

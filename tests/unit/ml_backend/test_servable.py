@@ -12,9 +12,9 @@ import torch
 from transformers import AutoModel, DebertaV2Config, DistilBertConfig, RobertaConfig
 
 from ml_backend.artefact import verify
-from ml_backend.errors import ModelError, TrainingCancelled
+from ml_backend.errors import RuntimeNotAvailable, TrainingCancelled
 from ml_backend.evaluation import evaluate
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
 from ml_backend.training import Trained, servable, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.export import export_fp32
@@ -55,7 +55,7 @@ def test_the_record_of_what_serves_is_what_the_stored_files_do(
     spec = make_pack(task).spec
     data = TrainingData.of(ROWS[task], spec)
     served, reference = (
-        measure(load_predictor(made.directory, runtime), data, Watch(None, None), "") for runtime in ("onnx", "torch")
+        measure(load_target(made.directory, runtime), data, Watch(None, None), "") for runtime in ("onnx", "torch")
     )
     assert serving.agreement == agreement(reference, served, data)
     assert (serving.rows, serving.headline, serving.torch_headline) == (
@@ -64,7 +64,7 @@ def test_the_record_of_what_serves_is_what_the_stored_files_do(
         reference.headline,
     )
     told = {name: value for name, value in made.metrics.items() if name != "epoch"}
-    assert told == evaluate(load_predictor(made.directory), data.held_out, spec), "figures are those of what serves"
+    assert told == evaluate(load_target(made.directory), data.held_out, spec), "figures are those of what serves"
 
 
 def test_int8_is_taken_when_it_agrees(make_pack: MakePack, tmp_path: Path, limits: Limits) -> None:
@@ -114,9 +114,9 @@ def test_a_network_that_cannot_be_exported_is_trained_all_the_same_and_served_by
     assert "aten::strange" in caplog.text
     assert "PyTorch, because" in (made.directory / "README.md").read_text(encoding="utf-8")
     assert not (made.directory / "model.onnx").exists()
-    assert len(load_predictor(made.directory).predict([{"text": "x"}])) == 1
-    with pytest.raises(ModelError, match=r"aten::strange.*use runtime auto"):
-        load_predictor(made.directory, "onnx")
+    assert len(load_target(made.directory).predict([{"text": "x"}])) == 1
+    with pytest.raises(RuntimeNotAvailable, match="aten::strange"):
+        load_target(made.directory, "onnx")
 
 
 def test_an_export_that_runs_but_says_something_else_is_not_served(
@@ -144,7 +144,7 @@ def test_no_path_of_the_machine_is_in_a_reason(
     monkeypatch.setattr(servable, "export_fp32", torn)
     made = trained(make_pack, tmp_path)
     assert made.manifest.serving is not None
-    assert "not a whole ONNX file" in str(made.manifest.serving.why)
+    assert "not a complete ONNX file" in str(made.manifest.serving.why)
     assert "/tmp" not in str(made.manifest.serving.why)
 
 
@@ -178,7 +178,7 @@ def test_encoders_of_other_kinds_are_exported_too(
     made = train(make_pack("sentiment", base=base), tmp_path / "models", rows=ROWS["sentiment"], settings=quick())
     assert made.manifest.serving is not None
     assert (made.manifest.serving.runtime, made.manifest.serving.agreement) == ("onnx", 100.0)
-    served, reference = (load_predictor(made.directory, runtime) for runtime in ("onnx", "torch"))
+    served, reference = (load_target(made.directory, runtime) for runtime in ("onnx", "torch"))
     rows = [{"text": "One " + "and another " * number} for number in range(40)]
     for ours, theirs in zip(served.predict(rows), reference.predict(rows), strict=True):
         assert ours.confidence == pytest.approx(theirs.confidence, abs=1e-4)

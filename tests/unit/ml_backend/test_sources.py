@@ -11,12 +11,12 @@ from ml_backend.artefact import read_manifest
 from ml_backend.card import card_of
 from ml_backend.errors import BackendError, ModelError
 from ml_backend.examination import examine, metric_of
+from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource, Manifest, version_of
-from ml_backend.row_content import rows_sha256
 from ml_backend.training import train
 from ml_backend.training.recipe import Recipe
 from templates.spec import TrainingSettings
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.unit.ml_backend.conftest import MakePack, label_row, qa_rows, quick, sentiment_rows
 from tests.unit.ml_backend.test_artefact import content
 
@@ -44,12 +44,12 @@ def test_the_same_rows_are_the_same_version_wherever_they_came_from() -> None:
 
 
 def test_sources_must_make_up_all_rows(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="its sources have 5 rows together, not 8"):
+    with pytest.raises(ValueError, match="5 rows, not 8"):
         manifest(sources=[SEED])
     spoiled = json.loads(manifest(sources=[SEED, ROUND]).model_dump_json())
     spoiled["sources"][1]["rows"] = 4
     (tmp_path / "model.json").write_text(json.dumps(spoiled))
-    with pytest.raises(ModelError, match="its sources have 9 rows together"):
+    with pytest.raises(ModelError, match="9 rows"):
         read_manifest(tmp_path)
 
 
@@ -84,7 +84,7 @@ def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack
     spec = make_pack("sentiment").spec
     rows = [label_row(number, "positive" if number % 2 else "negative", text="all positive") for number in range(100)]
     steps: list[int] = []
-    examined = examine(FakePredictor(spec), rows, spec, steps.append)
+    examined = examine(FakeTarget(spec), rows, spec, steps.append)
     assert (examined.metric, examined.points, examined.rows, sum(steps)) == ("accuracy", 50.0, 100, 100)
     assert len(steps) > 1
     assert examined.rows_per_second > 0
@@ -93,14 +93,14 @@ def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack
         raise BackendError("enough")
 
     with pytest.raises(BackendError, match="enough"):
-        examine(FakePredictor(spec), rows, spec, stop)
+        examine(FakeTarget(spec), rows, spec, stop)
     with pytest.raises(BackendError, match="no rows to measure on"):
-        examine(FakePredictor(spec), [], spec)
+        examine(FakeTarget(spec), [], spec)
 
 
 def test_answers_to_questions_are_compared_by_their_words(make_pack: MakePack) -> None:
     spec, rows = make_pack("qa").spec, qa_rows(3)
-    examined = examine(FakePredictor(spec), rows, spec)
+    examined = examine(FakeTarget(spec), rows, spec)
     assert examined.metric == metric_of(spec) == "f1"
     assert examined.points == examined.metrics["f1"]
 

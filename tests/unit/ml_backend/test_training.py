@@ -7,13 +7,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
-from ml_backend.answers import LabelAnswer, SpanAnswer
 from ml_backend.errors import BackendError, ModelError, TrainingCancelled
 from ml_backend.evaluation import Metrics
-from ml_backend.network import open_network, open_tokenizer
-from ml_backend.predictor import load_predictor
+from ml_backend.targets.loading import load_target
+from ml_backend.targets.target import LabelPrediction, SpanPrediction
+from ml_backend.targets.torch_runtime import open_network, open_tokenizer, text_encoder
 from ml_backend.text import align, normalise
-from ml_backend.torch_runtime import text_encoder
 from ml_backend.training import Trained, full, run, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, spans_of
@@ -44,8 +43,8 @@ def test_every_kind_of_task_is_trained_in_both_modes_and_two_runs_give_identical
     assert seen.finished == len(seen.stages) > 0
     assert seen.steps == sum(seen.totals), "the time left is right only when all steps are told"
     row = ROWS[task][0]
-    (answer,) = load_predictor(trained.directory).predict([row.fields])
-    assert isinstance(answer, SpanAnswer if task == "qa" else LabelAnswer)
+    (answer,) = load_target(trained.directory).predict([row.fields])
+    assert isinstance(answer, SpanPrediction if task == "qa" else LabelPrediction)
     assert visible(tmp_path) == [manifest.version]
 
     again = train(pack, tmp_path / "again", mode=mode, rows=ROWS[task][::-1], settings=quick())

@@ -3,11 +3,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_backend.answers import LabelAnswer, SpanAnswer
 from ml_backend.errors import VerdictError
 from ml_backend.fooled_rules import ensemble_fooled, find_rule, fooled_rule
 from ml_backend.signing import VerdictSigner
 from ml_backend.squad import exact_match, f1_score
+from ml_backend.targets.target import LabelPrediction, SpanPrediction
 from ml_backend.verdict import judge
 from templates import TaskSpec, find_pack
 
@@ -16,13 +16,13 @@ SECRET = "0123456789abcdef" * 4
 DAY = timedelta(days=1)
 
 
-def label(name: str, sure: float = 0.8) -> LabelAnswer:
+def label(name: str, sure: float = 0.8) -> LabelPrediction:
     names = ("positive", "negative", "neutral")
-    return LabelAnswer(name, {each: sure if each == name else (1 - sure) / 2 for each in names})
+    return LabelPrediction(name, {each: sure if each == name else (1 - sure) / 2 for each in names})
 
 
-def span(text: str) -> SpanAnswer:
-    return SpanAnswer(text, 0, len(text), 0.5)
+def span(text: str) -> SpanPrediction:
+    return SpanPrediction(text, 0, len(text), 0.5)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ml_backend.serving.errors import RequestRefused
 from ml_backend.serving.questions import MOST_CHARS, MOST_TASKS, QuestionReader, project_id
 from templates import Pack, TaskSpec
-from templates.spec import Target
+from templates.spec import TargetLabel
 from tests.conftest import PACKS
 from tests.fakes import calls
 from tests.unit.serving.conftest import find_pack
@@ -31,7 +31,7 @@ def refused(pack: Pack, body: object) -> RequestRefused:
 
 
 def chosen_by_annotator(name: str) -> TaskSpec:
-    return find_pack(name).spec.model_copy(update={"target": Target(set_by="annotator")})
+    return find_pack(name).spec.model_copy(update={"target": TargetLabel(set_by="annotator")})
 
 
 def test_the_written_text_and_the_tasks_own_target_are_found(pack: Pack) -> None:

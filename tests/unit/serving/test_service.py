@@ -13,8 +13,8 @@ from templates import Pack
 from templates.samples import sample_task
 from tests.fakes import calls
 from tests.fakes.calls import Json
-from tests.fakes.predictor import FakePredictor
 from tests.fakes.shelf import NotThere
+from tests.fakes.target import FakeTarget
 from tests.unit.serving.conftest import World, find_pack
 
 PASSAGE = "Marie Curie discovered polonium and radium in Paris in 1898."
@@ -171,7 +171,7 @@ def test_every_verdict_is_handed_to_the_sink_with_what_it_is_about(world: World)
 
 def test_a_round_is_answered_by_its_own_version(world: World) -> None:
     spec = world.packs["nli"].spec
-    world.shelf.place("nli", FakePredictor(spec, "old"), round=1)
+    world.shelf.place("nli", FakeTarget(spec, "old"), round=1)
     body = calls.predict(world.packs["nli"], calls.writes(world.packs["nli"], "It rains."))
     assert ask(world, "nli", body, 1)["model_version"] == "old"
     assert ask(world, "nli", body)["model_version"] == "v1"
@@ -180,7 +180,7 @@ def test_a_round_is_answered_by_its_own_version(world: World) -> None:
 
 def test_several_versions_answer_one_question_and_are_all_named(world: World) -> None:
     spec = world.packs["sentiment"].spec
-    world.shelf.place("sentiment", FakePredictor(spec, "a"), FakePredictor(spec, "b"))
+    world.shelf.place("sentiment", FakeTarget(spec, "a"), FakeTarget(spec, "b"))
     reply = written(world, "sentiment", "It looks negative.", target="positive")
     assert reply["model_version"] == reply["results"][0]["model_version"] == "a+b"
     assert [one.version for one in world.sink.tries[0].verdict.said] == ["a", "b"]
@@ -190,7 +190,7 @@ def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: Wor
     spec = world.packs["sentiment"].spec
 
     def take_over() -> None:
-        world.shelf.place("sentiment", FakePredictor(spec, "new"))
+        world.shelf.place("sentiment", FakeTarget(spec, "new"))
 
     class LateGate(Gate):
         def enter(self, deadline: float) -> None:
@@ -242,7 +242,7 @@ def test_while_nothing_is_loaded_callers_are_told_to_come_back(world: World, pac
 
 def test_a_bulk_call_gives_up_at_its_deadline(world: World) -> None:
     pack, arrived, patience = world.packs["sentiment"], time.monotonic(), 0.05
-    predictor = FakePredictor(pack.spec, before=lambda: _wait_until(arrived + patience))
+    predictor = FakeTarget(pack.spec, before=lambda: _wait_until(arrived + patience))
     world.shelf.place("sentiment", predictor)
     service = VerdictService(world.packs, world.shelf, world.sink, bulk_patience=patience)
     with pytest.raises(Busy, match="in time"):
@@ -259,7 +259,7 @@ def test_a_model_that_breaks_is_our_fault_and_not_the_callers(world: World) -> N
     def breaks() -> None:
         raise BackendError("the weights give no numbers")
 
-    world.shelf.place("sentiment", FakePredictor(world.packs["sentiment"].spec, before=breaks))
+    world.shelf.place("sentiment", FakeTarget(world.packs["sentiment"].spec, before=breaks))
     with pytest.raises(BackendError, match="no numbers"):
         written(world, "sentiment", "A text.")
     assert world.service.gate.load().busy == 0

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_backend.answers import LabelAnswer
 from ml_backend.errors import VerdictError
 from ml_backend.serving.tried import Tried
+from ml_backend.targets.target import LabelPrediction
 from ml_backend.verdict import judge
 from tests.unit.serving.conftest import find_pack
 
@@ -18,7 +18,7 @@ SPEC = find_pack("sentiment").spec
 
 
 def a_try(text: str = "A text.", target: str | None = "negative") -> Tried:
-    answer = LabelAnswer("positive", {"positive": 0.7, "negative": 0.2, "neutral": 0.1})
+    answer = LabelPrediction("positive", {"positive": 0.7, "negative": 0.2, "neutral": 0.1})
     fields = {"prompt": "Write.", "text": text}
     verdict = judge(SPEC, fields, [("v1", answer), ("v2", answer)], target, now=datetime.now(UTC))
     return Tried(verdict, fields, 2, 4_100, "label_studio", 14, 17)

@@ -19,7 +19,7 @@ from ml_backend.serving.web import Hint, backend_app
 from plugin.logs import JsonLines
 from templates import Pack
 from tests.fakes import calls
-from tests.fakes.predictor import FakePredictor
+from tests.fakes.target import FakeTarget
 from tests.unit.serving.conftest import World, find_pack
 
 TOKEN = "5ec4e7a11abe15000000000000000000000cafe5"
@@ -54,7 +54,7 @@ def test_label_studio_connects_sets_up_and_asks(client: FlaskClient, pack: Pack)
 
 
 def test_a_round_has_the_same_routes(client: FlaskClient, world: World, pack: Pack) -> None:
-    world.shelf.place(pack.spec.name, FakePredictor(pack.spec, "old"), round=2)
+    world.shelf.place(pack.spec.name, FakeTarget(pack.spec, "old"), round=2)
     base = f"/tasks/{pack.spec.name}/rounds/2"
     assert client.get(f"{base}/health").get_json()["model_version"] == "old"
     assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "old"}
@@ -159,7 +159,7 @@ def test_a_task_that_came_later_and_still_loads_takes_nobody_elses_health(world:
     answer = client.get("/health")
     assert (answer.status_code, list(answer.get_json()["waiting"])) == (200, ["riddles"])
     assert client.get("/tasks/riddles/health").status_code == 503
-    world.shelf.place("riddles", FakePredictor(pack.spec))
+    world.shelf.place("riddles", FakeTarget(pack.spec))
     assert client.get("/health").get_json() == {"status": "UP", "waiting": {}}
 
 
@@ -182,13 +182,13 @@ def test_an_error_that_nobody_foresaw_is_answered_and_logged_without_what_people
         raise RuntimeError(f"cannot read {TYPED}")
 
     pack = find_pack("sentiment")
-    world.shelf.place("sentiment", FakePredictor(pack.spec, before=breaks))
+    world.shelf.place("sentiment", FakeTarget(pack.spec, before=breaks))
     response = predict(client, pack, calls.writes(pack, TYPED))
     assert response.status_code == 500
     assert response.json["request_id"] == response.headers["X-Request-ID"]
     logged = "".join(JsonLines().format(record) for record in caplog.records)
     assert "RuntimeError" in logged
-    assert "predictor.py" in logged
+    assert "target.py" in logged
     assert TYPED not in logged
 
 

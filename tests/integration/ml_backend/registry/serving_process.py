@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ml_backend.answers import LabelAnswer
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.model_pool import ModelPool
+from ml_backend.targets.target import LabelPrediction
 from tests.fakes.registry import ROW, TASK, load_fixed
 from tests.integration.ml_backend.registry.conftest import open_quickly
 
@@ -45,7 +45,7 @@ class Asking:
             except RegistryError as error:
                 self.failed.append(str(error))
                 continue
-            assert isinstance(answer, LabelAnswer)
+            assert isinstance(answer, LabelPrediction)
             self.answers.append((asked, serving.generation, serving.predictors[0].version, answer.label))
 
 

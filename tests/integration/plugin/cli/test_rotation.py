@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("_fixed_models")
 
 @pytest.fixture
 def _fixed_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_backend.predictor.load_predictor", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
 
 
 @pytest.fixture

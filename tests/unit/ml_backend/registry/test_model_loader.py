@@ -3,37 +3,37 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.answers import Answer
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelError, ModelParityFailed
 from ml_backend.registry.model_loader import prepare
 from ml_backend.registry.rotation import rotate
-from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, load_fixed, make_version
+from ml_backend.targets.target import Prediction
+from tests.fakes.registry import TASK, FixedTarget, QuickRegistry, load_fixed, make_version
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
-class Watched(FixedPredictor):
+class Watched(FixedTarget):
     """Remembers what it was asked."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory.name, "positive")
         self.asked: list[Mapping[str, str]] = []
 
-    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         self.asked += rows
         return super().predict(rows)
 
 
-class Mute(FixedPredictor):
+class Mute(FixedTarget):
     """Loads well, and cannot answer."""
 
-    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         raise RuntimeError("input_ids has an unexpected shape")
 
 
-class Short(FixedPredictor):
+class Short(FixedTarget):
     """Forgets an answer."""
 
-    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Answer]:
+    def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         return super().predict(rows)[1:]
 
 
@@ -49,12 +49,12 @@ def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
     assert max(len(row["text"]) for row in predictor.asked) > 10 * min(len(row["text"]) for row in predictor.asked)
 
 
-@pytest.mark.parametrize(("kind", "why"), [(Mute, "unexpected shape"), (Short, "one answer per row")])
+@pytest.mark.parametrize(("kind", "error"), [(Mute, ModelError), (Short, ModelParityFailed)])
 def test_a_model_that_loads_and_cannot_answer_is_refused(
-    models: Path, registry: QuickRegistry, kind: type[FixedPredictor], why: str
+    models: Path, registry: QuickRegistry, kind: type[FixedTarget], error: type[ModelError]
 ) -> None:
     version = make_version(models)
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(error):
         prepare(registry, lambda directory: kind(directory.name, "positive"), TASK, version)
     assert prepare(registry, load_fixed, TASK, version).version == version
 
@@ -66,7 +66,7 @@ def test_a_model_that_answers_otherwise_than_when_it_was_made_is_refused_and_the
     pool = start_pool(load_fixed)
     rotate(registry, TASK, [good], load=load_fixed)
     strange = make_version(models, "negative", said="positive")
-    with pytest.raises(ModelError, match="fails its parity check here"):
+    with pytest.raises(ModelParityFailed):
         rotate(registry, TASK, [strange], load=load_fixed)
     assert registry.pins(TASK, None).versions == (good,)  # type: ignore[union-attr]
     assert pool.models_for(TASK).predictors[0].version == good

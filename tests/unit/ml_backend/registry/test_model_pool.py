@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.answers import LabelAnswer
 from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
 from ml_backend.registry.model_pool import ModelPool, ServedModels
 from ml_backend.registry.pins import Pins
-from tests.fakes.registry import ROW, TASK, FixedPredictor, QuickRegistry, eventually, load_fixed, make_version, spoil
+from ml_backend.targets.target import LabelPrediction
+from tests.fakes.registry import ROW, TASK, FixedTarget, QuickRegistry, eventually, load_fixed, make_version, spoil
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
@@ -18,7 +18,7 @@ def versions_of(serving: ServedModels) -> list[str]:
 
 def labels_of(serving: ServedModels) -> list[str]:
     answers = [predictor.predict([ROW])[0] for predictor in serving.predictors]
-    return [answer.label for answer in answers if isinstance(answer, LabelAnswer)]
+    return [answer.label for answer in answers if isinstance(answer, LabelPrediction)]
 
 
 def follows(pool: ModelPool, pins: Pins) -> bool:
@@ -31,7 +31,7 @@ class CountingLoad:
     def __init__(self) -> None:
         self.loaded: list[str] = []
 
-    def __call__(self, directory: Path) -> FixedPredictor:
+    def __call__(self, directory: Path) -> FixedTarget:
         self.loaded.append(directory.name)
         return load_fixed(directory)
 

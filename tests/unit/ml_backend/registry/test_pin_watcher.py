@@ -9,7 +9,7 @@ from ml_backend.registry.heartbeats import Heartbeat
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.pins import FILE, PinSet
 from ml_backend.registry.registry import Timing
-from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, eventually, load_fixed, make_version
+from tests.fakes.registry import TASK, FixedTarget, QuickRegistry, eventually, load_fixed, make_version
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
@@ -80,7 +80,7 @@ def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_
     monkeypatch.setattr("ml_backend.registry.pin_watcher.CATCH_UP_SECONDS", 0.05)
     goes_on = threading.Event()
 
-    def load(directory: Path) -> FixedPredictor:
+    def load(directory: Path) -> FixedTarget:
         if directory.name == new:
             assert goes_on.wait(10)
         return load_fixed(directory)
@@ -201,7 +201,7 @@ def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(model
 def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: QuickRegistry) -> None:
     goes_on = threading.Event()
 
-    def load(directory: Path) -> FixedPredictor:
+    def load(directory: Path) -> FixedTarget:
         assert goes_on.wait(10)
         return load_fixed(directory)
 

@@ -9,7 +9,7 @@ from ml_backend.registry.errors import NoEarlierPins, PinsChanged, RegistryError
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, ProcessIdentity
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rollback, rotate
-from tests.fakes.registry import TASK, FixedPredictor, QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import TASK, FixedTarget, QuickRegistry, load_fixed, make_version, spoil
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
@@ -86,9 +86,9 @@ def test_a_candidate_that_is_not_fit_changes_nothing(
     if fault == "missing":
         bad = "m000000000000"
 
-    def load(directory: Path) -> FixedPredictor:
+    def load(directory: Path) -> FixedTarget:
         if fault == "answers as another" and directory.name == bad:
-            return FixedPredictor(good, "positive")
+            return FixedTarget(good, "positive")
         return load_fixed(directory)
 
     before = rotate(registry, TASK, [good], load=load_fixed)
@@ -104,7 +104,7 @@ def test_a_process_that_cannot_load_the_version_undoes_the_rotation_for_all(
 ) -> None:
     good, bad = make_version(models, "positive"), make_version(models, "negative")
 
-    def without_memory(directory: Path) -> FixedPredictor:
+    def without_memory(directory: Path) -> FixedTarget:
         if directory.name == bad:
             raise MemoryError("cannot allocate 90 MB")
         return load_fixed(directory)
@@ -169,7 +169,7 @@ def test_of_two_rotations_at_once_one_wins_and_the_other_is_told(models: Path, r
     both_have_looked = threading.Barrier(2)
     outcomes: dict[str, Pins | RegistryError] = {}
 
-    def load(directory: Path) -> FixedPredictor:
+    def load(directory: Path) -> FixedTarget:
         both_have_looked.wait(10)
         return load_fixed(directory)
 

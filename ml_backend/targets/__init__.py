@@ -1,0 +1,1 @@
+"""Targets: the models that a round is played against, whatever runs them."""

@@ -1,0 +1,112 @@
+"""The contract of the Target protocol, run on every implementation."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ml_backend.errors import ModelInputInvalid, TargetKindUnknown
+from ml_backend.manifest import FILE
+from ml_backend.targets.loading import load_target
+from ml_backend.targets.probes import check_ready
+from ml_backend.targets.target import LabelPrediction, Row, SpanPrediction, Target
+from templates import find_pack
+from tests.fakes.target import FakeTarget
+from tests.unit.ml_backend.conftest import EXPORT_ROWS, Versions
+
+# In one process of a parallel run, so that the versions are trained once.
+pytestmark = pytest.mark.xdist_group("onnx")
+
+Implementation = Callable[[Versions, str], Target]
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "trained, ONNX int8": lambda versions, task: load_target(versions[task, "int8"], "onnx"),
+    "trained, ONNX fp32": lambda versions, task: load_target(versions[task, "fp32"], "onnx"),
+    "trained, PyTorch": lambda versions, task: load_target(versions[task, "fp32"], "torch"),
+    "fake": lambda versions, task: FakeTarget(find_pack(task).spec),
+}
+
+
+@pytest.fixture(params=["sentiment", "nli", "qa"])
+def task(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=list(IMPLEMENTATIONS))
+def target(request: pytest.FixtureRequest, versions: Versions, task: str) -> Target:
+    return IMPLEMENTATIONS[request.param](versions, task)
+
+
+@pytest.fixture
+def rows(task: str) -> list[Row]:
+    return [row.fields for row in EXPORT_ROWS[task]]
+
+
+def test_there_is_one_prediction_of_the_right_kind_for_each_row(target: Target, task: str, rows: list[Row]) -> None:
+    kind = SpanPrediction if task == "qa" else LabelPrediction
+    assert target.predict([]) == []
+    assert [type(one) for one in target.predict(rows)] == [kind] * len(rows)
+
+
+def test_a_prediction_stays_within_the_task(target: Target, task: str, rows: list[Row]) -> None:
+    labels = set(find_pack(task).spec.label_names)
+    for row, prediction in zip(rows, target.predict(rows), strict=True):
+        assert 0 < prediction.confidence <= 1
+        if isinstance(prediction, SpanPrediction):
+            assert row["passage"][prediction.start : prediction.end] == prediction.text
+        else:
+            assert set(prediction.probabilities) == labels
+            assert sum(prediction.probabilities.values()) == pytest.approx(1)
+
+
+def test_predictions_repeat_and_keep_the_order_of_the_rows(target: Target, rows: list[Row]) -> None:
+    first, again = target.predict(rows), target.predict(rows[::-1])[::-1]
+    assert [one.text for one in first] == [one.text for one in again]
+    assert [one.confidence for one in first] == pytest.approx([one.confidence for one in again], abs=1e-5)
+
+
+def test_threads_may_share_a_target(target: Target, rows: list[Row]) -> None:
+    expected = [one.text for one in target.predict(rows)]
+    with ThreadPoolExecutor(4) as pool:
+        assert [one.text for one in pool.map(lambda row: target.predict([row])[0], rows)] == expected
+
+
+def test_the_version_and_capabilities_never_change(target: Target, rows: list[Row]) -> None:
+    before = target.version, target.capabilities
+    target.predict(rows[:1])
+    assert (target.version, target.capabilities) == before
+    assert target.version
+
+
+def test_capabilities_describe_the_calls_that_a_caller_may_make(target: Target, task: str) -> None:
+    capabilities = target.capabilities
+    assert capabilities.fields == find_pack(task).spec.model_input
+    assert capabilities.batch_size >= 1
+    assert capabilities.concurrency is None or capabilities.concurrency >= 1
+    assert capabilities.deadline is None or capabilities.deadline > 0
+    assert all(set(probe.fields) == set(capabilities.fields) for probe in capabilities.probes)
+    assert capabilities.max_input_tokens is None or capabilities.max_input_tokens > 0
+    assert (capabilities.cost_per_call is None) == capabilities.is_local
+
+
+def test_a_fresh_target_passes_its_own_readiness_check(target: Target) -> None:
+    check_ready(target)
+
+
+def test_a_row_without_a_field_of_a_trained_target_is_an_error(versions: Versions, task: str) -> None:
+    with pytest.raises(ModelInputInvalid):
+        load_target(versions[task, "int8"]).predict([{"other": "text"}])
+
+
+def test_a_trained_target_knows_its_probes_and_its_longest_input(versions: Versions, task: str) -> None:
+    capabilities = load_target(versions[task, "int8"]).capabilities
+    assert capabilities.probes
+    assert capabilities.max_input_tokens == 64
+    assert capabilities.is_local
+
+
+def test_a_target_of_an_unknown_kind_is_refused(versions: Versions, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("unknown")
+    (folder / FILE).write_text('{"target": "crystal ball"}')
+    with pytest.raises(TargetKindUnknown):
+        load_target(folder)
