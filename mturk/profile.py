@@ -6,6 +6,8 @@ from crowd.profile import BuiltInQualification, CrowdProfile, FeeSchedule, FormR
 
 # Requiring the Masters qualification costs this much more of the reward.
 MASTERS_PERCENT = 5
+# Pages post a finished assignment to this path below the address that they were opened with.
+SUBMIT_PATH = "/mturk/externalSubmit"
 
 MTURK = CrowdProfile(
     kind="mturk",
@@ -18,7 +20,7 @@ MTURK = CrowdProfile(
         submit_to="turkSubmitTo",
         preview_assignment="ASSIGNMENT_ID_NOT_AVAILABLE",
     ),
-    worker_return=FormReturn(path="/mturk/externalSubmit", assignment_field="assignmentId"),
+    worker_return=FormReturn(path=SUBMIT_PATH, assignment_field="assignmentId"),
     token_lifetime=timedelta(hours=24),
     built_in_qualifications=frozenset(BuiltInQualification),
 )

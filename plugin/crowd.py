@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from common.clock import Clock, SystemClock
-from crowd.port import Crowd
+from crowd.port import Crowd, EventQueue
+from crowd.profile import CrowdProfile
 from crowd.retries import RetryPolicy
-from mturk.client import open_crowd
-from mturk.connection import Endpoint
+from mturk.profile import MTURK
 from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
@@ -19,6 +19,7 @@ from round_manager.crowd.recruiting import Recruiting
 from round_manager.crowd.reviewing import Rejecting
 from round_manager.database.store import Store
 
+PROFILES = {MTURK.kind: MTURK}
 # A person who waits for a command learns after so long that the marketplace does not answer.
 SECONDS_TO_WAIT = 20.0
 
@@ -36,8 +37,16 @@ class CrowdServices:
     recruiting: Recruiting
 
 
+def crowd_profile(settings: Settings) -> CrowdProfile:
+    """Return the profile of the crowd that the settings name; nothing is contacted."""
+    return PROFILES[settings.crowd_kind]
+
+
 def crowd_of(settings: Settings, retries: RetryPolicy | None = None) -> Crowd:
     """The marketplace that the settings name; nothing is asked of it yet."""
+    from mturk.client import open_crowd
+    from mturk.connection import Endpoint
+
     if not settings.has_crowd_keys:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
         raise SettingsError(f"the marketplace needs access keys: set {keys} (`outfox marketplace account` makes some)")
@@ -49,6 +58,15 @@ def crowd_of(settings: Settings, retries: RetryPolicy | None = None) -> Crowd:
         region=settings.crowd_region,
     )
     return open_crowd(endpoint, retries=retries or RetryPolicy(budget=SECONDS_TO_WAIT))
+
+
+def event_queue(settings: Settings) -> EventQueue | None:
+    """Return the queue to which the marketplace sends events, if the settings name one."""
+    if not settings.crowd_queue_url:
+        return None
+    from mturk.event_queue import open_queue
+
+    return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
 def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:

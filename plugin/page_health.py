@@ -7,7 +7,8 @@ from uuid import UUID
 
 import requests
 
-from mturk.marketplace.site_frame import NOT_ACCEPTED, NOWHERE, origin_of
+from common.origins import NO_ORIGIN, origin_of
+from plugin.crowd import crowd_profile
 from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
 from plugin.settings import PREFIX, Settings
@@ -48,7 +49,8 @@ def look_at_pages(settings: Settings) -> PagesSeen:
     address, setting = settings.hit_pages, page_setting(settings)
     link = HitLinks(address, settings.signing_secrets()).url_of(NO_HIT)
     try:
-        with requests.get(f"{link}&assignmentId={NOT_ACCEPTED}", timeout=SECONDS_TO_ANSWER, stream=True) as answer:
+        preview = crowd_profile(settings).page.preview_query()
+        with requests.get(link, preview, timeout=SECONDS_TO_ANSWER, stream=True) as answer:
             status, headers = answer.status_code, answer.headers
     except ValueError as error:  # What requests says of addresses that are none; all its errors are OSErrors too.
         raise PagesWrong(f"{address} is no address of a page; correct {setting}") from error
@@ -79,7 +81,7 @@ def page_setting(settings: Settings) -> str:
 def frame_problem(settings: Settings) -> str:
     """Why browsers would not show the pages in the marketplace's frame, with the cure; empty where they would."""
     setting = page_setting(settings)
-    if NOWHERE in map(origin_of, (settings.hit_pages, *settings.crowd_sites)):
+    if NO_ORIGIN in map(origin_of, (settings.hit_pages, *settings.crowd_sites)):
         return f"{settings.hit_pages} or {' '.join(settings.crowd_sites)} is no address; correct {setting} or {SITES}"
     page, sites = urlsplit(settings.hit_pages), [urlsplit(one) for one in settings.crowd_sites]
     near, far = _is_here(page.hostname), [one for one in sites if not _is_here(one.hostname)]

@@ -66,6 +66,7 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8000",
         "address of the web app (`outfox serve`); webhooks and ML backends on other machines post to it",
     )
+    crowd_kind: Literal["mturk"] = _setting("mturk", "kind of the crowd; `mturk` includes `outfox marketplace`")
     crowd_url: str = _setting(
         "http://127.0.0.1:7500",
         "address of the marketplace, which speaks MTurk's protocol as `outfox marketplace` does",

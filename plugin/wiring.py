@@ -13,7 +13,8 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from crowd.port import Crowd
+    from crowd.port import Crowd, EventQueue
+    from crowd.profile import CrowdProfile
     from crowd.retries import RetryPolicy
     from ml_backend.registry.registry import Registry
     from plugin.crowd import CrowdServices
@@ -40,8 +41,10 @@ class Application:
     def open_store(self, *, upgrade: bool = False) -> "Iterator[Store]":
         """Open the database; close it at the end of the block."""
         from round_manager.database.store import open_store
+        from round_manager.tasks.affordability import FEES
 
-        with open_store(self.settings.database, upgrade=upgrade) as store:
+        info = {FEES: self.crowd_profile.fees}
+        with open_store(self.settings.database, upgrade=upgrade, info=info) as store:
             yield store
 
     @contextmanager
@@ -51,6 +54,19 @@ class Application:
 
         with self.open_store(upgrade=upgrade) as store:
             yield ServiceContext(store, self.clock)
+
+    @cached_property
+    def crowd_profile(self) -> "CrowdProfile":
+        """What the crowd that the settings name charges, guarantees and accepts; available without access keys."""
+        from plugin.crowd import crowd_profile
+
+        return crowd_profile(self.settings)
+
+    def event_queue(self) -> "EventQueue | None":
+        """Return the queue to which the marketplace sends events, if there is one."""
+        from plugin.crowd import event_queue
+
+        return event_queue(self.settings)
 
     def crowd(self, retries: "RetryPolicy | None" = None) -> "Crowd":
         """Return the marketplace that the settings name; nothing is sent to it yet."""

@@ -15,12 +15,13 @@ from mturk.marketplace import site_told
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site_door import Door
-from mturk.marketplace.site_frame import ACCEPTED_PATH, SUBMIT_PATH
+from mturk.marketplace.site_frame import ACCEPTED_PATH
 from mturk.marketplace.site_money import MoneyPages
 from mturk.marketplace.site_submit import hand_in, outcome
 from mturk.marketplace.site_told import NOTICES, Stopped, Told
 from mturk.marketplace.site_words import FILTERS
 from mturk.marketplace.site_work import WorkPages
+from mturk.profile import SUBMIT_PATH
 
 PAGES = Path(__file__).resolve().parent / "pages"
 OPEN_FILES = (".css", ".js", ".svg")

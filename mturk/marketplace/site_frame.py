@@ -1,13 +1,12 @@
 """A requester's page in the marketplace's frame: its address with MTurk's own parameters, and what it may do there."""
 
-import re
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-NOT_ACCEPTED = "ASSIGNMENT_ID_NOT_AVAILABLE"
-NOWHERE = "'none'"
-HOST = re.compile(r"[a-z0-9._-]+")
-SUBMIT_PATH = "/mturk/externalSubmit"
+from common.origins import origin_of
+from mturk.profile import MTURK
+
+NOT_ACCEPTED = MTURK.page.preview_assignment
 ACCEPTED_PATH = "/s/"
 # Everything that a labelling page needs, but not to steer the page around it. Its own origin it must have, for its own
 # cookies and requests; it is never ours, for HITs on our own address are refused when they are posted.
@@ -46,21 +45,6 @@ def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str,
 def submit_to(public_url: str, secret: str) -> str:
     """What pages are told as turkSubmitTo: what they post below it is the work of this one acceptance."""
     return f"{public_url}{ACCEPTED_PATH}{secret}"
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port."""
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-    except ValueError:
-        # No browser finds such a page either.
-        return NOWHERE
-    if ":" not in host and not HOST.fullmatch(host):
-        # It becomes part of a header, in which some characters would begin a rule of their own.
-        return NOWHERE
-    written = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{written}" + (f":{port}" if port else "")
 
 
 def _with(url: str, told: dict[str, str]) -> str:

@@ -8,10 +8,11 @@ from flask import Blueprint, g, redirect, render_template, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.origins import origin_of
 from mturk.marketplace import passes, working
 from mturk.marketplace.errors import AlreadySubmitted, NoSuchWork, NotQualified, NotTheHolder, TimeIsOver, WorkRefused
 from mturk.marketplace.site_door import Door
-from mturk.marketplace.site_frame import Frame, origin_of, preview_address, submit_to, work_address
+from mturk.marketplace.site_frame import Frame, preview_address, submit_to, work_address
 from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, HitType, Requester, Worker
 from mturk.marketplace.working import Group
 

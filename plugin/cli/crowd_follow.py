@@ -9,11 +9,9 @@ import click
 from common.text import count
 from plugin.cli.crowd_desk import open_desk
 from plugin.cli.crowd_words import every_text
-from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from crowd.port import EventQueue
     from round_manager.crowd.collecting import Collected
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -41,7 +39,7 @@ def follow(app: Application, every: float) -> None:
     stop = threading.Event()
     for one in STOPS:
         signal.signal(one, lambda *_: stop.set())
-    events = _queue(settings)
+    events = app.event_queue()
     heard = "events and " if events else ""
     with open_desk(settings) as desk:
         desk.account_cents()  # Wrong keys are told now, and not to a log every minute.
@@ -54,11 +52,3 @@ def _tell(found: "Collected") -> None:
     parts = [f"{count(found.works, 'new assignment')}"] if found.works else []
     parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
     click.echo(", ".join(parts))
-
-
-def _queue(settings: Settings) -> "EventQueue | None":
-    if not settings.crowd_queue_url:
-        return None
-    from mturk.event_queue import open_queue
-
-    return open_queue(settings.crowd_queue_url, region=settings.crowd_region)

@@ -16,7 +16,6 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from crowd.port import EventQueue
     from plugin.manager.loop import Manager, StepOutcome
     from plugin.manager.step import ManagerContext
 
@@ -133,6 +132,7 @@ def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) 
 
 
 def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
+    from plugin.crowd import event_queue
     from plugin.manager.loop import PassTimer
 
     click.echo(f"managing {every_text(every)} (Ctrl-C ends it)")
@@ -140,16 +140,8 @@ def _run(manager: "Manager", settings: Settings, every: float, stop: threading.E
     click.echo(f"marketplace: {market}")
     studio = settings.label_studio_url if settings.label_studio_token else "none, label_studio_token is empty"
     click.echo(f"Label Studio: {studio}")
-    manager.run(PassTimer(stop, every, _queue(settings)).wait)
+    manager.run(PassTimer(stop, every, event_queue(settings)).wait)
     click.echo("ended")
-
-
-def _queue(settings: Settings) -> "EventQueue | None":
-    if not settings.crowd_queue_url:
-        return None
-    from mturk.event_queue import open_queue
-
-    return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
 def _show(outcomes: list["StepOutcome"], *, dry_run: bool) -> None:

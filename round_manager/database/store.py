@@ -1,6 +1,6 @@
 """The store: one database, used in transactions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -20,8 +20,9 @@ class _RollBack(Exception):
 class Store:
     """One database; create it with `open_store`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, info: Mapping[str, object] | None = None) -> None:
         self.engine = engine
+        self._info = dict(info or {})
         self._reading = reading(engine)
 
     @contextmanager
@@ -32,13 +33,16 @@ class Store:
         inside it.
         """
         # expire_on_commit=False: objects stay readable after the block.
-        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with Session(self.engine, expire_on_commit=False, info=self._info) as session, session.begin():
             yield session
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only transaction that sees one snapshot of the database."""
-        with Session(self._reading, expire_on_commit=False, autoflush=False) as session, session.begin():
+        with (
+            Session(self._reading, expire_on_commit=False, autoflush=False, info=self._info) as session,
+            session.begin(),
+        ):
             yield session
 
     @contextmanager
@@ -72,9 +76,9 @@ class Store:
         self.close()
 
 
-def open_store(url: str, *, upgrade: bool = False) -> Store:
+def open_store(url: str, *, upgrade: bool = False, info: Mapping[str, object] | None = None) -> Store:
     """Open the database at a URL; migrate its tables if asked, or else raise SchemaError if they do not match."""
-    store = Store(open_engine(url, create=upgrade))
+    store = Store(open_engine(url, create=upgrade), info)
     try:
         schema = store.upgrade() if upgrade else store.check()
         schema.require_current()

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from common.clock import Clock
+from crowd.profile import CompletionLink, FormReturn
 from ml_backend.verdict import Verdict
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
@@ -14,7 +15,6 @@ from plugin.lazy_store import LazyStore
 from plugin.web.work.errors import BadCall
 from plugin.web.work.limits import Limits
 from plugin.web.work.shown import creation_json, quiz_json, state_json, validation_json, verdict_json
-from plugin.web.work.site import MarketSite
 from plugin.web.work.tokens import PageHeld
 from plugin.web.work.written import (
     UNREADABLE,
@@ -58,7 +58,15 @@ class Judge(Protocol):
 class PageCalls:
     """The calls of all pages; each is about the session of the page's token."""
 
-    def __init__(self, lazy_store: LazyStore, judge: Judge, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        lazy_store: LazyStore,
+        judge: Judge,
+        clock: Clock,
+        limits: Limits,
+        worker_return: FormReturn | CompletionLink,
+    ) -> None:
+        self._return = worker_return
         self._lazy_store = lazy_store
         self._judge = judge
         self._clock = clock
@@ -165,8 +173,8 @@ class PageCalls:
         """The form that hands the HIT in on the marketplace; the same one each time."""
         with self._lazy_store.open().write() as session:
             work = finish(session, find_session(session, page.session), now=self._now())
-        fields = {"assignmentId": work.claimed_assignment, "session": work.public_id.hex}
-        return {"submit": {"url": MarketSite.submit_url(page.submit_to), "fields": fields}}
+        form = self._return.form(page.submit_to, work.claimed_assignment, {"session": work.public_id.hex})
+        return {"submit": {"url": form.url, "fields": dict(form.fields)}}
 
     def _looked_up(
         self, page: PageHeld, item: int, result: list[Mapping[str, Any]], mark: str

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from common.clock import Clock
+from crowd.profile import PageParameters
 from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
 from plugin.labelstudio.bundle import editor_bundle
@@ -19,7 +20,7 @@ from plugin.web.work.tokens import PageHeld, PageTokens
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import HitKind, SessionStatus
 from round_manager.work.pages import HitDetails, find_hit
-from round_manager.work.session_start import PREVIEW, has_session, open_session
+from round_manager.work.session_start import has_session, open_session
 from templates.payloads import Json
 from templates.samples import Template
 
@@ -42,7 +43,9 @@ class HitPages:
         packs: PackShelf,
         clock: Clock,
         limits: Limits,
+        parameters: PageParameters,
     ) -> None:
+        self._parameters = parameters
         self._lazy_store = lazy_store
         self._links = links
         self._tokens = tokens
@@ -54,12 +57,12 @@ class HitPages:
     def setup(self, hit: str, told: Mapping[str, str]) -> Json:
         """The page for whoever the marketplace says that it is; an error where there can be none."""
         public_id = self._checked(hit, told.get("key", ""))
-        assignment = told.get("assignmentId") or PREVIEW
-        if assignment == PREVIEW:
+        visit = self._parameters.read(told)
+        if visit.is_preview:
             with self._lazy_store.open().read() as session:
                 shown = find_hit(session, public_id)
             return self._setup(shown, None)
-        worker, submit_to = told.get("workerId", ""), told.get("turkSubmitTo", "")
+        assignment, worker, submit_to = visit.assignment_id, visit.worker_id, visit.submit_to
         if not self._site.takes(submit_to):
             raise WorkRefused(ELSEWHERE)
         with self._lazy_store.open().read() as session:

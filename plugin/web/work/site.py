@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from mturk.marketplace.site_frame import NOWHERE, SUBMIT_PATH, origin_of
+from common.origins import NO_ORIGIN, origin_of
 from plugin.errors import SettingsError
 from plugin.settings import PREFIX
 
@@ -20,7 +20,7 @@ class MarketSite:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.origins = tuple(origin_of(url) for url in urls)
-        if not self.origins or NOWHERE in self.origins or not all(urlsplit(one).scheme in SCHEMES for one in urls):
+        if not self.origins or NO_ORIGIN in self.origins or not all(urlsplit(one).scheme in SCHEMES for one in urls):
             raise SettingsError(f"{' '.join(urls)} is no http address of a site; correct {PREFIX}CROWD_SITE_URL")
 
     @property
@@ -38,8 +38,3 @@ class MarketSite:
             return False
         parts = urlsplit(url)
         return parts.scheme in SCHEMES and "@" not in parts.netloc
-
-    @staticmethod
-    def submit_url(submit_to: str) -> str:
-        """Where a page's form goes that was told this as turkSubmitTo."""
-        return f"{submit_to.rstrip('/')}{SUBMIT_PATH}"

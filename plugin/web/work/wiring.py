@@ -4,6 +4,7 @@ from flask import Blueprint
 
 from common.clock import Clock, SystemClock
 from plugin.backend_judge import BackendJudge
+from plugin.crowd import crowd_profile
 from plugin.hit_links import HitLinks
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
@@ -25,5 +26,6 @@ def work_pages(
     rates, tokens, site = limits or Limits(), PageTokens(secrets), MarketSite(settings.crowd_sites)
     judge = BackendJudge(settings.ml_backend_url, secrets, auth=settings.backend_auth, now=time.now)
     links, packs = HitLinks(settings.hit_pages, secrets), PackShelf(settings.templates_path)
-    pages = HitPages(lazy_store, links, tokens, site, packs, time, rates)
-    return work_blueprint(pages, PageCalls(lazy_store, judge, time, rates), tokens, site, rates)
+    profile = crowd_profile(settings)
+    pages = HitPages(lazy_store, links, tokens, site, packs, time, rates, profile.page)
+    return work_blueprint(pages, PageCalls(lazy_store, judge, time, rates, profile.worker_return), tokens, site, rates)

@@ -88,12 +88,6 @@ def test_a_closed_round_takes_nobody(floor: Floor) -> None:
         floor.open(hit=hit)
 
 
-def test_a_look_at_the_hit_is_no_session(floor: Floor) -> None:
-    with pytest.raises(WorkRefused, match="accept the HIT first"):
-        floor.open(assignment="ASSIGNMENT_ID_NOT_AVAILABLE")
-    assert floor.rows(WorkSession) == []
-
-
 def test_names_that_no_marketplace_gives_are_refused(floor: Floor) -> None:
     hit = floor.hit()
     for name in ("", " ", "x" * 256, "A\x00B", "A\nB", "Ä1", "\u202eA1", "🦊"):
