@@ -1,61 +1,108 @@
-"""Measuring a predictor on rows whose right answers are known. Every figure is in points, 0 to 100."""
+"""Evaluation of a target on rows with known answers. Every metric is in points, 0 to 100."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ml_backend.errors import BackendError
-from ml_backend.squad import exact_match, f1_score
+from ml_backend.errors import EvaluationDataInvalid
+from ml_backend.fooled_rules import exact_match, f1_score
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
-# What is written to manifests as JSON: numbers, and mappings of numbers by label.
+ROWS_PER_CALL = 64
+
+# Written to manifests as JSON: numbers, and mappings of numbers by label.
 Metrics = Mapping[str, Any]
 
 
-def evaluate(predictor: Target, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics:
-    """How well the predictor answers these rows.
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The accuracy of labels or the F1 of spans in points, the throughput, and all metrics."""
+
+    metric: str
+    points: float
+    rows: int
+    rows_per_second: float
+    metrics: Metrics
+
+
+def evaluate(target: Target, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics:
+    """Return the metrics of a target on these rows.
 
     Classification: rows, accuracy, macro_f1, labels (precision, recall, f1 and support of each) and confusion
-    (counts by right label, then by the model's). QA: rows, exact_match and f1, as SQuAD counts them.
+    (counts by right label, then by predicted label). QA: rows, exact_match and f1, as SQuAD counts them.
     """
     if not rows:
-        raise BackendError("there are no rows to measure on; give some with known answers")
-    answers = predictor.predict([row.fields for row in rows])
-    return span_metrics(rows, answers) if spec.kind == "qa" else label_metrics(rows, answers, spec.label_names)
+        raise EvaluationDataInvalid("there are no rows to evaluate on")
+    return metrics_of(rows, target.predict([row.fields for row in rows]), spec)
+
+
+def evaluate_target(
+    target: Target, rows: Sequence[SeedRow], spec: TaskSpec, advance: Callable[[int], None] = lambda steps: None
+) -> EvaluationResult:
+    """Evaluate a target in batches and measure its throughput.
+
+    `advance` is called with the number of rows done since the last call; it may raise to stop the evaluation.
+    """
+    if not rows:
+        raise EvaluationDataInvalid("there are no rows to evaluate on")
+    batch_size = min(ROWS_PER_CALL, target.capabilities.batch_size)
+    predictions: list[Prediction] = []
+    seconds = 0.0
+    for first in range(0, len(rows), batch_size):
+        part = rows[first : first + batch_size]
+        began = time.perf_counter()
+        predictions += target.predict([row.fields for row in part])
+        seconds += time.perf_counter() - began
+        advance(len(part))
+    metrics, metric = metrics_of(rows, predictions, spec), metric_of(spec)
+    return EvaluationResult(metric, float(metrics[metric]), len(rows), len(rows) / max(seconds, 1e-9), metrics)
+
+
+def metric_of(spec: TaskSpec) -> str:
+    """Return the name of the metric by which models of the task are compared."""
+    return "f1" if spec.kind == "qa" else "accuracy"
 
 
 def headline(metrics: Metrics) -> tuple[str, float]:
-    """The one figure that stands for all, and its name; the one that early stopping watches."""
+    """Return the name and value of the metric that early stopping watches."""
     name = "macro_f1" if "macro_f1" in metrics else "f1"
     return name, float(metrics[name])
 
 
-def label_metrics(rows: Sequence[SeedRow], answers: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
-    """The figures of a classification task."""
+def metrics_of(rows: Sequence[SeedRow], predictions: Sequence[Prediction], spec: TaskSpec) -> Metrics:
+    """Return the metrics of predictions for these rows."""
+    return span_metrics(rows, predictions) if spec.kind == "qa" else label_metrics(rows, predictions, spec.label_names)
+
+
+def label_metrics(rows: Sequence[SeedRow], predictions: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
+    """Return the metrics of a classification task."""
     confusion = {right: dict.fromkeys(labels, 0) for right in labels}
-    for row, answer in zip(rows, answers, strict=True):
-        if not isinstance(answer, LabelPrediction) or row.label not in confusion or answer.label not in confusion:
-            raise BackendError(f"row {row.id} or its answer has no label of the task; measure with the task's model")
-        confusion[row.label][answer.label] += 1
-    figures = {label: _label_figures(label, confusion) for label in labels}
+    for row, prediction in zip(rows, predictions, strict=True):
+        known = isinstance(prediction, LabelPrediction) and prediction.label in confusion
+        if not known or row.label not in confusion:
+            raise EvaluationDataInvalid(f"row {row.id} or its prediction has no label of the task")
+        confusion[row.label][prediction.text] += 1
+    by_label = {label: _label_metrics(label, confusion) for label in labels}
     right = sum(confusion[label][label] for label in labels)
     return {
         "rows": len(rows),
         "accuracy": _points(right, len(rows)),
-        "macro_f1": round(sum(one["f1"] for one in figures.values()) / len(labels), 4),
-        "labels": figures,
+        "macro_f1": round(sum(one["f1"] for one in by_label.values()) / len(labels), 4),
+        "labels": by_label,
         "confusion": confusion,
     }
 
 
-def span_metrics(rows: Sequence[SeedRow], answers: Sequence[Prediction]) -> Metrics:
-    """The figures of a QA task."""
+def span_metrics(rows: Sequence[SeedRow], predictions: Sequence[Prediction]) -> Metrics:
+    """Return the metrics of a QA task."""
     pairs = []
-    for row, answer in zip(rows, answers, strict=True):
-        if not isinstance(answer, SpanPrediction) or row.answer is None:
-            raise BackendError(f"row {row.id} or its answer is no span; measure with the task's model")
-        pairs.append((answer.text, row.answer))
+    for row, prediction in zip(rows, predictions, strict=True):
+        if not isinstance(prediction, SpanPrediction) or row.answer is None:
+            raise EvaluationDataInvalid(f"row {row.id} has no answer, or its prediction is not a span")
+        pairs.append((prediction.text, row.answer))
     return {
         "rows": len(rows),
         "exact_match": _points(sum(exact_match(*pair) for pair in pairs), len(rows)),
@@ -63,14 +110,14 @@ def span_metrics(rows: Sequence[SeedRow], answers: Sequence[Prediction]) -> Metr
     }
 
 
-def _label_figures(label: str, confusion: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+def _label_metrics(label: str, confusion: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
     right = confusion[label][label]
     support = sum(confusion[label].values())
-    said = sum(of_right[label] for of_right in confusion.values())
+    predicted = sum(of_right[label] for of_right in confusion.values())
     return {
-        "precision": _points(right, said),
+        "precision": _points(right, predicted),
         "recall": _points(right, support),
-        "f1": _points(2 * right, said + support),
+        "f1": _points(2 * right, predicted + support),
         "support": support,
     }
 

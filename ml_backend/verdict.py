@@ -1,21 +1,30 @@
-"""A verdict: what the models said to one text, and whether they were fooled."""
+"""Verdicts: what the target models answered to one text, whether they were fooled, and signed copies for browsers."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
-from ml_backend.errors import VerdictError
+from itsdangerous import BadData, URLSafeSerializer
+
+from common.errors import Hint
+from ml_backend.errors import VerdictError, VerdictNotTrusted
 from ml_backend.fooled_rules import ensemble_fooled, find_rule
-from ml_backend.targets.target import LabelPrediction, Prediction
+from ml_backend.targets.target import Prediction
 from templates.spec import TaskSpec
+
+MIN_SECRET_LENGTH = 32
+# The key of the inputs' hash in a stored verdict.
+INPUTS_HASH = "inputs_hash"
+_SALT = "outfox.verdict.2"
 
 
 @dataclass(frozen=True)
-class ModelSaid:
-    """One model version's answer, and whether it was fooled (None while the target is not known)."""
+class ModelOutput:
+    """The prediction of one model version, and whether it was fooled (None while the right answer is not known)."""
 
     version: str
     prediction: str
@@ -23,79 +32,186 @@ class ModelSaid:
     probabilities: Mapping[str, float]
     fooled: bool | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the output as JSON-compatible data."""
+        return {
+            "version": self.version,
+            "prediction": self.prediction,
+            "confidence": self.confidence,
+            "probabilities": dict(self.probabilities),
+            "fooled": self.fooled,
+        }
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the models said to exactly these inputs and this target, and when; its id is its own for ever."""
+    """What the models answered to these inputs, judged against the right answer. Its id is unique."""
 
     id: UUID
     task: str
     inputs_hash: str
     target: str | None
-    said: tuple[ModelSaid, ...]
+    outputs: tuple[ModelOutput, ...]
     fooled: bool | None
     judged_at: datetime
 
     @property
-    def shown(self) -> ModelSaid:
-        """The first model whose own case is the case of all: what an annotator is told about."""
-        return next((one for one in self.said if one.fooled == self.fooled), self.said[0])
+    def shown(self) -> ModelOutput:
+        """The output that the annotator sees: the first one that agrees with the overall verdict."""
+        return next((one for one in self.outputs if one.fooled == self.fooled), self.outputs[0])
 
     def is_about(self, spec: TaskSpec, fields: Mapping[str, str], target: str | None) -> bool:
-        """Whether this verdict was given on these inputs with this target, to the letter."""
+        """Return whether this verdict is about exactly these inputs and this right answer."""
         same_inputs = self.inputs_hash == inputs_hash(spec, fields)
         return self.task == spec.name and same_inputs and self.target == target
 
     def sentence(self, spec: TaskSpec) -> str:
-        """What the annotator reads, in the task's language."""
+        """Return the message for the annotator, in the task's language."""
         message = {True: spec.messages.fooled, False: spec.messages.not_fooled, None: spec.messages.answered}
         shown = self.shown
         slots = {
-            "prediction": _readable(spec, shown.prediction),
+            "prediction": _title(spec, shown.prediction),
             "confidence": f"{shown.confidence:.0%}",
-            "target": _readable(spec, self.target or ""),
+            "target": _title(spec, self.target or ""),
         }
         return message[self.fooled].format_map(slots)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict as JSON-compatible data; `from_json` reads it."""
+        return {"id": str(self.id), "task": self.task, **self.to_record(), "fooled": self.fooled}
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what examples and attempts store of a verdict next to their own columns (id, task, fooled)."""
+        return {
+            INPUTS_HASH: self.inputs_hash,
+            "target": self.target,
+            "said": [one.to_json() for one in self.outputs],
+            "judged_at": self.judged_at.isoformat(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Verdict":
+        """Return the verdict that `to_json` wrote; raise VerdictError for anything else."""
+        try:
+            return _read_verdict(value)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise VerdictError(f"invalid verdict ({type(error).__name__}: {error})") from error
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], *, verdict_id: UUID, task: str, fooled: bool | None) -> "Verdict":
+        """Return the verdict that `to_record` stored, with the columns stored next to it."""
+        return cls.from_json({**record, "id": str(verdict_id), "task": task, "fooled": fooled})
 
 
 def judge(
     spec: TaskSpec,
     fields: Mapping[str, str],
-    answers: Sequence[tuple[str, Prediction]],
+    predictions: Sequence[tuple[str, Prediction]],
     target: str | None,
     *,
     now: datetime,
 ) -> Verdict:
-    """The verdict on what the pinned model versions answered, in the order in which they are pinned."""
+    """Return the verdict on the predictions of the pinned model versions, in the order of the pins."""
     if now.tzinfo is None:
-        raise VerdictError("a verdict needs a time with its time zone")
+        raise VerdictError("a verdict needs a time with a time zone")
     if target is not None and spec.kind == "classification" and target not in spec.label_names:
         raise VerdictError(f"the target is {target!r}, but the task's labels are {', '.join(spec.label_names)}")
     rule = find_rule(spec.fooled.rule)
-    said = tuple(
-        ModelSaid(
+    outputs = tuple(
+        ModelOutput(
             version=version,
-            prediction=answer.label if isinstance(answer, LabelPrediction) else answer.text,
-            confidence=answer.confidence,
-            probabilities=dict(answer.probabilities) if isinstance(answer, LabelPrediction) else {},
-            fooled=None if target is None else rule(answer, target, spec.fooled),
+            prediction=prediction.text,
+            confidence=prediction.confidence,
+            probabilities=dict(prediction.probabilities),
+            fooled=None if target is None else rule(prediction, target, spec.fooled),
         )
-        for version, answer in answers
+        for version, prediction in predictions
     )
-    together = ensemble_fooled(spec.fooled.ensemble, [bool(one.fooled) for one in said])
+    together = ensemble_fooled(spec.fooled.ensemble, [bool(one.fooled) for one in outputs])
     fooled = None if target is None else together
-    return Verdict(uuid4(), spec.name, inputs_hash(spec, fields), target, said, fooled, now)
+    return Verdict(uuid4(), spec.name, inputs_hash(spec, fields), target, outputs, fooled, now)
 
 
 def inputs_hash(spec: TaskSpec, fields: Mapping[str, str]) -> str:
-    """A fingerprint of everything that the model reads, in the order in which it reads it."""
+    """Return the hash of everything that the model reads, in the order in which it reads it."""
     missing = [name for name in spec.model_input if name not in fields]
     if missing:
-        raise VerdictError(f"the model also reads `{missing[0]}`, which is not there")
+        raise VerdictError(f"the model also reads `{missing[0]}`, which is missing")
     text = json.dumps([[name, fields[name]] for name in spec.model_input], ensure_ascii=False)
-    # surrogatepass: a browser can send half an emoji, and it must be hashed rather than crash.
+    # surrogatepass: a browser can send half an emoji, which must be hashed rather than crash.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _readable(spec: TaskSpec, answer: str) -> str:
+class VerdictSigner:
+    """Signs verdicts for one holder. The last secret signs; older ones still verify.
+
+    The holder is the assignment or session that the verdict was shown to: a verdict copied to another is refused.
+    """
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        if not secrets or any(len(secret) < MIN_SECRET_LENGTH for secret in secrets):
+            raise VerdictError(
+                f"a signing secret needs at least {MIN_SECRET_LENGTH} characters", hint=Hint("check_installation")
+            )
+        self._serializer = URLSafeSerializer(list(secrets), salt=_SALT)
+
+    def sign(self, verdict: Verdict, holder: str) -> str:
+        """Return the verdict as a token that a browser may carry."""
+        return str(self._serializer.dumps([holder, verdict.to_json()]))
+
+    def read(self, token: str, holder: str, *, now: datetime, max_age: timedelta) -> Verdict:
+        """Return the verdict in a token; raise VerdictNotTrusted for a forged, expired or copied one."""
+        try:
+            signed_for, value = self._serializer.loads(token)
+        except (BadData, TypeError, ValueError) as error:
+            raise VerdictNotTrusted("the verdict was not signed here, or was changed on the way") from error
+        if signed_for != holder:
+            raise VerdictNotTrusted("the verdict was given to another holder")
+        verdict = Verdict.from_json(value)
+        if not timedelta(0) <= now - verdict.judged_at <= max_age:
+            raise VerdictNotTrusted("the verdict has expired; ask the model again")
+        return verdict
+
+
+def _read_verdict(value: Any) -> Verdict:
+    judged_at = datetime.fromisoformat(value["judged_at"])
+    if judged_at.tzinfo is None:
+        raise ValueError("judged_at has no time zone")
+    outputs = tuple(_read_output(one) for one in value["said"])
+    if not outputs:
+        raise ValueError("no model output")
+    return Verdict(
+        UUID(value["id"]),
+        _text(value["task"]),
+        _text(value[INPUTS_HASH]),
+        None if value["target"] is None else _text(value["target"]),
+        outputs,
+        _optional_bool(value["fooled"]),
+        judged_at,
+    )
+
+
+def _read_output(value: Any) -> ModelOutput:
+    return ModelOutput(
+        _text(value["version"]),
+        _text(value["prediction"]),
+        float(value["confidence"]),
+        {_text(label): float(share) for label, share in value["probabilities"].items()},
+        _optional_bool(value["fooled"]),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return value
+
+
+def _optional_bool(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError("neither a boolean nor null")
+    return value
+
+
+def _title(spec: TaskSpec, answer: str) -> str:
     return spec.label_title(answer) if answer in spec.label_names else answer

@@ -9,8 +9,8 @@ from typing import Any
 import requests
 
 from ml_backend.errors import BackendError
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
-from ml_backend.serving.tried import Tried
 from plugin.post_signature import signed
 
 PATH = "/api/attempts"
@@ -42,7 +42,7 @@ class AttemptPost:
         self._ahead = 0.0
         self._session: requests.Session | None = None
 
-    def __call__(self, tries: Sequence[Tried]) -> None:
+    def __call__(self, tries: Sequence[AttemptRecord]) -> None:
         body = json.dumps({"tries": [one.to_json() for one in tries]}).encode("ascii")
         if len(body) > MOST_BYTES:
             raise Undeliverable(f"the web app takes {MOST_BYTES:,} bytes at a time, and this is {len(body):,}")

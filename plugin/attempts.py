@@ -7,8 +7,8 @@ from common.clock import Clock, SystemClock
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import BackendError
 from ml_backend.registry.registry import Registry, open_registry
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
-from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
@@ -17,7 +17,7 @@ from round_manager.examples.attempts import IntakeResult, store_attempts
 from round_manager.learning.versions import register_version
 from round_manager.tasks.tasks import find_task
 
-Deliver = Callable[[Sequence[Tried]], None]
+Deliver = Callable[[Sequence[AttemptRecord]], None]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class AttemptIntake:
     where: str
     clock: Clock
 
-    def take(self, tries: Sequence[Tried]) -> IntakeResult:
+    def take(self, tries: Sequence[AttemptRecord]) -> IntakeResult:
         """What became of the tries; an error where none of them was stored and trying again may help."""
         intake = self._stored(tries)
         if not intake.unknown:
@@ -40,7 +40,7 @@ class AttemptIntake:
         again = self._stored([one for one in tries if one.verdict.id in intake.refused])
         return IntakeResult(intake.stored + again.stored, again.refused, again.unknown)
 
-    def _stored(self, tries: Sequence[Tried]) -> IntakeResult:
+    def _stored(self, tries: Sequence[AttemptRecord]) -> IntakeResult:
         with self.lazy_store.open().write() as session:
             return store_attempts(session, tries, now=self.clock.now())
 
@@ -68,7 +68,7 @@ def deliver_to_store(settings: Settings) -> Deliver:
     """What a sink delivers with where the database is within reach; it is opened by the process that first delivers."""
     intake = intake_of(settings, LazyStore(settings.database))
 
-    def deliver(tries: Sequence[Tried]) -> None:
+    def deliver(tries: Sequence[AttemptRecord]) -> None:
         try:
             taken = intake.take(tries)
         except RoundManagerError as error:

@@ -8,8 +8,7 @@ from urllib.parse import quote
 import requests
 
 from ml_backend.errors import VerdictError
-from ml_backend.signing import VerdictSigner
-from ml_backend.verdict import Verdict
+from ml_backend.verdict import Verdict, VerdictSigner
 from plugin.errors import PluginError
 
 SECONDS_TO_CONNECT = 2.0

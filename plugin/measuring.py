@@ -8,7 +8,7 @@ from pathlib import Path
 from common.clock import Clock
 from common.errors import one_line
 from ml_backend.errors import ModelError
-from ml_backend.examination import examine, metric_of
+from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target
@@ -70,7 +70,7 @@ class Measuring:
 
     def _examined(self, spec: TaskSpec, model: "_Model", part: HeldOut) -> float:
         self.heart.start(len(part.rows), f"{model.version} is measured on the held-out rows of {part.name}")
-        examined = examine(model.predictor, part.rows, spec, self._advance)
+        examined = evaluate_target(model.predictor, part.rows, spec, self._advance)
         memory = model.memory
         self.heart.finish()
         with self.store.write() as session:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from flask import Flask
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.gate import Gate
 from ml_backend.serving.metrics import Metrics
@@ -16,9 +17,8 @@ from ml_backend.serving.outbox import Outbox
 from ml_backend.serving.recollection import Recollection
 from ml_backend.serving.service import BULK_PATIENCE, PATIENCE, Shelf, VerdictService
 from ml_backend.serving.sink import NoSink
-from ml_backend.serving.tried import Tried
 from ml_backend.serving.web import Hint, backend_app, ignore_hint
-from ml_backend.signing import VerdictSigner
+from ml_backend.verdict import VerdictSigner
 from templates.pack import Pack
 
 ROOM = 64
@@ -51,7 +51,7 @@ class Plan:
 
     packs: Mapping[str, Pack]
     open_shelf: Callable[[], LiveShelf]
-    deliver: Callable[[Sequence[Tried]], None] | None = None
+    deliver: Callable[[Sequence[AttemptRecord]], None] | None = None
     outbox: Path | None = None
     auth: BasicAuth | None = field(default=None, repr=False)
     hint: Callable[[Hint], None] = ignore_hint

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ml_backend.errors import BackendError
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import Notes, is_free, read_tries, waiting_files, write_notes
-from ml_backend.serving.tried import Tried
 
 REFUSED_FILE = "refused.jsonl"
 BATCH = 500
@@ -36,7 +36,7 @@ class Courier:
     def __init__(
         self,
         folder: Path,
-        deliver: Callable[[Sequence[Tried]], None],
+        deliver: Callable[[Sequence[AttemptRecord]], None],
         *,
         told: Callable[[str, int], None] = _tell_nobody,
         batch: int = BATCH,
@@ -79,11 +79,11 @@ class Courier:
                 self._count("dropped", torn)
         return True
 
-    def _all_delivered(self, tries: list[Tried]) -> bool:
+    def _all_delivered(self, tries: list[AttemptRecord]) -> bool:
         batches = (tries[first : first + self._batch] for first in range(0, len(tries), self._batch))
         return all(self._delivered(batch) for batch in batches)
 
-    def _delivered(self, tries: Sequence[Tried]) -> bool:
+    def _delivered(self, tries: Sequence[AttemptRecord]) -> bool:
         try:
             self._deliver(tries)
         except Undeliverable as error:
@@ -97,11 +97,11 @@ class Courier:
         self._count("delivered", len(tries))
         return True
 
-    def _one_by_one(self, tries: Sequence[Tried]) -> bool:
+    def _one_by_one(self, tries: Sequence[AttemptRecord]) -> bool:
         """One bad try must not keep the others from arriving."""
         return all(self._delivered([one]) for one in tries)
 
-    def _put_aside(self, tried: Tried, error: Undeliverable) -> bool:
+    def _put_aside(self, tried: AttemptRecord, error: Undeliverable) -> bool:
         self._count("refused", 1)
         _log.error("a try was refused for good", extra={"data": {"verdict": tried.verdict.id, "error": str(error)}})
         try:

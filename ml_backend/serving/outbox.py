@@ -16,8 +16,8 @@ from pathlib import Path
 from secrets import token_hex
 
 from ml_backend.errors import VerdictError
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.sink import SinkState
-from ml_backend.serving.tried import Tried
 
 DRAFT, OPEN, SEALED = ".draft", ".open", ".jsonl"
 NOTES = "courier.json"
@@ -59,7 +59,7 @@ class Outbox:
         """From now on what is put in is sealed every now and then."""
         self._thread.start()
 
-    def put(self, tried: Tried) -> None:
+    def put(self, tried: AttemptRecord) -> None:
         line = json.dumps(tried.to_json()).encode("ascii") + b"\n"
         with self._lock:
             kept = not self._closing.is_set()
@@ -193,14 +193,14 @@ def is_free(path: Path) -> bool:
     return True
 
 
-def read_tries(path: Path) -> tuple[list[Tried], int]:
+def read_tries(path: Path) -> tuple[list[AttemptRecord], int]:
     """The tries in a file, and how many lines in it cannot be read: the last one of a process that was killed."""
-    tries: list[Tried] = []
+    tries: list[AttemptRecord] = []
     torn = 0
     with path.open("rb") as file:
         for line in file:
             try:
-                tries.append(Tried.from_json(json.loads(line)))
+                tries.append(AttemptRecord.from_json(json.loads(line)))
             except (ValueError, RecursionError, VerdictError):
                 torn += 1
     return tries, torn

@@ -31,7 +31,7 @@ class Replies:
             # Figures alone, for the sentence is in the task's language and this must be too.
             sentence = f"{sentence} ({tries}/{self._spec.work.tries})"
         shown = results(self._places, {FEEDBACK: sentence})
-        version = versions_named([one.version for one in verdict.said])
+        version = versions_named([one.version for one in verdict.outputs])
         return {"model_version": version, "score": verdict.shown.confidence, "result": shown}
 
     def too_long(self, found: TooLong, version: str) -> Json:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import RequestRefused
 from ml_backend.serving.gate import Gate
 from ml_backend.serving.notes import OwnNotes
@@ -13,7 +14,6 @@ from ml_backend.serving.questions import Call, Question, QuestionReader
 from ml_backend.serving.recollection import Recollection
 from ml_backend.serving.replies import Json, Replies, reply, versions_named
 from ml_backend.serving.sink import Sink
-from ml_backend.serving.tried import Tried
 from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
@@ -179,7 +179,7 @@ class VerdictService:
         (verdict,) = self._judge(served.spec, round_number, [fields], [target], now, arrived + self.patience)
         tries = self._recollection.count(key, verdict.inputs_hash, now.timestamp()) if key else None
         latency_us = int((time.monotonic() - arrived) * 1_000_000)
-        self.sink.put(Tried(verdict, fields, round_number, latency_us, SOURCE, project, question.task))
+        self.sink.put(AttemptRecord(verdict, fields, round_number, latency_us, SOURCE, project, question.task))
         self._told(verdict)
         return verdict, tries
 

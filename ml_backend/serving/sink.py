@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SinkState:
 class Sink(Protocol):
     """Takes verdicts to be stored."""
 
-    def put(self, tried: Tried) -> None:
+    def put(self, tried: AttemptRecord) -> None:
         """Takes one try; never waits for whoever stores it, never raises."""
         ...
 
@@ -32,7 +32,7 @@ class Sink(Protocol):
 class NoSink:
     """A Sink that keeps nothing, for a backend that runs on its own."""
 
-    def put(self, tried: Tried) -> None:
+    def put(self, tried: AttemptRecord) -> None:
         """Nothing is kept."""
 
     def state(self) -> SinkState:

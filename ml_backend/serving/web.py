@@ -20,7 +20,7 @@ from ml_backend.serving.replies import versions_named
 from ml_backend.serving.replying import HttpReply, failure, refusal
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.status import status_of
-from ml_backend.signing import VerdictSigner
+from ml_backend.verdict import VerdictSigner
 
 JUDGE = "judge"
 _SECONDS_FOR_A_BODY = 30.0

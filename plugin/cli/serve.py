@@ -35,7 +35,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     from pathlib import Path
 
     from ml_backend.serving.processes import Address, Workers, serve_processes
-    from ml_backend.signing import VerdictSigner
+    from ml_backend.verdict import VerdictSigner
     from plugin.lazy_store import LazyStore
     from plugin.page_health import frame_problem
     from plugin.web.process import ServeProcess

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ml_backend.verdict import Verdict
 from plugin.labelstudio.reading import FEEDBACK
 from plugin.labelstudio.studio import KEY, WORKER, Json
-from round_manager.examples.verdict_record import verdict_of
 from round_manager.labelstudio.crowd import Piece
 from round_manager.models import Example, Vote
 from templates import TaskSpec
@@ -50,7 +50,9 @@ def _shown_to_author(piece: Piece) -> Json:
 
 def _written(spec: TaskSpec, example: Example) -> Values:
     texts = {**_texts(example), **(example.explanation or {})}
-    values: Values = {FEEDBACK: verdict_of(example, spec.name).sentence(spec)}
+    own_id = example.verdict_id or example.public_id
+    verdict = Verdict.from_record(example.verdict, verdict_id=own_id, task=spec.name, fooled=example.fooled)
+    values: Values = {FEEDBACK: verdict.sentence(spec)}
     values |= {
         field.name: str(texts[field.name])
         for field in spec.fields

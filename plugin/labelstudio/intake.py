@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from common.clock import Clock
+from ml_backend.judge import Judge
 from plugin.errors import PluginError
 from plugin.labelstudio.errors import NoRound, Unreadable
 from plugin.labelstudio.reading import (
@@ -21,7 +22,6 @@ from plugin.labelstudio.reading import (
 from plugin.labelstudio.studio import TaskSeen
 from round_manager.database.store import Store
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
-from round_manager.examples.judging import Judge
 from round_manager.examples.submissions import Submission, check_submission, submit
 from round_manager.examples.votes import cast_vote
 from round_manager.labelstudio.mirror import hold_annotation, keep_annotation

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from common.clock import Clock
+from ml_backend.judge import Judge
 from plugin.labelstudio.clearing import clear
 from plugin.labelstudio.errors import NoRound
 from plugin.labelstudio.intake import Intake, Outcome
 from plugin.labelstudio.links import linked, remembered
 from plugin.labelstudio.studio import Studio, TaskSeen
 from round_manager.database.store import Store
-from round_manager.examples.judging import Judge
 from round_manager.labelstudio.crowd import is_crowd_work
 from round_manager.labelstudio.mirror import annotations_numbered, move_cursor, note_success
 from round_manager.labelstudio.tasks import tasks_known

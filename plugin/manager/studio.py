@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from common.clock import Clock
 from common.text import count
-from ml_backend.judging import RegistryJudge
+from ml_backend.judge import RegistryJudge
 from ml_backend.registry.registry import open_registry
 from ml_backend.targets.loading import load_target
 from plugin.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ml_backend.examination import examine, metric_of
+from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
@@ -141,7 +141,7 @@ def _measured(
         for part in held_out:
             points = kept.get((version, part.name))
             if points is None and predictor is not None:
-                points = examine(predictor, part.rows, spec).points
+                points = evaluate_target(predictor, part.rows, spec).points
             right = round((points or 0.0) * len(part.rows) / 100)
             found.append(Accuracy(version, part.name, Rate(right, len(part.rows))))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from flask import request
 
 from ml_backend.errors import VerdictError
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
 from plugin.attempts import AttemptIntake
 from plugin.errors import PluginError
 from plugin.post_signature import SIGNATURE, TIME, check_signature
@@ -36,7 +36,7 @@ def attempts_route(intake: AttemptIntake, secrets: Sequence[str], metrics: WebMe
     return attempts
 
 
-def _read(body: bytes) -> tuple[list[Tried], list[dict[str, str]]]:
+def _read(body: bytes) -> tuple[list[AttemptRecord], list[dict[str, str]]]:
     """The tries of a batch, and those that are none, with their ids as far as they tell them."""
     try:
         batch = json.loads(body)
@@ -45,11 +45,11 @@ def _read(body: bytes) -> tuple[list[Tried], list[dict[str, str]]]:
     given = batch.get("tries") if isinstance(batch, dict) else None
     if not isinstance(given, list) or len(given) > MOST_TRIES:
         raise PluginError(f"{NOT_A_BATCH}, at most {MOST_TRIES:,} at a time")
-    tries: list[Tried] = []
+    tries: list[AttemptRecord] = []
     refused = []
     for one in given:
         try:
-            tries.append(Tried.from_json(one))
+            tries.append(AttemptRecord.from_json(one))
         except (VerdictError, OverflowError) as error:
             told = one.get("id") if isinstance(one, dict) else None
             refused.append({"id": told if isinstance(told, str) else "", "why": str(error)})

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from common.clock import SystemClock
-from ml_backend.judging import RegistryJudge
+from ml_backend.judge import RegistryJudge
 from ml_backend.registry.registry import open_registry
 from ml_backend.targets.loading import load_target
 from plugin.lazy_store import LazyStore

@@ -9,10 +9,10 @@ from sqlalchemy import select, tuple_
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session, make_transient
 
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
+from ml_backend.verdict import INPUTS_HASH
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DamagedStoreError, DuplicateError, RoundManagerError, StoreError
-from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
 from round_manager.models import (
     Attempt,
     Example,
@@ -55,7 +55,7 @@ class _Unregistered(_Wrong):
     """A try by a version that nobody has registered."""
 
 
-def store_attempts(session: Session, tries: Sequence[Tried], *, now: datetime) -> IntakeResult:
+def store_attempts(session: Session, tries: Sequence[AttemptRecord], *, now: datetime) -> IntakeResult:
     """The tries, stored once each; one that cannot be stored keeps none of the others from it.
 
     An error that trying again may cure is raised, and nothing is stored then.
@@ -119,7 +119,7 @@ def _is_ours(error: StoreError) -> bool:
     return error.retry or isinstance(error, DamagedStoreError)
 
 
-def _fresh(session: Session, tries: Sequence[Tried]) -> list[Tried]:
+def _fresh(session: Session, tries: Sequence[AttemptRecord]) -> list[AttemptRecord]:
     """Those that are not stored yet, each once."""
     by_id = {tried.verdict.id: tried for tried in tries}
     there = session.scalars(select(Attempt.public_id).where(Attempt.public_id.in_(by_id)))
@@ -136,12 +136,12 @@ def _is_word(text: str, longest: int) -> bool:
 class _Known:
     """What the database knows of the things that tries name, looked up once for all of them."""
 
-    def __init__(self, session: Session, tries: Sequence[Tried], now: datetime) -> None:
+    def __init__(self, session: Session, tries: Sequence[AttemptRecord], now: datetime) -> None:
         self._now = now
         names = {tried.verdict.task for tried in tries if _is_word(tried.verdict.task, LONGEST_TASK)}
         self._tasks = {task.name: task for task in session.scalars(select(Task).where(Task.name.in_(names)))}
         ids = [task.id for task in self._tasks.values()]
-        said = {tried.verdict.said[0].version for tried in tries}
+        said = {tried.verdict.outputs[0].version for tried in tries}
         versions = {version for version in said if _is_word(version, LONGEST_VERSION)}
         registered = select(ModelVersion).where(ModelVersion.task_id.in_(ids), ModelVersion.name.in_(versions))
         self._versions = {(one.task_id, one.name): one.id for one in session.scalars(registered)}
@@ -151,14 +151,14 @@ class _Known:
         self._rounds |= {(one.task_id, None): one.id for one in rounds if one.status in LIVE}
         self._places = self._label_studio_tasks(session, tries, ids)
 
-    def attempt(self, tried: Tried) -> Attempt:
+    def attempt(self, tried: AttemptRecord) -> Attempt:
         """The row of a try, or why there can be none."""
         verdict, task = tried.verdict, self._tasks.get(tried.verdict.task)
         if task is None:
             raise _Wrong(
                 f"there is no task {verdict.task[:LONGEST_TASK]!a} in the database; `outfox task create` makes it"
             )
-        first = verdict.said[0]
+        first = verdict.outputs[0]
         version = self._versions.get((task.id, first.version))
         if version is None:
             raise _Unregistered(first.version)
@@ -178,7 +178,7 @@ class _Known:
             fields=dict(tried.fields),
             label=None if is_qa else verdict.target,
             answer={"text": verdict.target} if is_qa and verdict.target is not None else None,
-            verdict=verdict_record(verdict),
+            verdict=verdict.to_record(),
             model_version_id=version,
             confidence=first.confidence,
             fooled=verdict.fooled,
@@ -189,7 +189,7 @@ class _Known:
 
     @staticmethod
     def _label_studio_tasks(
-        session: Session, tries: Sequence[Tried], ids: Sequence[int]
+        session: Session, tries: Sequence[AttemptRecord], ids: Sequence[int]
     ) -> dict[tuple[int, int | None, int | None], tuple[int, int | None]]:
         """Our rows, with their contexts, by task and by Label Studio's own numbers."""
         asked = {

@@ -75,7 +75,7 @@ def check_verdict(
         raise StaleVerdict(f"{error}; judge again") from error
     if not is_about or verdict.fooled is None:
         raise StaleVerdict("the verdict was given on something else than what was handed in; judge again")
-    if tuple(one.version for one in verdict.said) != tuple(pinned):
+    if tuple(one.version for one in verdict.outputs) != tuple(pinned):
         raise StaleVerdict(f"the verdict is not of the versions that the round pins ({', '.join(pinned)}); judge again")
 
 

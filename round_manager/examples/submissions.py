@@ -17,7 +17,6 @@ from round_manager.database.columns import equals_unindexed, public_id
 from round_manager.errors import SubmissionRefused
 from round_manager.examples.attempts import link_attempts, unclaimed_attempts
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
-from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Context, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Worker
 from round_manager.policies import first_votes
 from round_manager.specs import spec_of
@@ -71,7 +70,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     tries = unclaimed_attempts(session, round, submission.label_studio_task_id, submission.submitted_at)
     own_id = public_id(now)
     wanted = bool(verdict.fooled) or is_sampled(own_id, spec.validation.sample_non_fooling)
-    first = verdict.said[0]
+    first = verdict.outputs[0]
     example = Example(
         public_id=own_id,
         task_id=round.task_id,
@@ -88,7 +87,7 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
         active_ms=submission.active_ms,
         tries=max(1, len(tries)),
         verdict_id=verdict.id,
-        verdict=verdict_record(verdict),
+        verdict=verdict.to_record(),
         model_version_id=session.scalars(select(ModelVersion.id).where(ModelVersion.name == first.version)).one(),
         confidence=first.confidence,
         fooled=bool(verdict.fooled),

@@ -6,7 +6,7 @@ from importlib.metadata import version as installed_version
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from ml_backend.examination import Examined
+from ml_backend.evaluation import EvaluationResult
 from round_manager.errors import DuplicateError
 from round_manager.learning.rows import HeldOut
 from round_manager.learning.versions import LONGEST_CODE_VERSION
@@ -28,7 +28,7 @@ def keep_evaluation(
     session: Session,
     version: ModelVersion,
     held_out: HeldOut,
-    examined: Examined,
+    examined: EvaluationResult,
     *,
     memory_bytes: int | None,
     now: datetime,

@@ -13,11 +13,10 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
-from ml_backend.verdict import Verdict, inputs_hash
+from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
 from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
-from round_manager.examples.verdict_record import INPUTS_HASH, verdict_record
 from round_manager.models import (
     Attempt,
     Context,
@@ -131,7 +130,7 @@ def record_attempt(
     check_verdict(desk.spec, verdict, question.fields, question.target, question.versions)
     row = find_item(session, work, item)
     asked = attempt_input(session, desk.spec, row, written)
-    first = verdict.said[0]
+    first = verdict.outputs[0]
     attempt = Attempt(
         public_id=verdict.id,
         task_id=desk.hit.task_id,
@@ -145,7 +144,7 @@ def record_attempt(
         fields=asked.fields,
         label=asked.label,
         answer=asked.answer,
-        verdict=verdict_record(verdict),
+        verdict=verdict.to_record(),
         model_version_id=session.scalars(select(ModelVersion.id).where(ModelVersion.name == first.version)).one(),
         confidence=first.confidence,
         fooled=verdict.fooled,

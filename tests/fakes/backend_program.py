@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ml_backend.serving import bodies
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.backend import Plan
 from ml_backend.serving.processes import Address
 from ml_backend.serving.server import serve
-from ml_backend.serving.tried import Tried
 from ml_backend.targets.target import Target
 from plugin.logs import configure_logs
 from templates import find_pack
@@ -44,7 +44,7 @@ def main() -> None:
 
     lock = threading.Lock()
 
-    def deliver(tries: Sequence[Tried]) -> None:
+    def deliver(tries: Sequence[AttemptRecord]) -> None:
         if (folder / "down").exists():
             raise ConnectionRefusedError("nobody is there")
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:

@@ -3,18 +3,18 @@
 import threading
 from collections.abc import Sequence
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.sink import SinkState
-from ml_backend.serving.tried import Tried
 
 
 class ListSink:
     """A Sink that keeps everything in a list."""
 
     def __init__(self) -> None:
-        self.tries: list[Tried] = []
+        self.tries: list[AttemptRecord] = []
 
-    def put(self, tried: Tried) -> None:
+    def put(self, tried: AttemptRecord) -> None:
         self.tries.append(tried)
 
     def state(self) -> SinkState:
@@ -28,10 +28,10 @@ class FarSide:
         self.down = False
         self.calls = 0
         self.disliked: set[str] = set()
-        self._got: list[Tried] = []
+        self._got: list[AttemptRecord] = []
         self._changed = threading.Condition()
 
-    def __call__(self, tries: Sequence[Tried]) -> None:
+    def __call__(self, tries: Sequence[AttemptRecord]) -> None:
         with self._changed:
             self.calls += 1
             self._changed.notify_all()
@@ -49,7 +49,7 @@ class FarSide:
             return [str(one.verdict.id) for one in self._got]
 
     @property
-    def got(self) -> list[Tried]:
+    def got(self) -> list[AttemptRecord]:
         with self._changed:
             return list(self._got)
 

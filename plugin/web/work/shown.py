@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ml_backend.verdict import ModelSaid, Verdict
-from round_manager.examples.verdict_record import INPUTS_HASH
+from ml_backend.verdict import ModelOutput, Verdict
 from round_manager.models import Attempt, HitKind, QuizResult
 from round_manager.tasks.contexts import pack_context
 from round_manager.work.creation import CreationItem, mark_of
@@ -98,17 +97,8 @@ def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
 
 def verdict_json(spec: TaskSpec, attempt: Attempt, number: int) -> Json:
     """What the model said to a try, which was the so-manieth on its context."""
-    kept = attempt.verdict
-    verdict = Verdict(
-        attempt.public_id,
-        spec.name,
-        kept[INPUTS_HASH],
-        kept["target"],
-        tuple(ModelSaid(**one) for one in kept["said"]),
-        attempt.fooled,
-        attempt.asked_at,
-    )
-    said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.said]
+    verdict = Verdict.from_record(attempt.verdict, verdict_id=attempt.public_id, task=spec.name, fooled=attempt.fooled)
+    said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.outputs]
     told = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
     return {**told, "on": _asked_about(spec, attempt), "answer": attempt.answer}
 
@@ -133,7 +123,7 @@ def missing_text(kind: HitKind, items: tuple[int, ...]) -> str | None:
     return f"Not done yet: {', '.join(str(item + 1) for item in items)}."
 
 
-def _said(spec: TaskSpec, said: ModelSaid) -> Mapping[str, Any]:
+def _said(spec: TaskSpec, said: ModelOutput) -> Mapping[str, Any]:
     known = said.prediction in spec.label_names
     return {
         "version": said.version,

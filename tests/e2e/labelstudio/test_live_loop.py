@@ -85,7 +85,7 @@ def test_a_writer_sees_a_verdict_on_every_text_and_the_example_has_the_right_one
     assert example.fields[writing.input] == writing.fooling
     assert (example.label or example.answer["text"]) == writing.target
     assert example.fooled is expected.fooled is True
-    assert [one["version"] for one in example.verdict["said"]] == [one.version for one in expected.said]
+    assert [one["version"] for one in example.verdict["said"]] == [one.version for one in expected.outputs]
     assert example.verdict["said"][0]["prediction"] == expected.shown.prediction
     assert example.status == "pending"
     tries = [one for one in live.attempts(name) if one.example_id == example.id or one.worker_id == example.author_id]

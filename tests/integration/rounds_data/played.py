@@ -17,7 +17,6 @@ from round_manager.archive.storage import Archives
 from round_manager.database.columns import EPOCH
 from round_manager.database.store import Store
 from round_manager.examples.submissions import content_sha256
-from round_manager.examples.verdict_record import verdict_record
 from round_manager.models import Attempt, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Task, Vote
 from round_manager.tasks.rounds import open_round
 from round_manager.workers import ensure_worker
@@ -154,9 +153,9 @@ def _example(stage: Stage, number: int, author: int, text: str, status: ExampleS
         submitted_at=NOON + timedelta(seconds=number),
         active_ms=1_000 * number,
         tries=1 + number % 3,
-        verdict=verdict_record(verdict),
+        verdict=verdict.to_record(),
         model_version_id=1,
-        confidence=verdict.said[0].confidence,
+        confidence=verdict.outputs[0].confidence,
         fooled=bool(verdict.fooled),
         status=status,
         votes_wanted=2,

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
 from ml_backend.manifest import Manifest, version_of
-from ml_backend.serving.tried import Tried
-from ml_backend.verdict import ModelSaid, Verdict, inputs_hash, judge
+from ml_backend.serving.attempt_record import AttemptRecord
+from ml_backend.verdict import ModelOutput, Verdict, inputs_hash, judge
 from round_manager.database.store import Store
 from round_manager.examples.submissions import Submission
 from round_manager.learning.versions import register_version
@@ -85,17 +85,17 @@ class Stage:
         answers = [(one.version, one.predict([submission.fields])[0]) for one in predictors]
         return judge(self.spec, submission.fields, answers, target, now=NOON)
 
-    def tried(self, fields: Mapping[str, str] | None = None, **changes: Any) -> Tried:
+    def tried(self, fields: Mapping[str, str] | None = None, **changes: Any) -> AttemptRecord:
         """One try at the Label Studio task."""
         asked = fields if fields is not None else self.fields()
         label = self.spec.label_names[1] if self.spec.labels else None
-        said = ModelSaid(self.versions[0], "x", 0.75, {"x": 0.75, "y": 0.25}, True if label else None)
+        said = ModelOutput(self.versions[0], "x", 0.75, {"x": 0.75, "y": 0.25}, True if label else None)
         verdict = Verdict(
             changes.pop("id", uuid4()),
             changes.pop("task", self.spec.name),
             inputs_hash(self.spec, asked),
             changes.pop("target", label),
-            changes.pop("said", (said,)),
+            changes.pop("outputs", (said,)),
             changes.pop("fooled", said.fooled),
             changes.pop("at", NOON + MINUTE),
         )
@@ -106,7 +106,7 @@ class Stage:
             "label_studio_project": PROJECT,
             "label_studio_task": LS_TASK,
         }
-        return Tried(verdict, asked, **{**row, **changes})
+        return AttemptRecord(verdict, asked, **{**row, **changes})
 
 
 def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> Manifest:

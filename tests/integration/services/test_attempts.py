@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from ml_backend.verdict import ModelSaid
+from ml_backend.verdict import ModelOutput
 from round_manager.database.store import Store
 from round_manager.errors import DamagedStoreError
 from round_manager.examples.attempts import IntakeResult, store_attempts
@@ -84,19 +84,19 @@ def test_a_try_at_a_task_that_we_do_not_know_is_stored_all_the_same(stage: Stage
 
 
 def wrong_tries(stage: Stage) -> dict[str, Any]:
-    said = ModelSaid(stage.versions[0], "x", float("nan"), {}, True)
+    said = ModelOutput(stage.versions[0], "x", float("nan"), {}, True)
     return {
         "no such task": stage.tried(task="nothing"),
         "a task that is no text for a database": stage.tried(task="\x00"),
         "a task with half of a character": stage.tried(task="\ud83d"),
         "a task longer than any": stage.tried(task="x" * 100),
-        "a version that is no text for a database": stage.tried(said=(replace(said, version="\x00"),)),
-        "a version longer than any": stage.tried(said=(replace(said, version="x" * 200),)),
+        "a version that is no text for a database": stage.tried(outputs=(replace(said, version="\x00"),)),
+        "a version longer than any": stage.tried(outputs=(replace(said, version="x" * 200),)),
         "no such source": stage.tried(source="elsewhere"),
         "a negative latency": stage.tried(latency_us=-1),
         "a latency beyond all numbers": stage.tried(latency_us=10**30),
-        "a confidence that is no number": stage.tried(said=(said,)),
-        "a confidence above one": stage.tried(said=(replace(said, confidence=1.5),)),
+        "a confidence that is no number": stage.tried(outputs=(said,)),
+        "a confidence above one": stage.tried(outputs=(replace(said, confidence=1.5),)),
         "half of a character": stage.tried(stage.fields(text="half \ud83d")),
         "a NUL": stage.tried(stage.fields(text="\x00")),
         "fooled without a target": stage.tried(target=None),
@@ -132,8 +132,8 @@ def test_a_try_that_a_damaged_database_cannot_take_is_not_refused_for_good(stage
 
 
 def test_a_version_that_nobody_registered_is_told_apart(stage: Stage) -> None:
-    said = replace(stage.tried().verdict.said[0], version="m000000000000")
-    intake = take(stage, stage.tried(said=(said,)), stage.tried())
+    said = replace(stage.tried().verdict.outputs[0], version="m000000000000")
+    intake = take(stage, stage.tried(outputs=(said,)), stage.tried())
     assert intake.unknown == {("sentiment", "m000000000000")}
     assert (intake.stored, len(intake.refused)) == (1, 1)
 
@@ -147,9 +147,10 @@ def test_a_try_before_any_round_is_open_belongs_to_none(stage: Stage) -> None:
     with stage.store.write() as session:
         nli = create_task(session, find_pack("nli"), now=NOON)
         version = register_version(session, nli, manifest_for(find_pack("nli").spec), "models/nli", now=NOON)
-    said = replace(stage.tried().verdict.said[0], version=version.name)
+    said = replace(stage.tried().verdict.outputs[0], version=version.name)
     assert (
-        take(stage, stage.tried(task="nli", said=(said,), round=1), stage.tried(task="nli", said=(said,))).stored == 2
+        take(stage, stage.tried(task="nli", outputs=(said,), round=1), stage.tried(task="nli", outputs=(said,))).stored
+        == 2
     )
     assert [one.round_id for one in stored(stage)] == [None, None]
 

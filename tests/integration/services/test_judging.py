@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 
 from ml_backend.errors import ModelError
-from ml_backend.judging import RegistryJudge
+from ml_backend.judge import Judge, RegistryJudge
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.targets.target import Target
-from round_manager.examples.judging import Judge
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import ROW, load_fixed, make_version, spoil
@@ -25,14 +24,14 @@ class Loads:
         return load_fixed(directory)
 
 
-def judge_of(models: Path, load: Loads, most_loaded: int = 8) -> Judge:
-    return RegistryJudge(lambda: LocalRegistry(models), load, now=SettableClock().now, most_loaded=most_loaded)
+def judge_of(models: Path, load: Loads, max_loaded: int = 8) -> Judge:
+    return RegistryJudge(lambda: LocalRegistry(models), load, now=SettableClock().now, max_loaded=max_loaded)
 
 
 def test_the_pinned_versions_judge_in_their_order(tmp_path: Path) -> None:
     right, wrong = make_version(tmp_path, "positive"), make_version(tmp_path, "negative")
     verdict = judge_of(tmp_path, Loads()).judge(SPEC, [wrong, right], ROW, "positive")
-    assert [(one.version, one.prediction, one.fooled) for one in verdict.said] == [
+    assert [(one.version, one.prediction, one.fooled) for one in verdict.outputs] == [
         (wrong, "negative", True),
         (right, "positive", False),
     ]
@@ -51,7 +50,7 @@ def test_a_version_is_loaded_once_however_often_it_judges(tmp_path: Path) -> Non
 def test_only_so_many_versions_are_kept_loaded(tmp_path: Path) -> None:
     first, second, third = (make_version(tmp_path, note=note) for note in "abc")
     load = Loads()
-    judge = judge_of(tmp_path, load, most_loaded=2)
+    judge = judge_of(tmp_path, load, max_loaded=2)
     for version in (first, second, first, third, first, second):
         judge.judge(SPEC, [version], ROW, "positive")
     assert load.loaded == [first, second, third, second]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_backend.errors import VerdictError
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
 from round_manager.examples.attempts import store_attempts
 from tests.fakes.clock import NOON
 from tests.integration.services.stage import Stage
@@ -40,7 +40,7 @@ def test_a_try_is_stored_or_refused_whatever_it_holds(stage: Stage, changes: Any
     plain = stage.tried().to_json()
     plain["said"][0].update(said)
     try:
-        odd = Tried.from_json(json.loads(json.dumps({**plain, **changes})))
+        odd = AttemptRecord.from_json(json.loads(json.dumps({**plain, **changes})))
     except (VerdictError, OverflowError):
         return
     right = stage.tried()

@@ -33,7 +33,7 @@ def test_what_fooled_the_model_waits_for_its_first_votes(store: Store, name: str
     with store.read() as session:
         kept = session.get_one(Example, example.id)
         assert (kept.fields, kept.label, kept.answer) == (given.fields, given.label, given.answer)
-        assert (kept.verdict_id, kept.fooled, kept.confidence) == (verdict.id, True, verdict.said[0].confidence)
+        assert (kept.verdict_id, kept.fooled, kept.confidence) == (verdict.id, True, verdict.outputs[0].confidence)
         assert (kept.status, kept.votes_wanted) == (ExampleStatus.PENDING, stage.spec.validation.first_votes)
         assert (kept.tries, kept.explanation) == (1, dict(given.explanation) or None)
         assert collected(session, stage.round).by_status == {"pending": 1}

@@ -9,7 +9,7 @@ from werkzeug.serving import make_server
 
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.web import backend_app
-from ml_backend.signing import VerdictSigner
+from ml_backend.verdict import VerdictSigner
 from plugin.backend_judge import BackendJudge, ModelAway
 from plugin.errors import PluginError
 from tests.fakes.clock import SettableClock
@@ -59,7 +59,7 @@ def test_a_verdict_of_another_secret_or_another_time_is_not_believed(serving: Se
         serving.judge(secrets=["t" * 32]).judge("sentiment", 1, FIELDS, None, "session-1")
     late = SettableClock()
     late.advance(timedelta(hours=1))
-    with pytest.raises(PluginError, match="too old"):
+    with pytest.raises(PluginError, match="expired"):
         serving.judge(late).judge("sentiment", 1, FIELDS, None, "session-1")
 
 

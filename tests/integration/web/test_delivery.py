@@ -8,10 +8,10 @@ from threading import Event, Thread
 
 import pytest
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.courier import Courier
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import Outbox
-from ml_backend.serving.tried import Tried
 from plugin.attempt_post import AttemptPost, NotTaken
 from plugin.attempts import deliver_by_post, deliver_to_store
 from plugin.settings import Settings
@@ -21,7 +21,7 @@ from tests.integration.services.stage import Stage
 from tests.integration.web.conftest import SECRETS, Standing
 from tests.integration.web.serving import serving
 
-Deliver = Callable[[Sequence[Tried]], None]
+Deliver = Callable[[Sequence[AttemptRecord]], None]
 
 
 def attempts(stage: Stage) -> int:

@@ -107,9 +107,9 @@ def test_a_batch_of_too_many_or_too_large_is_refused(web: Web) -> None:
 
 def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: Web) -> None:
     version = make_version(Path(web.settings.registry_location), "neutral")
-    said = replace(web.stage.tried().verdict.said[0], version=version)
+    said = replace(web.stage.tried().verdict.outputs[0], version=version)
     stranger = replace(said, version="m000000000000")
-    answer = send(web, batch(web.stage.tried(said=(said,)), web.stage.tried(said=(stranger,)), web.stage.tried()))
+    answer = send(web, batch(web.stage.tried(outputs=(said,)), web.stage.tried(outputs=(stranger,)), web.stage.tried()))
     assert answer.json is not None
     assert answer.json["stored"] == web.attempts() == 2
     (refused,) = answer.json["refused"]

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
 from round_manager.errors import StaleVerdict, WorkRefused
 from round_manager.examples.attempts import store_attempts
 from round_manager.models import Attempt, HitKind, Source
@@ -66,11 +66,11 @@ def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Fl
     with floor.store.write() as session:
         question = check_attempt(session, work, 0, written, now=floor.now)
     right = floor.verdict(question)
-    said = replace(right.said[0], version="sentiment-ffffffffffff")
+    said = replace(right.outputs[0], version="sentiment-ffffffffffff")
     wrong: list[Any] = [
         replace(right, inputs_hash="0" * 64),
         replace(right, target=None, fooled=None),
-        replace(right, said=(said,)),
+        replace(right, outputs=(said,)),
         replace(right, task="nli"),
     ]
     for verdict in wrong:
@@ -86,7 +86,7 @@ def test_a_verdict_that_a_sink_has_stored_for_nobody_is_asked_for_again(floor: F
         question = check_attempt(session, work, 0, written, now=floor.now)
     verdict = floor.verdict(question)
     with floor.write() as session:
-        store_attempts(session, [Tried(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
+        store_attempts(session, [AttemptRecord(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
     with floor.write() as session, pytest.raises(StaleVerdict, match="stored for something else"):
         record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
     with floor.write() as session:

@@ -16,7 +16,7 @@ from common.clock import SystemClock
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
-from ml_backend.signing import VerdictSigner
+from ml_backend.verdict import VerdictSigner
 from plugin.attempts import intake_of
 from plugin.hit_links import HitLinks
 from plugin.lazy_store import LazyStore

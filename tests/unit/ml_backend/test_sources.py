@@ -10,7 +10,7 @@ import pytest
 from ml_backend.artefact import read_manifest
 from ml_backend.card import card_of
 from ml_backend.errors import BackendError, ModelError
-from ml_backend.examination import examine, metric_of
+from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource, Manifest, version_of
 from ml_backend.training import train
@@ -84,7 +84,7 @@ def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack
     spec = make_pack("sentiment").spec
     rows = [label_row(number, "positive" if number % 2 else "negative", text="all positive") for number in range(100)]
     steps: list[int] = []
-    examined = examine(FakeTarget(spec), rows, spec, steps.append)
+    examined = evaluate_target(FakeTarget(spec), rows, spec, steps.append)
     assert (examined.metric, examined.points, examined.rows, sum(steps)) == ("accuracy", 50.0, 100, 100)
     assert len(steps) > 1
     assert examined.rows_per_second > 0
@@ -93,14 +93,14 @@ def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack
         raise BackendError("enough")
 
     with pytest.raises(BackendError, match="enough"):
-        examine(FakeTarget(spec), rows, spec, stop)
+        evaluate_target(FakeTarget(spec), rows, spec, stop)
     with pytest.raises(BackendError, match="no rows to measure on"):
-        examine(FakeTarget(spec), [], spec)
+        evaluate_target(FakeTarget(spec), [], spec)
 
 
 def test_answers_to_questions_are_compared_by_their_words(make_pack: MakePack) -> None:
     spec, rows = make_pack("qa").spec, qa_rows(3)
-    examined = examine(FakeTarget(spec), rows, spec)
+    examined = evaluate_target(FakeTarget(spec), rows, spec)
     assert examined.metric == metric_of(spec) == "f1"
     assert examined.points == examined.metrics["f1"]
 

@@ -1,14 +1,13 @@
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_backend.errors import VerdictError
-from ml_backend.fooled_rules import ensemble_fooled, find_rule, fooled_rule
-from ml_backend.signing import VerdictSigner
-from ml_backend.squad import exact_match, f1_score
+from ml_backend.errors import FooledRuleError, VerdictError, VerdictNotTrusted
+from ml_backend.fooled_rules import ensemble_fooled, exact_match, f1_score, find_rule, fooled_rule
 from ml_backend.targets.target import LabelPrediction, SpanPrediction
-from ml_backend.verdict import judge
+from ml_backend.verdict import Verdict, VerdictSigner, judge
 from templates import TaskSpec, find_pack
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -47,7 +46,7 @@ def test_a_model_is_not_fooled_when_its_label_is_the_target(sentiment: TaskSpec)
     assert verdict.fooled is False
 
 
-def test_without_a_target_the_model_has_answered_but_nobody_is_fooled_yet(qa: TaskSpec) -> None:
+def test_without_a_right_answer_there_is_a_prediction_but_no_verdict_yet(qa: TaskSpec) -> None:
     fields = {"question": "Where?", "passage": "In Rome."}
     verdict = judge(qa, fields, [("m1", span("Rome"))], None, now=NOW)
     assert verdict.fooled is None
@@ -73,7 +72,7 @@ def test_exact_match_forgives_case_and_articles() -> None:
     assert not exact_match("tower bridge", "bridge tower")
 
 
-def test_an_f1_of_just_the_limit_is_not_fooled(qa: TaskSpec) -> None:
+def test_an_f1_equal_to_the_limit_is_not_fooled(qa: TaskSpec) -> None:
     fields = {"question": "Where?", "passage": "one two three four five"}
     at_the_limit = judge(qa, fields, [("m1", span("one"))], "one two three four", now=NOW)
     below = judge(qa, fields, [("m1", span("one"))], "one two three four five", now=NOW)
@@ -97,35 +96,35 @@ def test_ensembles_are_fooled_by_their_rule(how: str, cases: list[bool], fooled:
     assert ensemble_fooled(how, cases) is fooled
 
 
-def test_an_annotator_is_told_about_a_model_whose_case_is_the_case_of_all(sentiment: TaskSpec) -> None:
+def test_the_shown_output_agrees_with_the_overall_verdict(sentiment: TaskSpec) -> None:
     answers = [("m1", label("negative")), ("m2", label("positive"))]
     verdict = judge(sentiment, {"text": "Well."}, answers, "negative", now=NOW)
     assert verdict.fooled is True
     assert verdict.shown.version == "m2"
-    assert [one.fooled for one in verdict.said] == [False, True]
+    assert [one.fooled for one in verdict.outputs] == [False, True]
 
 
-def test_nobody_answered_is_no_verdict(sentiment: TaskSpec) -> None:
-    with pytest.raises(VerdictError, match="no model answered"):
+def test_there_is_no_verdict_without_a_prediction(sentiment: TaskSpec) -> None:
+    with pytest.raises(VerdictError):
         judge(sentiment, {"text": "Well."}, [], "negative", now=NOW)
 
 
 def test_a_target_outside_the_labels_is_refused(sentiment: TaskSpec) -> None:
-    with pytest.raises(VerdictError, match="labels are positive, negative, neutral"):
+    with pytest.raises(VerdictError):
         judge(sentiment, {"text": "Well."}, [("m1", label("neutral"))], "angry", now=NOW)
 
 
-def test_an_unknown_rule_is_told_with_the_known_ones() -> None:
-    with pytest.raises(VerdictError, match="label_differs"):
+def test_an_unknown_rule_is_an_error() -> None:
+    with pytest.raises(FooledRuleError):
         find_rule("nothing_like_it")
 
 
-def test_a_rule_cannot_take_anothers_name() -> None:
-    with pytest.raises(VerdictError, match="already"):
+def test_a_rule_cannot_be_registered_twice() -> None:
+    with pytest.raises(FooledRuleError):
         fooled_rule("squad_f1")(lambda answer, target, settings: True)
 
 
-def test_a_rule_of_somebody_elses_judges_too(sentiment: TaskSpec) -> None:
+def test_a_registered_rule_decides(sentiment: TaskSpec) -> None:
     fooled_rule("test_unsure")(lambda answer, target, settings: answer.confidence < 0.5)
     unsure = sentiment.model_copy(update={"fooled": sentiment.fooled.model_copy(update={"rule": "test_unsure"})})
     verdict = judge(unsure, {"text": "Well."}, [("m1", label("negative", 0.4))], "negative", now=NOW)
@@ -140,34 +139,48 @@ def test_a_verdict_is_about_its_own_inputs_and_target_only(sentiment: TaskSpec) 
     assert not verdict.is_about(find_pack("hate_speech").spec, {"text": "Well."}, "negative")
 
 
-def test_a_signed_verdict_comes_back_as_it_was(sentiment: TaskSpec) -> None:
+def test_a_signed_verdict_survives_the_round_trip(sentiment: TaskSpec) -> None:
     signer = VerdictSigner([SECRET])
     verdict = judge(sentiment, {"text": "Well \ud83d"}, [("m1", label("neutral"))], "negative", now=NOW)
     token = signer.sign(verdict, "assignment-1")
     assert signer.read(token, "assignment-1", now=NOW, max_age=DAY) == verdict
 
 
-def test_a_changed_copied_or_old_verdict_is_not_believed(sentiment: TaskSpec) -> None:
+def test_a_forged_copied_or_expired_verdict_is_not_trusted(sentiment: TaskSpec) -> None:
     signer = VerdictSigner([SECRET])
     verdict = judge(sentiment, {"text": "Well."}, [("m1", label("neutral"))], "neutral", now=NOW)
     token = signer.sign(verdict, "assignment-1")
     forged = VerdictSigner(["f" * 64]).sign(replace(verdict, fooled=True), "assignment-1")
-    with pytest.raises(VerdictError, match="not signed here"):
+    with pytest.raises(VerdictNotTrusted):
         signer.read(forged, "assignment-1", now=NOW, max_age=DAY)
-    with pytest.raises(VerdictError, match="not signed here"):
+    with pytest.raises(VerdictNotTrusted):
         signer.read(token[:-2], "assignment-1", now=NOW, max_age=DAY)
-    with pytest.raises(VerdictError, match="somebody else"):
+    with pytest.raises(VerdictNotTrusted):
         signer.read(token, "assignment-2", now=NOW, max_age=DAY)
-    with pytest.raises(VerdictError, match="too old"):
+    with pytest.raises(VerdictNotTrusted):
         signer.read(token, "assignment-1", now=NOW + DAY * 2, max_age=DAY)
 
 
-def test_a_verdict_signed_before_the_secret_was_replaced_still_holds(sentiment: TaskSpec) -> None:
+def test_a_verdict_signed_with_an_older_secret_is_trusted(sentiment: TaskSpec) -> None:
     verdict = judge(sentiment, {"text": "Well."}, [("m1", label("neutral"))], "neutral", now=NOW)
     token = VerdictSigner([SECRET]).sign(verdict, "a")
     assert VerdictSigner([SECRET, "n" * 64]).read(token, "a", now=NOW, max_age=DAY) == verdict
 
 
 def test_a_short_secret_is_refused() -> None:
-    with pytest.raises(VerdictError, match="at least 32"):
+    with pytest.raises(VerdictError):
         VerdictSigner(["short"])
+
+
+def test_a_verdict_survives_json_and_a_database_record(sentiment: TaskSpec) -> None:
+    verdict = judge(sentiment, {"text": "Well."}, [("m1", label("neutral"))], "negative", now=NOW)
+    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+    record = json.loads(json.dumps(verdict.to_record()))
+    assert set(record) == {"inputs_hash", "target", "said", "judged_at"}
+    assert Verdict.from_record(record, verdict_id=verdict.id, task=verdict.task, fooled=verdict.fooled) == verdict
+
+
+@pytest.mark.parametrize("value", [None, [], "x", {}, {"id": "x"}])
+def test_other_json_is_not_a_verdict(value: object) -> None:
+    with pytest.raises(VerdictError):
+        Verdict.from_json(value)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.courier import REFUSED_FILE, Courier
 from ml_backend.serving.outbox import Outbox, read_notes, waiting_files
-from ml_backend.serving.tried import Tried
 from tests.fakes.registry import eventually
 from tests.fakes.sink import FarSide
-from tests.unit.serving.test_tried import a_try
+from tests.unit.serving.test_attempt_record import an_attempt
 
 
 class World:
@@ -25,13 +25,13 @@ class World:
 
     def put(self, count: int) -> list[str]:
         outbox = Outbox(self.folder)
-        tries = [a_try(f"Text {number}.") for number in range(count)]
+        tries = [an_attempt(f"Text {number}.") for number in range(count)]
         for one in tries:
             outbox.put(one)
         outbox.close()
         return [str(one.verdict.id) for one in tries]
 
-    def courier(self, deliver: Callable[[Sequence[Tried]], None] | None = None, **settings: Any) -> Courier:
+    def courier(self, deliver: Callable[[Sequence[AttemptRecord]], None] | None = None, **settings: Any) -> Courier:
         told = {"told": lambda *one: self.told.append(one), "first_wait": 0.01, "longest_wait": 0.02, **settings}
         return Courier(self.folder, deliver or self.far, **told)
 
@@ -62,7 +62,7 @@ def test_several_files_are_delivered_the_oldest_first(world: World) -> None:
 
 def test_a_file_that_is_still_written_to_is_left_alone(world: World) -> None:
     outbox = Outbox(world.folder)
-    outbox.put(a_try())
+    outbox.put(an_attempt())
     assert world.courier().deliver_all()
     assert (world.far.ids, world.waiting) == ([], 1)
     outbox.close()
@@ -112,7 +112,7 @@ def test_what_it_was_at_when_it_died_comes_again(world: World) -> None:
     class Killed(BaseException):
         """As a kill does, it passes everything."""
 
-    def deliver(tries: Sequence[Tried]) -> None:
+    def deliver(tries: Sequence[AttemptRecord]) -> None:
         arrived.extend(str(one.verdict.id) for one in tries)
         if len(arrived) == 2:
             raise Killed

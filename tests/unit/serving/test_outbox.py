@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.outbox import OPEN, SEALED, Outbox, is_free, read_notes, read_tries, waiting_files
-from ml_backend.serving.tried import Tried
 from tests.fakes.registry import eventually
-from tests.unit.serving.test_tried import a_try
+from tests.unit.serving.test_attempt_record import an_attempt
 
 
-def some(count: int) -> list[Tried]:
-    return [a_try(f"Text {number}.") for number in range(count)]
+def some(count: int) -> list[AttemptRecord]:
+    return [an_attempt(f"Text {number}.") for number in range(count)]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def outbox(folder: Path) -> Iterator[Outbox]:
     made.close()
 
 
-def lying(folder: Path) -> list[Tried]:
+def lying(folder: Path) -> list[AttemptRecord]:
     return [tried for path in waiting_files(folder) for tried in read_tries(path)[0]]
 
 
@@ -58,7 +58,7 @@ def test_the_courier_may_have_what_is_sealed_and_nothing_that_is_still_written_t
 def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
     outbox = Outbox(folder, seal_after=0.01)
     outbox.start()
-    outbox.put(a_try())
+    outbox.put(an_attempt())
     eventually(lambda: [path for path in waiting_files(folder) if path.suffix == SEALED], "it is sealed")
     outbox.close()
 
@@ -66,7 +66,7 @@ def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
 def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> None:
     child = os.fork()
     if child == 0:
-        Outbox(folder).put(a_try())
+        Outbox(folder).put(an_attempt())
         os._exit(0)  # as a kill would end it
     os.waitpid(child, 0)
     (path,) = waiting_files(folder)
@@ -93,7 +93,7 @@ def test_a_file_is_locked_before_the_courier_can_see_it(folder: Path, monkeypatc
 
     monkeypatch.setattr(fcntl, "flock", lock)
     outbox = Outbox(folder)
-    outbox.put(a_try())
+    outbox.put(an_attempt())
     look()
     assert seen == [(OPEN, False)], "nothing is to be seen until it is locked"
     outbox.close()
@@ -112,9 +112,9 @@ def test_half_a_line_at_the_end_of_a_file_is_left_out_and_counted(outbox: Outbox
 def test_after_its_end_it_takes_nothing_and_says_so(outbox: Outbox, folder: Path) -> None:
     told: list[tuple[str, int]] = []
     outbox = Outbox(folder, told=lambda *one: told.append(one))
-    outbox.put(a_try())
+    outbox.put(an_attempt())
     outbox.close()
-    outbox.put(a_try())
+    outbox.put(an_attempt())
     assert len(lying(folder)) == 1
     assert (outbox.state().dropped, told) == (1, [("dropped", 1)])
 

@@ -183,7 +183,7 @@ def test_several_versions_answer_one_question_and_are_all_named(world: World) ->
     world.shelf.place("sentiment", FakeTarget(spec, "a"), FakeTarget(spec, "b"))
     reply = written(world, "sentiment", "It looks negative.", target="positive")
     assert reply["model_version"] == reply["results"][0]["model_version"] == "a+b"
-    assert [one.version for one in world.sink.tries[0].verdict.said] == ["a", "b"]
+    assert [one.version for one in world.sink.tries[0].verdict.outputs] == ["a", "b"]
 
 
 def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: World) -> None:

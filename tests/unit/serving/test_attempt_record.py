@@ -1,4 +1,4 @@
-"""A try goes through JSON unchanged, and nothing else is taken for one."""
+"""An attempt goes through JSON unchanged, and nothing else is accepted as one."""
 
 import json
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_backend.errors import VerdictError
-from ml_backend.serving.tried import Tried
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.targets.target import LabelPrediction
 from ml_backend.verdict import judge
 from tests.unit.serving.conftest import find_pack
@@ -17,23 +17,23 @@ from tests.unit.serving.conftest import find_pack
 SPEC = find_pack("sentiment").spec
 
 
-def a_try(text: str = "A text.", target: str | None = "negative") -> Tried:
+def an_attempt(text: str = "A text.", target: str | None = "negative") -> AttemptRecord:
     answer = LabelPrediction("positive", {"positive": 0.7, "negative": 0.2, "neutral": 0.1})
     fields = {"prompt": "Write.", "text": text}
     verdict = judge(SPEC, fields, [("v1", answer), ("v2", answer)], target, now=datetime.now(UTC))
-    return Tried(verdict, fields, 2, 4_100, "label_studio", 14, 17)
+    return AttemptRecord(verdict, fields, 2, 4_100, "label_studio", 14, 17)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(st.characters(codec=None), max_size=50))
-def test_a_try_comes_back_from_json_as_it_went(text: str) -> None:
-    tried = a_try(text)
-    assert Tried.from_json(json.loads(json.dumps(tried.to_json()))) == tried
+def test_an_attempt_comes_back_from_json_as_it_went(text: str) -> None:
+    attempt = an_attempt(text)
+    assert AttemptRecord.from_json(json.loads(json.dumps(attempt.to_json()))) == attempt
 
 
-def test_an_open_verdict_comes_back_open() -> None:
-    tried = a_try(target=None)
-    back = Tried.from_json(json.loads(json.dumps(tried.to_json())))
+def test_an_open_verdict_stays_open() -> None:
+    attempt = an_attempt(target=None)
+    back = AttemptRecord.from_json(json.loads(json.dumps(attempt.to_json())))
     assert (back.verdict.target, back.verdict.fooled) == (None, None)
 
 
@@ -56,12 +56,12 @@ def test_an_open_verdict_comes_back_open() -> None:
         {"round": 1.5},
     ],
 )
-def test_what_is_no_try_is_not_taken_for_one(change: dict[str, Any]) -> None:
-    with pytest.raises(VerdictError, match="no try"):
-        Tried.from_json(a_try().to_json() | change)
+def test_an_invalid_attempt_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(VerdictError):
+        AttemptRecord.from_json(an_attempt().to_json() | change)
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 5, {}])
-def test_other_json_is_no_try(value: object) -> None:
+def test_other_json_is_refused(value: object) -> None:
     with pytest.raises(VerdictError):
-        Tried.from_json(value)
+        AttemptRecord.from_json(value)
