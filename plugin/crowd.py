@@ -11,12 +11,12 @@ from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
 from plugin.settings import PREFIX, Settings
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.reconciling import Reconciler
-from round_manager.crowd.recruiting import Recruiting
-from round_manager.crowd.reviewing import Rejecting
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.qualifications import WorkerAccess
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import Rejections
 from round_manager.database.store import Store
 
 PROFILES = {MTURK.kind: MTURK}
@@ -29,12 +29,12 @@ class CrowdServices:
     """Everything that works with one marketplace and one store."""
 
     crowd: Crowd
-    posting: Posting
-    collecting: Collecting
-    payday: Payday
+    poster: HitPoster
+    collector: Collector
+    payments: PaymentSender
     reconciler: Reconciler
-    rejecting: Rejecting
-    recruiting: Recruiting
+    rejections: Rejections
+    access: WorkerAccess
 
 
 def crowd_profile(settings: Settings) -> CrowdProfile:
@@ -73,14 +73,14 @@ def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock 
     """The services on that marketplace and that store."""
     time = clock or SystemClock()
     links = HitLinks(settings.hit_pages, settings.signing_secrets())
-    posting = Posting(store, crowd, time, links.url, queue_url=settings.crowd_queue_url)
-    payday = Payday(store, crowd, time, who=operator_name())
+    poster = HitPoster(store, crowd, time, links.url, queue_url=settings.crowd_queue_url)
+    payments = PaymentSender(store, crowd, time, who=operator_name())
     return CrowdServices(
         crowd=crowd,
-        posting=posting,
-        collecting=Collecting(store, crowd, time),
-        payday=payday,
-        reconciler=Reconciler(store, crowd, time, posting, payday),
-        rejecting=Rejecting(store, crowd, time),
-        recruiting=Recruiting(store, crowd, time),
+        poster=poster,
+        collector=Collector(store, crowd, time),
+        payments=payments,
+        reconciler=Reconciler(store, crowd, time, poster, payments),
+        rejections=Rejections(store, crowd, time),
+        access=WorkerAccess(store, crowd, time),
     )

@@ -12,7 +12,7 @@ import click
 from rich.console import Group
 
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN
+from plugin.cli.crowd_context import DRY_RUN
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY

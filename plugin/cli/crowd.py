@@ -13,10 +13,10 @@ COMMANDS = {
     "follow": "plugin.cli.crowd_follow:follow",
     "pay": "plugin.cli.crowd_money:pay",
     "post": "plugin.cli.crowd_posting:post",
-    "reconcile": "plugin.cli.crowd_books:reconcile",
+    "reconcile": "plugin.cli.crowd_reconcile:reconcile",
     "reject": "plugin.cli.crowd_review:reject",
     "reports": "plugin.cli.crowd_reports:reports",
-    "statement": "plugin.cli.crowd_books:statement",
+    "statement": "plugin.cli.crowd_reconcile:statement",
     "status": "plugin.cli.crowd_status:status",
     "workers": "plugin.cli.crowd_workers:workers",
 }

@@ -8,14 +8,14 @@ import click
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, ask, open_desk
-from plugin.cli.crowd_words import unknown_text
+from plugin.cli.crowd_context import DRY_RUN, KIND, YES, CrowdContext, ask, open_crowd_context
+from plugin.cli.crowd_texts import unknown_text
 from plugin.cli.output import json_option, show
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.status import Standing
+    from round_manager.crowd.status import LiveHit
 
 THREADS = 8
 WHY = "expired with all of the task's HITs"
@@ -41,10 +41,10 @@ def expire(
     settings = app.settings
     if bool(hits) == every:
         raise click.UsageError("name the HITs, or give --all")
-    with open_desk(settings) as desk:
-        chosen = _standing(desk, task, hits, kind)
+    with open_crowd_context(settings) as context:
+        chosen = _standing(context, task, hits, kind)
         back = sum(one.reserved_cents for one in chosen)
-        unsent, freed = _give_up(desk, task, kind, rehearse=True) if every else (0, 0)
+        unsent, freed = _give_up(context, task, kind, rehearse=True) if every else (0, 0)
         data: dict[str, Any] = {"task": task, "dry_run": dry_run, "hits": [one.hit_id for one in chosen]}
         if not chosen and not unsent:
             show({**data, "reserved_cents": 0}, f"no HIT of {task} can be taken; there is nothing to expire")
@@ -58,12 +58,12 @@ def expire(
             return
         ask(f"expire {told}?", yes=yes)
         # Asked first: with wrong keys, or a silent marketplace, nothing is given up either.
-        desk.account_cents()
-        unsent, freed = _give_up(desk, task, kind, rehearse=False) if every else (0, 0)
+        context.account_cents()
+        unsent, freed = _give_up(context, task, kind, rehearse=False) if every else (0, 0)
         with ProgressBar() as progress:
-            _expire(desk, chosen, progress)
-            collected = desk.services.collecting.run(progress)
-        left = _reserved(desk, task, chosen)
+            _expire(context, chosen, progress)
+            collected = context.services.collector.run(progress)
+        left = _reserved(context, task, chosen)
     released = back - left + freed
     text = f"expired {count(len(chosen), 'HIT')} of {task}" + (f", gave up {unsent}" if unsent else "")
     later = f"; {dollars(left)} stays reserved for what workers have in hand or handed in" if left else ""
@@ -72,29 +72,31 @@ def expire(
           "collected": asdict(collected)}, f"{text}; {dollars(released)} came back{later}")  # fmt: skip
 
 
-def _give_up(desk: Desk, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
+def _give_up(context: CrowdContext, task: str, kind: str | None, *, rehearse: bool) -> tuple[int, int]:
     """How many HITs were planned and never sent, and the money that is free again without them."""
+    from round_manager.crowd.hit_planning import cancel_planned
     from round_manager.models import HitKind
     from round_manager.money.budget import figures
-    from round_manager.money.cancelling import cancel_planned
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.dry_run() if rehearse else desk.store.write() as session:
+    with context.store.dry_run() if rehearse else context.store.write() as session:
         found = find_task(session, task)
         before = figures(session, found, lock=True)
         only = HitKind(kind) if kind else None
-        hits = cancel_planned(session, desk.crowd.name, found, only, who=desk.who, why=WHY, now=desk.clock.now())
+        hits = cancel_planned(
+            session, context.crowd.name, found, only, who=context.who, why=WHY, now=context.clock.now()
+        )
         session.flush()
         return hits, before.reserved_cents - figures(session, found).reserved_cents
 
 
-def _standing(desk: Desk, task: str, hits: tuple[str, ...], kind: str | None) -> list["Standing"]:
-    from round_manager.crowd.status import standing_hits
+def _standing(context: CrowdContext, task: str, hits: tuple[str, ...], kind: str | None) -> list["LiveHit"]:
+    from round_manager.crowd.status import live_hits
     from round_manager.errors import CrowdWorkError
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.read() as session:
-        posted = standing_hits(session, desk.crowd.name, find_task(session, task).id)
+    with context.store.read() as session:
+        posted = live_hits(session, context.crowd.name, find_task(session, task).id)
     found = [one for one in posted if one.can_be_taken]
     known = {one.hit_id for one in found}
     unknown = [one for one in hits if one not in known]
@@ -103,24 +105,24 @@ def _standing(desk: Desk, task: str, hits: tuple[str, ...], kind: str | None) ->
     return [one for one in found if (not hits or one.hit_id in hits) and kind in (None, one.kind.value)]
 
 
-def _reserved(desk: Desk, task: str, chosen: Sequence["Standing"]) -> int:
-    from round_manager.crowd.status import standing_hits
+def _reserved(context: CrowdContext, task: str, chosen: Sequence["LiveHit"]) -> int:
+    from round_manager.crowd.status import live_hits
     from round_manager.tasks.tasks import find_task
 
     ids = {one.hit_id for one in chosen}
-    with desk.store.read() as session:
-        found = standing_hits(session, desk.crowd.name, find_task(session, task).id)
+    with context.store.read() as session:
+        found = live_hits(session, context.crowd.name, find_task(session, task).id)
     return sum(one.reserved_cents for one in found if one.hit_id in ids)
 
 
-def _expire(desk: Desk, chosen: Sequence["Standing"], progress: ProgressBar) -> None:
+def _expire(context: CrowdContext, chosen: Sequence["LiveHit"], progress: ProgressBar) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from crowd.errors import NotOnCrowd
 
     def one_down(hit_id: str) -> None:
         try:
-            desk.crowd.expire(hit_id)
+            context.crowd.expire(hit_id)
         except NotOnCrowd:
             return  # The collecting that follows notes that it is gone.
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from common.text import count
-from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import every_text
+from plugin.cli.crowd_context import open_crowd_context
+from plugin.cli.crowd_texts import every_text
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.collecting import Collected
+    from round_manager.crowd.collection import CollectionResult
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -34,21 +34,21 @@ def follow(app: Application, every: float) -> None:
     arrive, and nothing is done twice where one does.
     """
     settings = app.settings
-    from round_manager.crowd.following import Following
+    from round_manager.crowd.collection import CollectionLoop
 
     stop = threading.Event()
     for one in STOPS:
         signal.signal(one, lambda *_: stop.set())
     events = app.event_queue()
     heard = "events and " if events else ""
-    with open_desk(settings) as desk:
-        desk.account_cents()  # Wrong keys are told now, and not to a log every minute.
+    with open_crowd_context(settings) as context:
+        context.account_cents()  # Wrong keys are told now, and not to a log every minute.
         click.echo(f"following {settings.crowd_url}: {heard}{every_text(every)} (Ctrl-C ends it)")
-        Following(desk.services.collecting, events, every=every, pause=stop.wait).run(_tell)
+        CollectionLoop(context.services.collector, events, every=every, pause=stop.wait).run(_tell)
     click.echo("ended")
 
 
-def _tell(found: "Collected") -> None:
+def _tell(found: "CollectionResult") -> None:
     parts = [f"{count(found.works, 'new assignment')}"] if found.works else []
     parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
     click.echo(", ".join(parts))

@@ -8,16 +8,26 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DOLLARS, DRY_RUN, YES, Desk, announce, ask, leave, leave_paid, open_desk
-from plugin.cli.crowd_words import paid_text
+from plugin.cli.crowd_context import (
+    DOLLARS,
+    DRY_RUN,
+    YES,
+    CrowdContext,
+    announce,
+    ask,
+    leave,
+    leave_paid,
+    open_crowd_context,
+)
+from plugin.cli.crowd_texts import paid_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.debts import Owed
-    from round_manager.crowd.wages import GroupWage
+    from round_manager.crowd.fair_pay import GroupWage
     from round_manager.models import LedgerEntry
+    from round_manager.money.statement import Owed
 
 
 @click.command()
@@ -26,12 +36,12 @@ if TYPE_CHECKING:
 def balance(app: Application) -> None:
     """Show what the account has, what all tasks have reserved and owe, and whether it covers that."""
     settings = app.settings
-    from round_manager.crowd.debts import money_by_task
+    from round_manager.money.statement import money_by_task
 
-    with open_desk(settings) as desk:
-        account = desk.account_cents()
-        with desk.store.read() as session:
-            tasks = money_by_task(session, desk.crowd.name)
+    with open_crowd_context(settings) as context:
+        account = context.account_cents()
+        with context.store.read() as session:
+            tasks = money_by_task(session, context.crowd.name)
     # Rewards were set aside by the marketplace when the HITs were posted; only bonuses are still to come out of it.
     bonuses = sum(one.owed_bonuses_cents for one in tasks)
     covered = account >= bonuses
@@ -63,23 +73,23 @@ def bonus(app: Application, assignment: str, cents: int, reason: str, again: boo
     is not given twice unless --again says so.
     """
     settings = app.settings
-    with open_desk(settings) as desk:
+    with open_crowd_context(settings) as context:
         # Tried out first, so that nobody is asked about what would then be refused.
-        _give(desk, assignment, cents, reason, again=again, rehearse=True)
-        price = desk.crowd.bonus_price(cents)
+        _give(context, assignment, cents, reason, again=again, rehearse=True)
+        price = context.crowd.bonus_price(cents)
         told = f"{dollars(cents)} for {assignment} ({dollars(price.total_cents)} with the fee)"
         data = {"dry_run": dry_run, "assignment": assignment, "cents": cents, "fee_cents": price.fee_cents}
-        account = desk.account_cents()
+        account = context.account_cents()
         if dry_run:
             short = ", which does not cover it" if account < price.total_cents else ""
             show({**data, "account_cents": account},
                  f"would give {told}; the account has {dollars(account)}{short}; nothing was changed")  # fmt: skip
             return
         ask(f"give a bonus of {told}?", yes=yes)
-        entry = _give(desk, assignment, cents, reason, again=again, rehearse=False)
+        entry = _give(context, assignment, cents, reason, again=again, rehearse=False)
         with ProgressBar() as progress:
-            paid = desk.services.payday.run(progress)
-        elsewhere = not paid.bonuses and _is_paid(desk, entry)
+            paid = context.services.payments.run(progress)
+        elsewhere = not paid.bonuses and _is_paid(context, entry)
     became = "another command, at the same time, has paid it" if elsewhere else paid_text(paid)
     show({**data, "key": entry.key, "paid": asdict(paid)}, f"a bonus of {told} is given; {became}")
     leave_paid(paid)
@@ -98,14 +108,14 @@ def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bo
     Payments of every task are made; a TASK only narrows --top-up. Safe to run again after a crash: each is made once.
     """
     settings = app.settings
-    with open_desk(settings) as desk:
-        account = desk.account_cents()
-        wages = _wages(desk, task, top_up=top_up)
-        planned = _planned(desk, wages)
+    with open_crowd_context(settings) as context:
+        account = context.account_cents()
+        wages = _wages(context, task, top_up=top_up)
+        planned = _planned(context, wages)
         # Tried out first, so that nobody is asked about what the budget would then refuse.
-        new, owed = _owe_top_ups(desk, wages, rehearse=True)
+        new, owed = _owe_top_ups(context, wages, rehearse=True)
         if dry_run:
-            doubtful = desk.services.reconciler.in_doubt()
+            doubtful = context.services.reconciler.in_doubt()
             data = {"account_cents": account, "owed": [asdict(one) for one in owed], "in_doubt": doubtful}
             texts = _would_pay(owed, doubtful, account)
             show({"dry_run": True, **data, "top_up_cents": new, "top_ups": planned},
@@ -115,11 +125,11 @@ def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bo
             announce(_top_ups(planned))
             ask(f"owe {dollars(new)} in top-ups and pay all that is owed?", yes=yes)
         with ProgressBar() as progress:
-            cleared = desk.services.reconciler.run(progress)
+            cleared = context.services.reconciler.run(progress)
             leave(problem=cleared.problem)
-            new, _ = _owe_top_ups(desk, wages, rehearse=False)
-            paid = desk.services.payday.run(progress)
-        left = sum(one.count for one in _owed(desk)) - paid.waiting
+            new, _ = _owe_top_ups(context, wages, rehearse=False)
+            paid = context.services.payments.run(progress)
+        left = sum(one.count for one in _owed(context)) - paid.waiting
     text = f"{dollars(new)} in top-ups; {paid_text(paid)}" if top_up else paid_text(paid)
     later = f"; {left} more are tried again in a few minutes" if left > 0 else ""
     show({"dry_run": False, "top_up_cents": new, "top_ups": planned, "reconciled": asdict(cleared),
@@ -127,38 +137,39 @@ def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bo
     leave_paid(paid)
 
 
-def _give(desk: Desk, assignment: str, cents: int, reason: str, *, again: bool, rehearse: bool) -> "LedgerEntry":
-    from round_manager.crowd.debts import give_bonus_once
-    from round_manager.crowd.reviewing import find_assignment, give_bonus
+def _give(
+    context: CrowdContext, assignment: str, cents: int, reason: str, *, again: bool, rehearse: bool
+) -> "LedgerEntry":
+    from round_manager.crowd.reviews import find_assignment, give_bonus, give_bonus_once
 
     give = give_bonus if again else give_bonus_once
-    with desk.store.dry_run() if rehearse else desk.store.write() as session:
-        work = find_assignment(session, desk.crowd.name, assignment)
-        return give(session, desk.crowd, work, cents, reason, who=desk.who, now=desk.clock.now())
+    with context.store.dry_run() if rehearse else context.store.write() as session:
+        work = find_assignment(session, context.crowd.name, assignment)
+        return give(session, context.crowd, work, cents, reason, who=context.who, now=context.clock.now())
 
 
-def _is_paid(desk: Desk, entry: "LedgerEntry") -> bool:
+def _is_paid(context: CrowdContext, entry: "LedgerEntry") -> bool:
     from round_manager.models import EntryState, LedgerEntry
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         return session.get_one(LedgerEntry, entry.id).state is EntryState.CONFIRMED
 
 
-def _wages(desk: Desk, task: str | None, *, top_up: bool) -> list["GroupWage"]:
+def _wages(context: CrowdContext, task: str | None, *, top_up: bool) -> list["GroupWage"]:
     """What top-ups go by; nothing where none are wanted, but a task that is not there is told all the same."""
-    from round_manager.crowd.wages import group_wages
+    from round_manager.crowd.fair_pay import group_wages
     from round_manager.tasks.tasks import find_task, list_tasks
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
         return [wage for one in tasks for wage in group_wages(session, one)] if top_up else []
 
 
-def _planned(desk: Desk, wages: list["GroupWage"]) -> list[dict[str, Any]]:
+def _planned(context: CrowdContext, wages: list["GroupWage"]) -> list[dict[str, Any]]:
     """What each group would get."""
-    from round_manager.crowd.debts import new_top_ups
+    from round_manager.crowd.fair_pay import new_top_ups
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         lacking = new_top_ups(session, wages)
     return [
         {
@@ -170,28 +181,28 @@ def _planned(desk: Desk, wages: list["GroupWage"]) -> list[dict[str, Any]]:
             "minimum_hourly_cents": wage.minimum_hourly_cents,
             "top_ups": len(lacking[wage.group_id]),
             "cents": sum(lacking[wage.group_id]),
-            "fee_cents": sum(desk.crowd.bonus_price(cents).fee_cents for cents in lacking[wage.group_id]),
+            "fee_cents": sum(context.crowd.bonus_price(cents).fee_cents for cents in lacking[wage.group_id]),
         }
         for wage in wages
     ]
 
 
-def _owe_top_ups(desk: Desk, wages: list["GroupWage"], *, rehearse: bool) -> tuple[int, list["Owed"]]:
+def _owe_top_ups(context: CrowdContext, wages: list["GroupWage"], *, rehearse: bool) -> tuple[int, list["Owed"]]:
     """How many cents of top-ups are owed now, without fees, and all that is owed then."""
-    from round_manager.crowd.debts import owed_by_kind
-    from round_manager.crowd.wages import owe_top_ups
+    from round_manager.crowd.fair_pay import owe_top_ups
+    from round_manager.money.statement import owed_by_kind
 
-    with desk.store.dry_run() if rehearse else desk.store.write() as session:
-        new = owe_top_ups(session, desk.crowd, wages, now=desk.clock.now())
-        owed = owed_by_kind(session, desk.crowd.name)
+    with context.store.dry_run() if rehearse else context.store.write() as session:
+        new = owe_top_ups(session, context.crowd, wages, now=context.clock.now())
+        owed = owed_by_kind(session, context.crowd.name)
     return new, owed
 
 
-def _owed(desk: Desk) -> list["Owed"]:
-    from round_manager.crowd.debts import owed_by_kind
+def _owed(context: CrowdContext) -> list["Owed"]:
+    from round_manager.money.statement import owed_by_kind
 
-    with desk.store.read() as session:
-        return owed_by_kind(session, desk.crowd.name)
+    with context.store.read() as session:
+        return owed_by_kind(session, context.crowd.name)
 
 
 def _would_pay(owed: list["Owed"], doubtful: int, account: int) -> list[RenderableType]:

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN, KIND, YES, Desk, announce, ask, leave, open_desk
-from plugin.cli.crowd_words import asking, when
+from plugin.cli.crowd_context import DRY_RUN, KIND, YES, CrowdContext, announce, ask, leave, open_crowd_context
+from plugin.cli.crowd_texts import asking, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
@@ -17,7 +17,7 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.reconciling import Reconciled
+    from round_manager.crowd.reconciliation import ReconciliationResult
     from round_manager.loop.quote import Quote
 
 MOST_HITS = 100_000
@@ -72,10 +72,10 @@ def post(
     settings = app.settings
     if hits and kind is None:
         raise click.UsageError("say with --kind what the HITs ask for: create, validate or quiz")
-    with open_desk(settings) as desk:
+    with open_crowd_context(settings) as context:
         # Asked first: with wrong keys, or a silent marketplace, nothing is planned.
-        account = desk.account_cents()
-        waiting = _waiting(desk, task, kind)
+        account = context.account_cents()
+        waiting = _waiting(context, task, kind)
         continued = bool(hits and waiting["this"])
         if continued:
             left = f"an earlier run left {count(waiting['this'], 'HIT')} that may not be posted"
@@ -83,10 +83,10 @@ def post(
             hits = 0
         warnings = []
         if check_page and (hits or waiting["all"]):
-            to_create = _to_create(desk, task if hits and kind == "create" else None)
+            to_create = _to_create(context, task if hits and kind == "create" else None)
             warnings = _check_page(settings, to_create, dry_run=dry_run)
-        cleared = None if dry_run else _reconcile(desk)
-        order = _quote(desk, task, kind, hits, assignments, hours, account) if hits and kind else None
+        cleared = None if dry_run else _reconcile(context)
+        order = _quote(context, task, kind, hits, assignments, hours, account) if hits and kind else None
         if dry_run:
             data = {
                 "dry_run": True,
@@ -96,15 +96,15 @@ def post(
                 "waiting": waiting["all"],
                 "warnings": warnings,
             }
-            told = [*_told(order, waiting["all"], desk), *(f"warning: {one}" for one in warnings)]
+            told = [*_told(order, waiting["all"], context), *(f"warning: {one}" for one in warnings)]
             show(data, Group(*told, "nothing was reserved or posted"))
             return
         if order:
-            announce(Group(*_told(order, waiting["all"], desk)))
+            announce(Group(*_told(order, waiting["all"], context)))
             ask(f"post {count(hits, 'HIT')} for at most {dollars(order.cost.total_cents)}?", yes=yes)
-            _plan(desk, task, order)
+            _plan(context, task, order)
         with ProgressBar() as progress:
-            sent = desk.services.posting.run(progress)
+            sent = context.services.poster.run(progress)
     data = {"dry_run": False, "quote": _quoted(order), "planned": hits, "continued": continued,
             "reconciled": cleared.found + cleared.sent_again if cleared else 0, **asdict(sent)}  # fmt: skip
     show(data, _outcome(data, task))
@@ -132,72 +132,74 @@ def _check_page(settings: Settings, to_create: dict[str, int], *, dry_run: bool)
     return []
 
 
-def _to_create(desk: Desk, task: str | None) -> dict[str, int]:
+def _to_create(context: CrowdContext, task: str | None) -> dict[str, int]:
     """The open rounds, by their tasks, that HITs to create are to be posted for."""
     from round_manager.crowd.status import planned
     from round_manager.models import HitKind
     from round_manager.tasks.rounds import live_round
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.read() as session:
-        names = {one.task for one in planned(session, desk.crowd.name) if one.kind is HitKind.CREATE}
+    with context.store.read() as session:
+        names = {one.task for one in planned(session, context.crowd.name) if one.kind is HitKind.CREATE}
         names |= {task} if task else set()
         rounds = {name: live_round(session, find_task(session, name).id) for name in sorted(names)}
     return {name: live.number for name, live in rounds.items() if live}
 
 
-def _reconcile(desk: Desk) -> "Reconciled":
+def _reconcile(context: CrowdContext) -> "ReconciliationResult":
     with ProgressBar() as progress:
-        cleared = desk.services.reconciler.run(progress)
+        cleared = context.services.reconciler.run(progress)
     leave(problem=cleared.problem)
     return cleared
 
 
-def _waiting(desk: Desk, task: str, kind: str | None) -> dict[str, int]:
+def _waiting(context: CrowdContext, task: str, kind: str | None) -> dict[str, int]:
     """HITs that were planned and may not be posted: all on this marketplace, and those of this task and kind."""
     from round_manager.crowd.status import planned
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         find_task(session, task)
-        plans = planned(session, desk.crowd.name)
+        plans = planned(session, context.crowd.name)
     return {
         "all": sum(one.unsent + one.in_doubt for one in plans),
         "this": sum(one.unsent + one.in_doubt for one in plans if (one.task, one.kind.value) == (task, kind)),
     }
 
 
-def _quote(desk: Desk, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int) -> "Quote":
+def _quote(
+    context: CrowdContext, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int
+) -> "Quote":
     from round_manager.loop.quote import open_round_of, quote, wish_for
     from round_manager.models import HitKind
     from round_manager.money.budget import check_budget
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.dry_run() as session:
+    with context.store.dry_run() as session:
         found = find_task(session, task)
         live = open_round_of(session, found)
-        wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=desk.clock.now())
-        made = quote(session, found, live, wish, desk.crowd, account, now=desk.clock.now())
+        wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=context.clock.now())
+        made = quote(session, found, live, wish, context.crowd, account, now=context.clock.now())
         check_budget(session, found, live, made.cost.total_cents)
     made.check_account()
     return made
 
 
-def _plan(desk: Desk, task: str, order: "Quote") -> None:
-    from round_manager.crowd.planning import plan_hits
+def _plan(context: CrowdContext, task: str, order: "Quote") -> None:
+    from round_manager.crowd.hit_planning import plan_hits
     from round_manager.loop.quote import open_round_of
     from round_manager.tasks.tasks import find_task
 
     if order.needs_qualification:
-        with desk.store.read() as session:
+        with context.store.read() as session:
             found = find_task(session, task)
-        desk.services.recruiting.qualification(found)
-    with desk.store.write() as session:
+        context.services.access.qualification(found)
+    with context.store.write() as session:
         live = open_round_of(session, find_task(session, task))
-        plan_hits(session, live, order.wish, desk.crowd, now=desk.clock.now())
+        plan_hits(session, live, order.wish, context.crowd, now=context.clock.now())
 
 
-def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableType]:
+def _told(order: "Quote | None", waiting: int, context: CrowdContext) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if waiting:
         lines.append(f"{count(waiting, 'HIT')} of earlier runs come first: what does not stand there is sent")
@@ -219,7 +221,7 @@ def _told(order: "Quote | None", waiting: int, desk: Desk) -> list[RenderableTyp
         (f"round {order.round}", f"{dollars(order.round_figures.released_cents)} left; {order.round_figures}"),
         (order.task, f"{dollars(order.task_figures.released_cents)} left; {order.task_figures}"),
     ]
-    lines.append(table(("", f"on {desk.crowd.name}"), rows))
+    lines.append(table(("", f"on {context.crowd.name}"), rows))
     lines += _votes(order)
     if order.fees_double:
         half = "HITs of 9 assignments or fewer cost half of that fee"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 
-from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
+from plugin.cli.crowd_texts import MOST_SHOWN, more_than, when
 from plugin.cli.output import json_option, show, table
 from plugin.wiring import Application
 

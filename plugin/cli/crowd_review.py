@@ -7,8 +7,8 @@ import click
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN, Desk, leave_paid, open_desk
-from plugin.cli.crowd_words import (
+from plugin.cli.crowd_context import DRY_RUN, CrowdContext, leave_paid, open_crowd_context
+from plugin.cli.crowd_texts import (
     DECIDE,
     MOST_SHOWN,
     more_than,
@@ -23,7 +23,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.reviewing import Undecided
+    from round_manager.crowd.reviews import UndecidedWork
     from round_manager.models import Assignment
 
 MOST_NAMED = 10
@@ -44,20 +44,20 @@ def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry
     """
     settings = app.settings
     ours = settings.serves_hit_pages
-    with open_desk(settings) as desk:
-        task_id, works = _split(desk, names)
+    with open_crowd_context(settings) as context:
+        task_id, works = _split(context, names)
         if bool(works) == every:
             raise click.UsageError("name the assignments, or give --all for all that waits")
         if dry_run:
-            _would_approve(desk, *_chosen(desk, task_id, works, ours))
+            _would_approve(context, *_chosen(context, task_id, works, ours))
             return
         # Asked first: with wrong keys the marketplace would refuse every payment for good.
-        desk.account_cents()
+        context.account_cents()
         with ProgressBar() as progress:
-            collected = desk.services.collecting.run(progress)
-            chosen, left = _chosen(desk, task_id, works, ours)
-            new = _owe(desk, chosen, why)
-            paid = desk.services.payday.run(progress)
+            collected = context.services.collector.run(progress)
+            chosen, left = _chosen(context, task_id, works, ours)
+            new = _owe(context, chosen, why)
+            paid = context.services.payments.run(progress)
     uncovered = len(chosen) - new
     data = {"dry_run": False, "collected": asdict(collected), "approved": new, "uncovered": uncovered,
             "left_out": [one.assignment_id for one in left], "paid": asdict(paid)}  # fmt: skip
@@ -85,32 +85,32 @@ def reject(app: Application, assignment: str, reason: str, override: bool, dry_r
 
     if not reason.strip():
         raise CrowdWorkError("give a reason that can be read with --reason")
-    with open_desk(settings) as desk:
+    with open_crowd_context(settings) as context:
         if dry_run:
-            _would_reject(desk, assignment, reason, override=override)
+            _would_reject(context, assignment, reason, override=override)
             return
-        _make_known(desk, assignment)
+        _make_known(context, assignment)
         if override:
-            desk.account_cents()
-            desk.services.rejecting.override(assignment, who=desk.who, why=reason)
+            context.account_cents()
+            context.services.rejections.override(assignment, who=context.who, why=reason)
             with ProgressBar() as progress:
-                paid = desk.services.payday.run(progress)
+                paid = context.services.payments.run(progress)
             show({"assignment": assignment, "status": "overridden", "paid": asdict(paid)},
                  f"the rejection of {assignment} is taken back; {paid_text(paid)}")  # fmt: skip
             leave_paid(paid)
             return
-        desk.services.rejecting.reject(assignment, reason, who=desk.who)
+        context.services.rejections.reject(assignment, reason, who=context.who)
     text = f"{assignment} is rejected and its money is free again"
     show(
         {"assignment": assignment, "status": "rejected", "reason": reason.strip()}, f"{text}; --override takes it back"
     )
 
 
-def _split(desk: Desk, names: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
+def _split(context: CrowdContext, names: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
     """The task, where the first name is one, and the assignments."""
     from round_manager.tasks.tasks import find_task, list_tasks
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         if names and names[0] in [task.name for task in list_tasks(session)]:
             return find_task(session, names[0]).id, names[1:]
         # The marketplace's ids are capitals and digits, the names of tasks are not.
@@ -120,21 +120,21 @@ def _split(desk: Desk, names: tuple[str, ...]) -> tuple[int | None, tuple[str, .
 
 
 def _chosen(
-    desk: Desk, task_id: int | None, works: tuple[str, ...], our_pages: bool
-) -> tuple[list["Undecided"], list["Undecided"]]:
+    context: CrowdContext, task_id: int | None, works: tuple[str, ...], our_pages: bool
+) -> tuple[list["UndecidedWork"], list["UndecidedWork"]]:
     """What is to be approved, and what is left out because only a person who names it can say that it is right."""
-    from round_manager.crowd.reviewing import find_assignment, undecided
+    from round_manager.crowd.reviews import find_assignment, undecided
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         for one in works:
-            _refuse_rejected(find_assignment(session, desk.crowd.name, one))
-        waiting = undecided(session, desk.crowd.name, task_id, our_pages=our_pages)
+            _refuse_rejected(find_assignment(session, context.crowd.name, one))
+        waiting = undecided(session, context.crowd.name, task_id, our_pages=our_pages)
     if works:
         return [one for one in waiting if one.assignment_id in works], []
     return [one for one in waiting if not one.page_unfinished], [one for one in waiting if one.page_unfinished]
 
 
-def _left_text(left: list["Undecided"]) -> str:
+def _left_text(left: list["UndecidedWork"]) -> str:
     if not left:
         return ""
     named = ", ".join(one.assignment_id for one in left[:MOST_NAMED]) + (" …" if len(left) > MOST_NAMED else "")
@@ -150,23 +150,23 @@ def _refuse_rejected(work: "Assignment") -> None:
         raise CrowdWorkError(f"{work.external_id} was rejected; {cure}")
 
 
-def _owe(desk: Desk, chosen: list["Undecided"], why: str) -> int:
-    from round_manager.crowd import reviewing
+def _owe(context: CrowdContext, chosen: list["UndecidedWork"], why: str) -> int:
+    from round_manager.crowd import reviews
 
-    with desk.store.write() as session:
-        works = [reviewing.find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
-        return reviewing.approve(session, works, who=desk.who, why=why, now=desk.clock.now())
+    with context.store.write() as session:
+        works = [reviews.find_assignment(session, context.crowd.name, one.assignment_id) for one in chosen]
+        return reviews.approve(session, works, who=context.who, why=why, now=context.clock.now())
 
 
-def _would_approve(desk: Desk, chosen: list["Undecided"], left: list["Undecided"]) -> None:
+def _would_approve(context: CrowdContext, chosen: list["UndecidedWork"], left: list["UndecidedWork"]) -> None:
     from rich.console import Group
 
-    from round_manager.crowd.debts import reward_cost
-    from round_manager.crowd.reviewing import find_assignment
+    from round_manager.crowd.reviews import find_assignment
+    from round_manager.money.statement import reward_cost
 
     cents = sum(one.reward_cents for one in chosen)
-    with desk.store.read() as session:
-        works = [find_assignment(session, desk.crowd.name, one.assignment_id) for one in chosen]
+    with context.store.read() as session:
+        works = [find_assignment(session, context.crowd.name, one.assignment_id) for one in chosen]
         fees = sum(reward_cost(session, work) for work in works) - cents
     columns = ("assignment", "worker", "kind", "reward", "handed in", "page")
     rows = [
@@ -185,28 +185,28 @@ def _would_approve(desk: Desk, chosen: list["Undecided"], left: list["Undecided"
     show(data, Group(*listed, *filter(None, [more_than(chosen)]), text))
 
 
-def _make_known(desk: Desk, assignment: str) -> None:
+def _make_known(context: CrowdContext, assignment: str) -> None:
     """Reads the marketplace where the work was never collected."""
-    from round_manager.crowd.reviewing import find_assignment
+    from round_manager.crowd.reviews import find_assignment
     from round_manager.errors import CrowdWorkError
 
     try:
-        with desk.store.read() as session:
-            find_assignment(session, desk.crowd.name, assignment)
+        with context.store.read() as session:
+            find_assignment(session, context.crowd.name, assignment)
     except CrowdWorkError:
         with ProgressBar() as progress:
-            desk.services.collecting.run(progress)
+            context.services.collector.run(progress)
 
 
-def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -> None:
-    from round_manager.crowd.debts import reward_cost
-    from round_manager.crowd.reviewing import find_assignment
+def _would_reject(context: CrowdContext, assignment: str, reason: str, *, override: bool) -> None:
+    from round_manager.crowd.reviews import find_assignment
     from round_manager.errors import CrowdWorkError
     from round_manager.models import AssignmentStatus, EntryKind
     from round_manager.money.ledger import owe_rewards, owed_entry
+    from round_manager.money.statement import reward_cost
 
-    with desk.store.read() as session:
-        work = find_assignment(session, desk.crowd.name, assignment)
+    with context.store.read() as session:
+        work = find_assignment(session, context.crowd.name, assignment)
         paying = owed_entry(session, work, EntryKind.REWARD) is not None
         cents = reward_cost(session, work)
     needed = AssignmentStatus.REJECTED if override else AssignmentStatus.SUBMITTED
@@ -214,8 +214,8 @@ def _would_reject(desk: Desk, assignment: str, reason: str, *, override: bool) -
         is_now = "approved and being paid" if paying else work.status.value
         raise CrowdWorkError(f"{assignment} is {is_now}; it would have to be {needed.value}")
     if override:
-        with desk.store.dry_run() as session:
-            owe_rewards(session, [find_assignment(session, desk.crowd.name, assignment)], now=desk.clock.now())
+        with context.store.dry_run() as session:
+            owe_rewards(session, [find_assignment(session, context.crowd.name, assignment)], now=context.clock.now())
     data: dict[str, Any] = {"dry_run": True, "assignment": assignment, "override": override, "cents": cents}
     back = f"reject {assignment} and give {dollars(cents)} back to the budget, fee included"
     after_all = f"take the rejection of {assignment} back and spend {dollars(cents)} on it, fee included"

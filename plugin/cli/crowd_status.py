@@ -9,15 +9,15 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import open_desk
-from plugin.cli.crowd_words import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
+from plugin.cli.crowd_context import open_crowd_context
+from plugin.cli.crowd_texts import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from plugin.crowd_overview import GroupRow, Overview
-    from round_manager.crowd.reviewing import Decided
+    from round_manager.crowd.overview import CrowdOverview, GroupRow
+    from round_manager.crowd.reviews import DecidedWork
     from round_manager.crowd.status import LooseEnd
 
 FEW = 10
@@ -33,15 +33,17 @@ FEW = 10
 def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, handed in, decided and earned, and what needs a person."""
     settings = app.settings
-    from plugin.crowd_overview import find_overview
+    from round_manager.crowd.overview import find_overview
     from round_manager.database.store import open_store
 
     collected = None
     if collect:
-        with open_desk(settings) as desk:
+        with open_crowd_context(settings) as context:
             with ProgressBar() as progress:
-                collected = desk.services.collecting.run(progress)
-            found = find_overview(desk.store, desk.crowd.name, task, desk.crowd, our_pages=settings.serves_hit_pages)
+                collected = context.services.collector.run(progress)
+            found = find_overview(
+                context.store, context.crowd.name, task, context.crowd, our_pages=settings.serves_hit_pages
+            )
     else:
         with open_store(settings.database) as store:
             found = find_overview(store, settings.crowd_name, task, our_pages=settings.serves_hit_pages)
@@ -49,12 +51,12 @@ def status(app: Application, task: str | None, collect: bool) -> None:
     show({**data, **_data(found)}, Group(*_texts(found)))
 
 
-def _data(found: "Overview") -> dict[str, Any]:
+def _data(found: "CrowdOverview") -> dict[str, Any]:
     groups = [
         {
             **asdict(one.figures),
-            "available": one.seats.available if one.seats else None,
-            "pending": one.seats.pending if one.seats else None,
+            "available": one.places.available if one.places else None,
+            "pending": one.places.pending if one.places else None,
             "median_minutes": one.median_minutes,
             "median_hourly_cents": one.median_hourly_cents,
             "minimum_hourly_cents": one.minimum_hourly_cents,
@@ -70,7 +72,7 @@ def _data(found: "Overview") -> dict[str, Any]:
     return {"groups": groups, **rest, **ends, "without_round": found.without_round}
 
 
-def _texts(found: "Overview") -> Iterator[RenderableType]:
+def _texts(found: "CrowdOverview") -> Iterator[RenderableType]:
     if found.groups:
         yield _groups(found.groups)
         yield ""
@@ -103,7 +105,7 @@ def _texts(found: "Overview") -> Iterator[RenderableType]:
         yield _ends(found.refused, FEW)
 
 
-def _work(found: "Overview") -> Iterator[RenderableType]:
+def _work(found: "CrowdOverview") -> Iterator[RenderableType]:
     if found.undecided:
         yield from _section(f"{count(len(found.undecided), 'piece')} of work to decide on, the oldest first:")
         yield _undecided(found)
@@ -125,7 +127,7 @@ def _section(text: str) -> Iterator[str]:
     yield from ("", text)
 
 
-def _nothing(found: "Overview") -> str:
+def _nothing(found: "CrowdOverview") -> str:
     if not found.tasks:
         return "there is no task yet; `outfox task create PACK` makes one"
     name = next((one for one in found.tasks if one not in found.without_round), None)
@@ -140,9 +142,9 @@ def _groups(groups: Sequence["GroupRow"]) -> RenderableType:
     rows = []
     for one in groups:
         told = one.figures
-        seats = (one.seats.available, one.seats.pending) if one.seats else (f"at most {told.unfilled}", "?")
+        places = (one.places.available, one.places.pending) if one.places else (f"at most {told.unfilled}", "?")
         work = (told.undecided, told.approved, told.rejected)
-        rows.append((told.task, told.kind.value, dollars(told.reward_cents), told.hits, *seats, *work))
+        rows.append((told.task, told.kind.value, dollars(told.reward_cents), told.hits, *places, *work))
     return table(columns, rows)
 
 
@@ -169,7 +171,7 @@ def _warning(one: "GroupRow") -> str:
     )
 
 
-def _undecided(found: "Overview") -> RenderableType:
+def _undecided(found: "CrowdOverview") -> RenderableType:
     columns = ("assignment", "worker", "kind", "reward", "handed in", "approves itself", "page")
     rows = [
         (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at),
@@ -184,14 +186,14 @@ def _were(some: Sequence[object]) -> str:
     return "was" if len(some) == 1 else "were"
 
 
-def _decided(last: Sequence["Decided"]) -> RenderableType:
+def _decided(last: Sequence["DecidedWork"]) -> RenderableType:
     columns = ("assignment", "worker", "kind", "was", "when")
     return table(
         columns, [(one.assignment_id, one.worker_id, one.kind, one.status, when(one.decided_at)) for one in last]
     )
 
 
-def _advice(found: "Overview") -> Iterator[str]:
+def _advice(found: "CrowdOverview") -> Iterator[str]:
     unfinished = sum(one.page_unfinished for one in found.undecided)
     if not unfinished:
         yield "`outfox crowd approve TASK --all` pays for all of it, `outfox crowd approve ASSIGNMENT…` for some"

@@ -8,8 +8,8 @@ from rich.console import Group
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN, YES, Desk, ask, open_desk
-from plugin.cli.crowd_words import MOST_SHOWN, more_than, when
+from plugin.cli.crowd_context import DRY_RUN, YES, CrowdContext, ask, open_crowd_context
+from plugin.cli.crowd_texts import MOST_SHOWN, more_than, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
@@ -66,15 +66,15 @@ def list_all(app: Application, task: str | None) -> None:
 def grant(app: Application, task: str, worker_ids: tuple[str, ...], why: str, dry_run: bool) -> None:
     """Give workers the task's qualification, so that they can take its HITs; safe to run again."""
     settings = app.settings
-    with open_desk(settings) as desk:
-        found = _task(desk, task)
+    with open_crowd_context(settings) as context:
+        found = _task(context, task)
         if dry_run:
             _would(f"give the qualification of {task} to", worker_ids)
             return
         with ProgressBar() as progress:
             progress.start(len(worker_ids), "granting")
             for worker in worker_ids:
-                desk.services.recruiting.grant(found, worker, who=desk.who, why=why)
+                context.services.access.grant(found, worker, who=context.who, why=why)
                 progress.advance()
             progress.finish()
     show({"task": task, "granted": list(worker_ids)}, f"{count(len(worker_ids), 'worker')} may work on {task}")
@@ -90,13 +90,13 @@ def grant(app: Application, task: str, worker_ids: tuple[str, ...], why: str, dr
 def withdraw(app: Application, task: str, worker_ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
     """Take the task's qualification back: what follows from bad work, in place of a rejection."""
     settings = app.settings
-    with open_desk(settings) as desk:
-        found = _task(desk, task)
+    with open_crowd_context(settings) as context:
+        found = _task(context, task)
         if dry_run:
             _would(f"take the qualification of {task} from", worker_ids)
             return
         for worker in worker_ids:
-            desk.services.recruiting.withdraw(found, worker, who=desk.who, why=reason)
+            context.services.access.withdraw(found, worker, who=context.who, why=reason)
     text = f"{count(len(worker_ids), 'worker')} can take no more HITs of {task}"
     show({"task": task, "withdrawn": list(worker_ids)}, text)
 
@@ -121,8 +121,8 @@ def message(
         raise click.UsageError(
             f"a message has a subject of up to {LONGEST_SUBJECT} characters and a text of up to {LONGEST_MESSAGE}"
         )
-    with open_desk(settings) as desk:
-        reached = worker_ids or _of_task(desk, task or "")
+    with open_crowd_context(settings) as context:
+        reached = worker_ids or _of_task(context, task or "")
         if not reached:
             show(
                 {"workers": []}, f"nobody has worked on {task} yet; `outfox crowd status {task}` reads the marketplace"
@@ -132,7 +132,7 @@ def message(
             _would(f"write {subject!r} to", reached)
             return
         ask(f"write {subject!r} to {count(len(reached), 'worker')}?", yes=yes)
-        missed = desk.crowd.notify(reached, subject, text)
+        missed = context.crowd.notify(reached, subject, text)
     told = f"wrote to {count(len(reached) - len(missed), 'worker')}"
     rows = [(one.worker_id, one.reason) for one in missed]
     data = {"workers": list(reached), "undelivered": [asdict(one) for one in missed]}
@@ -157,17 +157,17 @@ def block(app: Application, worker: str, reason: str, lift: bool, dry_run: bool)
 
     if not lift and not reason.strip():
         raise CrowdWorkError("a block needs a reason; give one with --reason")
-    with open_desk(settings) as desk:
-        with desk.store.read() as session:
-            before = is_blocked(session, desk.crowd.name, worker)
+    with open_crowd_context(settings) as context:
+        with context.store.read() as session:
+            before = is_blocked(session, context.crowd.name, worker)
         if dry_run:
             same = "; our books say so already" if before is not lift else ""
             _would("lift the block of" if lift else "block", (worker,), same)
             return
         if lift:
-            desk.services.recruiting.unblock(worker, who=desk.who, why=reason)
+            context.services.access.unblock(worker, who=context.who, why=reason)
         else:
-            desk.services.recruiting.block(worker, who=desk.who, why=reason)
+            context.services.access.block(worker, who=context.who, why=reason)
     text = f"{worker} gets work again" if lift else f"{worker} gets no more work; --lift takes it back"
     show({"worker": worker, "blocked": not lift, "before": before}, text)
 
@@ -191,17 +191,17 @@ def _would(does: str, worker_ids: tuple[str, ...], rest: str = "") -> None:
     show(data, f"would {does} {count(len(worker_ids), 'worker')}: {named}{rest}; nothing was changed")
 
 
-def _task(desk: Desk, name: str) -> "Task":
+def _task(context: CrowdContext, name: str) -> "Task":
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.read() as session:
+    with context.store.read() as session:
         return find_task(session, name)
 
 
-def _of_task(desk: Desk, name: str) -> tuple[str, ...]:
+def _of_task(context: CrowdContext, name: str) -> tuple[str, ...]:
     from round_manager.crowd.workers import worker_figures
     from round_manager.tasks.tasks import find_task
 
-    with desk.store.read() as session:
-        found = worker_figures(session, desk.crowd.name, [find_task(session, name)])
+    with context.store.read() as session:
+        found = worker_figures(session, context.crowd.name, [find_task(session, name)])
     return tuple(one.worker_id for one in found if one.last_work_at or one.qualified_for)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plugin.cli.crowd_words import when
+from plugin.cli.crowd_texts import when
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.cli.rotation import WHY
 from plugin.operator import operator_name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from plugin.cli.crowd_words import every_text
+from plugin.cli.crowd_texts import every_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.settings import Settings

@@ -9,7 +9,7 @@ import click
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import YES, ask
+from plugin.cli.crowd_context import YES, ask
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError
 

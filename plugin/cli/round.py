@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plugin.cli.crowd_desk import DOLLARS
+from plugin.cli.crowd_context import DOLLARS
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_words import not_counted_text, when
+from plugin.cli.crowd_texts import not_counted_text, when
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY

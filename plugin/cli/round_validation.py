@@ -8,7 +8,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count
-from plugin.cli.crowd_words import MOST_SHOWN, more_than
+from plugin.cli.crowd_texts import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.operator import operator_name

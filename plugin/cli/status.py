@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_words import when
+from plugin.cli.crowd_texts import when
 from plugin.cli.output import json_option, show, table
 from plugin.wiring import Application
 

@@ -6,7 +6,7 @@ import click
 
 from common.money import dollars
 from common.text import count as number
-from plugin.cli.crowd_words import not_counted_text
+from plugin.cli.crowd_texts import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.operator import operator_name

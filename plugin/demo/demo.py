@@ -27,7 +27,7 @@ from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
 from round_manager.database.store import Store, open_store
 from round_manager.loop.manager_record import last_pass
-from round_manager.loop.recruits import plan_recruits
+from round_manager.loop.supply import plan_recruits
 from round_manager.models import RoundStatus
 from round_manager.progress import Progress
 from round_manager.tasks.rounds import list_rounds
@@ -187,10 +187,10 @@ class Demo:
         services = crowd_services(self.settings, store, crowd_of(self.settings), self._clock)
         with store.read() as session:
             task = find_task(session, TASK)
-        services.recruiting.qualification(task)
+        services.access.qualification(task)
         with store.write() as session:
             plan_recruits(session, task, services.crowd, self._terms.recruits, now=self._clock.now())
-        sent = services.posting.run()
+        sent = services.poster.run()
         if sent.problem:
             raise PluginError(f"the quiz cannot be posted: {sent.problem}")
 

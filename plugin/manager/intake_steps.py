@@ -3,8 +3,8 @@
 from common.text import count
 from plugin.crowd import CrowdServices
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult, Studio
-from round_manager.crowd.qualifying import qualify_passed
-from round_manager.crowd.reviewing import approve, find_assignment
+from round_manager.crowd.qualifications import grant_passed_quizzes
+from round_manager.crowd.reviews import approve, find_assignment
 from round_manager.errors import BudgetError
 from round_manager.loop.queues import undecided_work
 from round_manager.tasks.rounds import live_round
@@ -23,7 +23,7 @@ class Collect(CrowdStep):
     name = "collect"
 
     def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
-        found = crowd.collecting.run()
+        found = crowd.collector.run()
         parts = [count(found.works, "new piece of work", "new pieces of work")] if found.works else []
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
         if found.unknown:
@@ -61,7 +61,7 @@ class Qualify(CrowdStep):
     name = "qualify"
 
     def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
-        granted = qualify_passed(context.store, crowd.crowd.name, lambda: crowd.recruiting)
+        granted = grant_passed_quizzes(context.store, crowd.crowd.name, lambda: crowd.access)
         return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
     def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:

@@ -4,11 +4,11 @@ from common.money import dollars
 from common.text import count
 from plugin.crowd import CrowdServices
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.crowd.debts import owed_by_kind
-from round_manager.loop.fair_pay import is_at_its_end, owe_fair_pay
-from round_manager.loop.minimum import lacking_cents
+from round_manager.crowd.fair_pay import missing_cents, owe_fair_pay
 from round_manager.loop.queues import held_for_a_person
+from round_manager.loop.waiting import awaits_only_pay
 from round_manager.models import Round
+from round_manager.money.statement import owed_by_kind
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 
@@ -45,7 +45,7 @@ class Pay(CrowdStep):
     name = "pay"
 
     def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
-        paid = crowd.payday.run()
+        paid = crowd.payments.run()
         if paid.problem:
             raise StepFailed(paid.problem, retry=True)
         if paid.refused or paid.held:
@@ -74,8 +74,9 @@ class TopUp(CrowdStep):
         if round is None or not lacking:
             return NOTHING
         with context.store.write() as session:
-            held = session.get_one(Round, round.id)
-            cents = owe_fair_pay(session, held, crowd.crowd, now=context.clock.now())
+            held, now = session.get_one(Round, round.id), context.clock.now()
+            is_due = awaits_only_pay(session, held, now=now)
+            cents = owe_fair_pay(session, crowd.crowd, held, now=now) if is_due else 0
         return StepResult(f"{dollars(cents)} owed to bring pay to the minimum for an hour" if cents else "")
 
     def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
@@ -85,6 +86,6 @@ class TopUp(CrowdStep):
     def _lacking(self, context: ManagerContext, task: str) -> tuple[Round | None, int]:
         with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
-            if live is None or not is_at_its_end(session, live, now=context.clock.now()):
+            if live is None or not awaits_only_pay(session, live, now=context.clock.now()):
                 return None, 0
-            return live, lacking_cents(session, live)
+            return live, missing_cents(session, live)

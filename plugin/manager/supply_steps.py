@@ -9,7 +9,7 @@ from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, 
 from round_manager.crowd.calls import Calls
 from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.loop.supply import Supply, supply_round, wanted_supply
-from round_manager.loop.unneeded import unneeded_hits
+from round_manager.loop.supply_facts import unneeded_hits
 from round_manager.models import Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
@@ -32,7 +32,7 @@ class Expire(CrowdStep):
         with Calls() as calls:
             answers = calls.make(ids, crowd.crowd.expire)
         # What is gone there is noted as such by this reading, and what nobody has in hand is finished by it.
-        crowd.collecting.hinted(ids)
+        crowd.collector.hinted(ids)
         for answer in answers:
             if answer is not None and not isinstance(answer, NotOnCrowd):
                 raise answer
@@ -61,7 +61,7 @@ class Plan(CrowdStep):
         if spec_of(live).quiz is not None:
             with context.store.read() as session:
                 found = find_task(session, task)
-            crowd.recruiting.qualification(found)
+            crowd.access.qualification(found)
         planned = Supply()
         for _ in range(TIMES_TO_PLAN):
             with context.store.write() as session:
@@ -95,7 +95,7 @@ class Post(CrowdStep):
         if not self._unsent(context, crowd):
             return NOTHING
         held = self._without_model(context, crowd) if context.check_pages() else {}
-        sent = crowd.posting.run(not_to_write_for=list(held))
+        sent = crowd.poster.run(not_to_write_for=list(held))
         if sent.problem:
             raise StepFailed(sent.problem, retry=True)
         if sent.refused:

@@ -4,13 +4,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 
-from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
+from sqlalchemy import select
+
+from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable, NotOnCrowd
 from crowd.port import Crowd
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
+from round_manager.errors import CrowdWorkError
+from round_manager.models import Hit, HitStatus
 from round_manager.progress import Progress
 
 THREADS = 8
@@ -62,3 +67,34 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pool.shutdown()
+
+
+# A marketplace forgets HITs some months after they are over.
+REMEMBERED = timedelta(days=60)
+# One HIT alone may be gone for a reason of its own.
+ASKED_FOR = 3
+
+
+def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
+    """Asks for the newest HITs that were posted from here until one is known; an error where none is."""
+    standing = select(Hit.external_id).where(
+        Hit.marketplace == crowd.name,
+        Hit.external_id.is_not(None),
+        Hit.status != HitStatus.DISPOSED,
+        Hit.posted_at > now - REMEMBERED,
+    )
+    with store.read() as session:
+        newest = session.scalars(standing.order_by(Hit.id.desc()).limit(ASKED_FOR)).all()
+    if not newest or any(_is_known(crowd, str(hit_id)) for hit_id in newest):
+        return
+    told = f"{crowd.name} does not know HIT {newest[0]}, which was posted from here"
+    cure = "use the access key of the account that posted it, or give another marketplace another crowd_name"
+    raise CrowdWorkError(f"{told}; {cure}")
+
+
+def _is_known(crowd: Crowd, hit_id: str) -> bool:
+    try:
+        crowd.hit(hit_id)
+    except NotOnCrowd:
+        return False
+    return True

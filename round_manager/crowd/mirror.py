@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from crowd.port import AssignmentState, HitState, PostedHit, SubmittedAssignment
-from round_manager.crowd.confirming import confirm_sessions
+from round_manager.crowd.confirmation import confirm_sessions
 from round_manager.errors import BudgetError
 from round_manager.models import (
     Assignment,

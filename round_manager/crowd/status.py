@@ -41,7 +41,7 @@ class GroupFigures:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedHits:
     """HITs of one kind that were planned and are not known to stand: never sent, or sent and `in_doubt`."""
 
     task: str
@@ -83,7 +83,7 @@ class LooseEnds:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LiveHit:
     """A HIT that workers may still take, or that money is reserved for."""
 
     hit_id: str
@@ -133,7 +133,7 @@ def group_figures(session: Session, marketplace: str, task_id: int | None = None
     return [GroupFigures(**dict(zip(names, row, strict=True))) for row in session.execute(wanted)]
 
 
-def planned(session: Session, marketplace: str, task_id: int | None = None) -> list[Planned]:
+def planned(session: Session, marketplace: str, task_id: int | None = None) -> list[PlannedHits]:
     """What was planned and not posted, with what is reserved for it."""
     reserved = _reserved()
     unsent, in_doubt = func.count().filter(Hit.sent_at.is_(None)), func.count().filter(Hit.sent_at.is_not(None))
@@ -146,7 +146,7 @@ def planned(session: Session, marketplace: str, task_id: int | None = None) -> l
         .order_by(Task.name, Hit.kind)
     )
     return [
-        Planned(task, kind, never, doubtful, int(cents))
+        PlannedHits(task, kind, never, doubtful, int(cents))
         for task, kind, never, doubtful, cents in session.execute(wanted)
     ]
 
@@ -171,7 +171,7 @@ def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -
     )
 
 
-def standing_hits(session: Session, marketplace: str, task_id: int | None = None) -> list[Standing]:
+def live_hits(session: Session, marketplace: str, task_id: int | None = None) -> list[LiveHit]:
     """Posted HITs that something can still come of, the newest first."""
     reserved = _reserved()
     can_be_taken = and_(Hit.status.in_(CAN_BE_TAKEN), Hit.finished_at.is_(None))
@@ -183,7 +183,7 @@ def standing_hits(session: Session, marketplace: str, task_id: int | None = None
         .order_by(Hit.id.desc())
     )
     return [
-        Standing(hit_id or "", group_id or "", kind, bool(taken), int(cents))
+        LiveHit(hit_id or "", group_id or "", kind, bool(taken), int(cents))
         for hit_id, group_id, kind, taken, cents in session.execute(wanted)
     ]
 

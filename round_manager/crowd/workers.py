@@ -8,7 +8,7 @@ from statistics import median
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from round_manager.crowd.wages import earned_work
+from round_manager.crowd.fair_pay import earned_work
 from round_manager.models import (
     Assignment,
     AssignmentStatus,

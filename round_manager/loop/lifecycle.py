@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from common.money import dollars
 from round_manager import audit
+from round_manager.crowd.hit_planning import cancel_creation
 from round_manager.errors import RoundError
 from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import (
@@ -29,7 +30,6 @@ from round_manager.loop.waiting import (
 )
 from round_manager.models import AuditEntry, EntryState, LedgerEntry, Round, RoundStatus, Task
 from round_manager.money.budget import figures
-from round_manager.money.cancelling import cancel_creation
 from round_manager.specs import spec_of
 from round_manager.tasks.affordability import free_cents, least_cents, planning_fees
 from round_manager.tasks.rounds import LIVE, NOT_COUNTED

@@ -37,7 +37,7 @@ from round_manager.models import (
     Task,
     TrainingJob,
 )
-from round_manager.money.budget import Figures, figures
+from round_manager.money.budget import BudgetFigures, figures
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
@@ -60,8 +60,8 @@ class TaskOverview:
     decided: int
     verified_fooling: int
     versions: tuple[str, ...]
-    task_money: Figures
-    round_money: Figures
+    task_money: BudgetFigures
+    round_money: BudgetFigures
     queues: dict[str, int]
     waits_for: tuple[str, ...]
 

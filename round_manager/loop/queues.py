@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
-from round_manager.crowd.finished_pages import is_page_finished
-from round_manager.crowd.planning import may_be_posted
+from round_manager.crowd.confirmation import is_page_finished
+from round_manager.crowd.hit_planning import may_be_posted
 from round_manager.models import (
     Assignment,
     AssignmentStatus,

@@ -8,12 +8,12 @@ from sqlalchemy.orm import Session
 from common.money import dollars
 from crowd.errors import InsufficientFunds
 from crowd.port import Crowd
-from round_manager.crowd.planning import Cost, Wish, check_wish, cost_of, order_terms
+from round_manager.crowd.hit_planning import HitCost, HitRequest, check_wish, cost_of, order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.loop.supply import pages_to_validate
 from round_manager.loop.supply_facts import lacking_votes, places_out
 from round_manager.models import HitKind, Round, Task
-from round_manager.money.budget import Figures, figures
+from round_manager.money.budget import BudgetFigures, figures
 from round_manager.money.hit_terms import shape_of
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
@@ -41,14 +41,14 @@ class Quote:
 
     task: str
     round: int
-    wish: Wish
+    wish: HitRequest
     reward_cents: int
     possible_bonus_cents: int
-    cost: Cost
+    cost: HitCost
     at_once_cents: int
     account_cents: int
-    task_figures: Figures
-    round_figures: Figures
+    task_figures: BudgetFigures
+    round_figures: BudgetFigures
     needs_qualification: bool
     quiz_attempts: int
     # Whether a HIT has so many assignments that the fee on its rewards is higher.
@@ -69,13 +69,15 @@ class Quote:
             raise InsufficientFunds(f"{there} and posting needs {dollars(self.at_once_cents)} there at once; add to it")
 
 
-def wish_for(round: Round, kind: HitKind, hits: int, assignments: int, hours: int | None, *, now: datetime) -> Wish:
+def wish_for(
+    round: Round, kind: HitKind, hits: int, assignments: int, hours: int | None, *, now: datetime
+) -> HitRequest:
     """The wish, for so many hours, or until the round closes."""
     if hours is not None:
-        return Wish(kind, hits, assignments, now + timedelta(hours=hours))
+        return HitRequest(kind, hits, assignments, now + timedelta(hours=hours))
     if round.closes_at is None or round.closes_at <= now:
         raise CrowdWorkError(f"the time of round {round.number} is over; say with --hours how long the HITs stand")
-    return Wish(kind, hits, assignments, round.closes_at)
+    return HitRequest(kind, hits, assignments, round.closes_at)
 
 
 def open_round_of(session: Session, task: Task) -> Round:
@@ -87,7 +89,7 @@ def open_round_of(session: Session, task: Task) -> Round:
 
 
 def quote(
-    session: Session, task: Task, round: Round, wish: Wish, crowd: Crowd, account_cents: int, *, now: datetime
+    session: Session, task: Task, round: Round, wish: HitRequest, crowd: Crowd, account_cents: int, *, now: datetime
 ) -> Quote:
     """What the wish costs, where the round takes it; nothing is changed."""
     check_wish(session, round, wish, now=now)

@@ -7,8 +7,8 @@ enough for its own bonus and its first votes.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil, floor
 
@@ -16,13 +16,14 @@ from sqlalchemy.orm import Session
 
 from crowd.port import Crowd
 from crowd.profile import FeeSchedule
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.loop.supply_facts import find_facts
-from round_manager.models import Hit, HitKind, Round, RoundStatus
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.loop.supply_facts import SupplyFacts, find_facts, people_lately, places_out
+from round_manager.models import Hit, HitKind, Round, RoundStatus, Task
 from round_manager.policies import first_votes, most_votes
 from round_manager.rates import Rate
 from round_manager.specs import spec_of
 from round_manager.tasks.affordability import least_cents, vote_cents
+from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 
 # So many at most are planned in one transaction, which others wait for.
@@ -34,36 +35,6 @@ EXAMPLES_EACH = 10
 SPARE_PEOPLE = 2
 # HITs to validate outlast the round's own date: what was written in time is checked all the same.
 TIME_TO_VALIDATE = timedelta(days=2)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Where a round stands, as far as its supply goes.
-
-    `lacking` has the votes that each waiting example lacks, `out` the places of HITs that nobody has handed in yet,
-    `people` those who may work and were there lately.
-    """
-
-    status: RoundStatus
-    target: int
-    examples: int = 0
-    fooled: int = 0
-    verified_fooling: int = 0
-    disputed_fooling: int = 0
-    pending_fooling: int = 0
-    lacking: Sequence[int] = ()
-    out: Mapping[HitKind, int] = field(default_factory=dict)
-    people: int = 0
-    free_cents: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether new examples are written."""
-        return self.status is RoundStatus.OPEN
-
-    def places(self, kind: HitKind) -> int:
-        """How many places of a kind stand open."""
-        return self.out.get(kind, 0)
 
 
 @dataclass(frozen=True)
@@ -104,24 +75,24 @@ def wanted_supply(session: Session, round: Round, crowd: Crowd, *, now: datetime
     if round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
         return Supply()
     spec = spec_of(round)
-    supply = plan_supply(spec, Facts(**find_facts(session, round, spec, crowd.name, now=now)), crowd.profile.fees)
+    supply = plan_supply(spec, find_facts(session, round, spec, crowd.name, now=now), crowd.profile.fees)
     over = round.closes_at is not None and round.closes_at <= now
     return Supply(validate=supply.validate) if over else supply
 
 
-def wishes_of(round: Round, supply: Supply, *, now: datetime) -> list[Wish]:
+def wishes_of(round: Round, supply: Supply, *, now: datetime) -> list[HitRequest]:
     """The same as wishes, each with its end."""
     end = round.closes_at or now + TIME_TO_VALIDATE
     until = max(end, now + TIME_TO_VALIDATE)
     wishes = [
-        Wish(HitKind.VALIDATE, supply.validate, 1, until),
-        Wish(HitKind.QUIZ, 1 if supply.quiz_places else 0, max(1, supply.quiz_places), end),
-        Wish(HitKind.CREATE, supply.create, 1, end),
+        HitRequest(HitKind.VALIDATE, supply.validate, 1, until),
+        HitRequest(HitKind.QUIZ, 1 if supply.quiz_places else 0, max(1, supply.quiz_places), end),
+        HitRequest(HitKind.CREATE, supply.create, 1, end),
     ]
     return [wish for wish in wishes if wish.hits]
 
 
-def plan_supply(spec: TaskSpec, facts: Facts, fees: FeeSchedule) -> Supply:
+def plan_supply(spec: TaskSpec, facts: SupplyFacts, fees: FeeSchedule) -> Supply:
     """What a round that stands so needs, as far as its money goes."""
     pages = _pages(spec, facts) if spec.pay.validate_cents else 0
     pages = min(pages, MOST_AT_ONCE, facts.free_cents // vote_cents(spec, fees)) if pages else 0
@@ -142,7 +113,7 @@ def pages_to_validate(spec: TaskSpec, lacking: Sequence[int], out: int) -> int:
     return max(0, needed - out)
 
 
-def _pages(spec: TaskSpec, facts: Facts) -> int:
+def _pages(spec: TaskSpec, facts: SupplyFacts) -> int:
     return pages_to_validate(spec, facts.lacking, facts.places(HitKind.VALIDATE))
 
 
@@ -159,7 +130,7 @@ def _vote_cents(spec: TaskSpec, hits: int, fees: FeeSchedule) -> int:
     return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_a_page(spec))) * vote_cents(spec, fees)
 
 
-def _people(spec: TaskSpec, facts: Facts, left: int, fees: FeeSchedule) -> int:
+def _people(spec: TaskSpec, facts: SupplyFacts, left: int, fees: FeeSchedule) -> int:
     """Places in the quiz, while there are too few people to write and to vote."""
     if spec.quiz is None or not spec.pay.quiz_cents:
         return 0
@@ -180,7 +151,7 @@ def _quiz_cents(spec: TaskSpec, fees: FeeSchedule) -> int:
     return fees.reward(spec.pay.quiz_cents).total_cents if spec.pay.quiz_cents else 1
 
 
-def _writing(spec: TaskSpec, facts: Facts, left: int, fees: FeeSchedule) -> int:
+def _writing(spec: TaskSpec, facts: SupplyFacts, left: int, fees: FeeSchedule) -> int:
     """HITs to create that bring the target into reach, if all goes as well as it may."""
     if not facts.is_open or not spec.pay.create_cents:
         return 0
@@ -203,3 +174,25 @@ def _affordable(spec: TaskSpec, left: int, fees: FeeSchedule) -> int:
     most = bisect_right(range(1, left // one + 1), left, key=lambda hits: hits * one + _vote_cents(spec, hits, fees))
     # Whoever ends the writing goes by the least that one costs: what covers that is never left unused.
     return max(most, 1 if left >= least_cents(spec, fees) else 0)
+
+
+def plan_recruits(session: Session, task: Task, crowd: Crowd, people: int, *, now: datetime) -> list[Hit]:
+    """HITs with places in the quiz until so many people have passed it or can take it; nothing is sent.
+
+    The task's qualification must be on the marketplace before.
+    """
+    live = live_round(session, task.id)
+    if live is None or spec_of(live).quiz is None:
+        return []
+    held = session.get_one(Round, live.id, with_for_update={"key_share": True}, populate_existing=True)
+    known = people_lately(session, held, crowd.name, now=now) + places_out(session, held, crowd.name).get(
+        HitKind.QUIZ, 0
+    )
+    planned: list[Hit] = []
+    lacking = people - known
+    while lacking > 0:
+        places = places_in_one_hit(lacking, crowd.profile.fees)
+        (wish,) = wishes_of(held, Supply(quiz_places=places), now=now)
+        planned += plan_hits(session, held, wish, crowd, now=now)
+        lacking -= places
+    return planned

@@ -1,7 +1,8 @@
 """What a round's supply goes by: counts that the database keeps, and what is unfinished; never the whole round."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 from round_manager.crowd.mirror import HANDED_IN
 from round_manager.models import (
     Assignment,
+    AssignmentStatus,
     Example,
     ExampleStatus,
     Hit,
@@ -17,7 +19,9 @@ from round_manager.models import (
     Qualification,
     QualificationGrant,
     Round,
+    RoundStatus,
     RoundTally,
+    UncountedVote,
     Vote,
 )
 from round_manager.tasks.affordability import free_cents
@@ -31,22 +35,52 @@ LATELY = timedelta(days=3)
 CAN_BRING_WORK = (HitStatus.PLANNED, HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
 
 
-def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str, *, now: datetime) -> dict[str, Any]:
+@dataclass(frozen=True)
+class SupplyFacts:
+    """Where a round stands, as far as its supply goes.
+
+    `lacking` has the votes that each waiting example lacks, `out` the places of HITs that nobody has handed in yet,
+    `people` those who may work and were there lately.
+    """
+
+    status: RoundStatus
+    target: int
+    examples: int = 0
+    fooled: int = 0
+    verified_fooling: int = 0
+    disputed_fooling: int = 0
+    pending_fooling: int = 0
+    lacking: Sequence[int] = ()
+    out: Mapping[HitKind, int] = field(default_factory=dict)
+    people: int = 0
+    free_cents: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new examples are written."""
+        return self.status is RoundStatus.OPEN
+
+    def places(self, kind: HitKind) -> int:
+        """How many places of a kind stand open."""
+        return self.out.get(kind, 0)
+
+
+def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str, *, now: datetime) -> SupplyFacts:
     """The round's facts, by the names that they have in a supply."""
     tallies = tallies_of(session, round)
-    return {
-        "status": round.status,
-        "target": round.target_fooling,
-        "examples": sum(number for (status, _), number in tallies.items() if status not in NOT_COUNTED),
-        "fooled": sum(number for (status, fooled), number in tallies.items() if fooled and status not in NOT_COUNTED),
-        "verified_fooling": tallies.get((ExampleStatus.VERIFIED, True), 0),
-        "disputed_fooling": tallies.get((ExampleStatus.DISPUTED, True), 0),
-        "pending_fooling": tallies.get((ExampleStatus.PENDING, True), 0),
-        "lacking": lacking_votes(session, round),
-        "out": places_out(session, round, marketplace),
-        "people": people_lately(session, round, marketplace, now=now) if spec.quiz else 0,
-        "free_cents": free_cents(session, round),
-    }
+    return SupplyFacts(
+        status=round.status,
+        target=round.target_fooling,
+        examples=sum(number for (status, _), number in tallies.items() if status not in NOT_COUNTED),
+        fooled=sum(number for (status, fooled), number in tallies.items() if fooled and status not in NOT_COUNTED),
+        verified_fooling=tallies.get((ExampleStatus.VERIFIED, True), 0),
+        disputed_fooling=tallies.get((ExampleStatus.DISPUTED, True), 0),
+        pending_fooling=tallies.get((ExampleStatus.PENDING, True), 0),
+        lacking=lacking_votes(session, round),
+        out=places_out(session, round, marketplace),
+        people=people_lately(session, round, marketplace, now=now) if spec.quiz else 0,
+        free_cents=free_cents(session, round),
+    )
 
 
 def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool], int]:
@@ -88,3 +122,45 @@ def people_lately(session: Session, round: Round, marketplace: str, *, now: date
         .where(QualificationGrant.revoked_at.is_(None), or_(QualificationGrant.granted_at > since, worked))
     )
     return session.scalar(wanted) or 0
+
+
+CAN_BE_TAKEN = (HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
+
+
+def unneeded_hits(session: Session, round: Round, marketplace: str, *, now: datetime) -> list[str]:
+    """The marketplace's ids of the round's HITs that should be taken down; whoever has one finishes it.
+
+    While a round is open, all of its HITs may still be needed. Once it is validating, nothing new is written; and once
+    nothing is being written any more and no vote is lacking, nothing is to be checked.
+    """
+    if round.status is not RoundStatus.VALIDATING:
+        return []
+    kinds = [HitKind.CREATE]
+    if not lacking_votes(session, round, most=1) and not _may_want_votes(session, round, marketplace):
+        kinds += [HitKind.VALIDATE, HitKind.QUIZ]
+    wanted = select(Hit.external_id).where(
+        Hit.marketplace == marketplace,
+        Hit.finished_at.is_(None),
+        Hit.round_id + 0 == round.id,
+        Hit.kind.in_(kinds),
+        Hit.status.in_(CAN_BE_TAKEN),
+        Hit.expires_at > now,
+    )
+    return [str(one) for one in session.scalars(wanted.order_by(Hit.id))]
+
+
+def _may_want_votes(session: Session, round: Round, marketplace: str) -> bool:
+    """Whether examples may still come, or more votes be wanted on those that are there."""
+    unfinished = select(Hit.id).where(
+        Hit.marketplace == marketplace,
+        Hit.finished_at.is_(None),
+        Hit.round_id + 0 == round.id,
+        Hit.kind == HitKind.CREATE,
+        Hit.status != HitStatus.REFUSED,
+    )
+    handed_in = select(Assignment.id).join(Hit, Hit.id == Assignment.hit_id)
+    undecided = handed_in.where(
+        Assignment.status == AssignmentStatus.SUBMITTED, Hit.finished_at.is_(None), Hit.round_id + 0 == round.id
+    )
+    uncounted = exists().where(UncountedVote.round_id == round.id)
+    return any(session.scalar(select(one)) for one in (unfinished.exists(), undecided.exists(), uncounted))

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from common.money import dollars
 from common.text import count
+from round_manager.crowd.fair_pay import missing_cents
 from round_manager.labelstudio.mirror import find_link
-from round_manager.loop.minimum import lacking_cents
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -115,6 +115,13 @@ def still_to_come(session: Session, round: Round, *, now: datetime, give_up: boo
     left = [reason for reason in work if not (give_up and reason.can_be_given_up)]
     # A median goes by all who worked: pay is looked at when nothing more can change it.
     return left or list(_fair_pay(session, round))
+
+
+def awaits_only_pay(session: Session, round: Round, *, now: datetime) -> bool:
+    """Return whether nothing is left to wait for, except perhaps pay that brings workers to the minimum."""
+    if round.paused_at is not None or round.status is not RoundStatus.VALIDATING:
+        return False
+    return not work_to_come(session, round, now=now)
 
 
 def work_to_come(session: Session, round: Round, *, now: datetime) -> list[Reason]:
@@ -282,7 +289,7 @@ def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
 
 
 def _fair_pay(session: Session, round: Round) -> Iterator[Reason]:
-    cents = lacking_cents(session, round)
+    cents = missing_cents(session, round)
     if cents:
         name = session.get_one(Task, round.task_id).name
         cure = f"`outfox crowd pay {name} --top-up` pays it, and `outfox manage` does by itself"

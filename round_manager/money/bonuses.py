@@ -1,4 +1,4 @@
-"""Bonuses: each one that a HIT has reserved is owed to the author of a verified fooling example, or free again.
+"""BonusSettlement: each one that a HIT has reserved is owed to the author of a verified fooling example, or free again.
 
 What a HIT's bonuses can still come to follows from its places, its work and its examples as they are now, so this may
 be run at any time, as often as anybody likes: it owes what was earned and gives back what nobody can earn any more.
@@ -33,7 +33,7 @@ from round_manager.models import (
 )
 from round_manager.money.budget import figures
 from round_manager.money.hit_terms import shape_of
-from round_manager.money.ledger import Wanted, owe_bonus, release, reserve
+from round_manager.money.ledger import PossiblePayment, owe_bonus, release, reserve
 from round_manager.specs import spec_of
 
 FOOLED = "You fooled the model, and other people agreed with your label. Thank you!"
@@ -44,19 +44,19 @@ HITS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class Bonuses:
+class BonusSettlement:
     """What became of bonuses; `uncovered` are examples whose bonus waits, noted, until the budget covers it."""
 
     owed: int = 0
     released: int = 0
     uncovered: frozenset[int] = frozenset()
 
-    def __add__(self, other: "Bonuses") -> "Bonuses":
-        return Bonuses(self.owed + other.owed, self.released + other.released, self.uncovered | other.uncovered)
+    def __add__(self, other: "BonusSettlement") -> "BonusSettlement":
+        return BonusSettlement(self.owed + other.owed, self.released + other.released, self.uncovered | other.uncovered)
 
 
 @dataclass(frozen=True)
-class Written:
+class ExampleBonus:
     """An example as far as its bonus goes."""
 
     id: int
@@ -80,7 +80,7 @@ class BonusWork:
 
     assignment_id: int
     is_rejected: bool
-    examples: tuple[Written, ...] | None
+    examples: tuple[ExampleBonus, ...] | None
 
     def possible(self, each: int) -> int:
         """How many bonuses it can still earn."""
@@ -90,7 +90,7 @@ class BonusWork:
 
 
 @dataclass(frozen=True)
-class Books:
+class HitLedger:
     """What the ledger has of some HITs: bonuses that are reserved, examples that had one, work that is being paid."""
 
     reserved: Counter[int]
@@ -104,13 +104,13 @@ def bonuses_each(session: Session, hit: Hit) -> int:
     return shape_of(spec_of(owner), hit.kind).bonuses
 
 
-def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> Bonuses:
+def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> BonusSettlement:
     """Owes what was earned on these HITs and releases what nobody can earn any more; once more changes nothing."""
     by_round: dict[int, list[Hit]] = {}
     for hit in hits:
         if hit.round_id is not None and hit.kind is HitKind.CREATE:
             by_round.setdefault(hit.round_id, []).append(hit)
-    outcome = Bonuses()
+    outcome = BonusSettlement()
     for round_id, own in sorted(by_round.items()):
         round = session.get_one(Round, round_id)
         each = shape_of(spec_of(round), HitKind.CREATE).bonuses
@@ -121,7 +121,7 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
     return outcome
 
 
-def settle_closed(session: Session, round: Round, *, now: datetime) -> Bonuses:
+def settle_closed(session: Session, round: Round, *, now: datetime) -> BonusSettlement:
     """The same for HITs of a closed round that have a bonus reserved still, so many at once."""
     held = select(LedgerEntry.hit_id).where(
         LedgerEntry.round_id == round.id,
@@ -132,7 +132,7 @@ def settle_closed(session: Session, round: Round, *, now: datetime) -> Bonuses:
     return settle_bonuses(session, hits, now=now)
 
 
-def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now: datetime) -> Bonuses:
+def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now: datetime) -> BonusSettlement:
     session.flush()
     # One at a time settles a round's bonuses. It is the budget's row that is held, as everybody does who moves money:
     # the HITs' own rows are held before it by those who collect and after it by those who pay.
@@ -140,7 +140,7 @@ def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now:
     ids = [hit.id for hit in hits]
     books = _books(session, ids)
     works = _works(session, ids, books)
-    outcome = Bonuses()
+    outcome = BonusSettlement()
     for hit in hits:
         outcome += _owe_earned(session, hit, works[hit.id], books, now)
     is_open = session.scalar(select(Round.status).where(Round.id == round.id)) is not RoundStatus.CLOSED
@@ -149,22 +149,24 @@ def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now:
         needed = places * each + sum(work.possible(each) for work in works[hit.id]) if is_open else 0
         if books.reserved[hit.id] > needed:
             freed = release(session, [hit.id], EntryKind.BONUS, books.reserved[hit.id] - needed, now=now)
-            outcome += Bonuses(released=freed)
+            outcome += BonusSettlement(released=freed)
     return outcome
 
 
-def _owe_earned(session: Session, hit: Hit, works: Sequence[BonusWork], books: Books, now: datetime) -> Bonuses:
-    outcome = Bonuses()
+def _owe_earned(
+    session: Session, hit: Hit, works: Sequence[BonusWork], books: HitLedger, now: datetime
+) -> BonusSettlement:
+    outcome = BonusSettlement()
     for work in works:
         earned = [one.id for one in work.examples or () if one.has_earned and one.id not in books.given]
         for example_id in [] if work.is_rejected else earned:
             if not books.reserved[hit.id] and not _reserve_again(session, hit, now):
-                outcome += Bonuses(uncovered=frozenset([example_id]))
+                outcome += BonusSettlement(uncovered=frozenset([example_id]))
                 continue
             assignment, example = session.get_one(Assignment, work.assignment_id), session.get_one(Example, example_id)
             owe_bonus(session, assignment, example, FOOLED, now=now)
             books.reserved[hit.id] = max(0, books.reserved[hit.id] - 1)
-            outcome += Bonuses(owed=1)
+            outcome += BonusSettlement(owed=1)
     return outcome
 
 
@@ -190,25 +192,25 @@ def _reserve_again(session: Session, hit: Hit, now: datetime) -> bool:
     if found is None:
         return False
     try:
-        reserve(session, [(hit, Wanted(EntryKind.BONUS, Price(found.cents, found.fee_cents)))], now=now)
+        reserve(session, [(hit, PossiblePayment(EntryKind.BONUS, Price(found.cents, found.fee_cents)))], now=now)
     except BudgetError:
         return False
     return True
 
 
-def _books(session: Session, hit_ids: Sequence[int]) -> Books:
+def _books(session: Session, hit_ids: Sequence[int]) -> HitLedger:
     entry = LedgerEntry
     wanted = select(entry.hit_id, entry.kind, entry.state, entry.assignment_id, entry.example_id)
     rows = session.execute(wanted.where(entry.hit_id.in_(hit_ids))).all()
     bonuses = [row for row in rows if row.kind is EntryKind.BONUS]
-    return Books(
+    return HitLedger(
         Counter(row.hit_id for row in bonuses if row.state is EntryState.RESERVED),
         frozenset(row.example_id for row in bonuses if row.example_id is not None),
         frozenset(row.assignment_id for row in rows if row.kind is EntryKind.REWARD and row.state in BEING_PAID),
     )
 
 
-def _works(session: Session, hit_ids: Sequence[int], books: Books) -> dict[int, list[BonusWork]]:
+def _works(session: Session, hit_ids: Sequence[int], books: HitLedger) -> dict[int, list[BonusWork]]:
     wanted = (
         select(Assignment.id, Assignment.hit_id, Assignment.status, WorkSession.id)
         .outerjoin(WorkSession, WorkSession.assignment_id == Assignment.id)
@@ -226,10 +228,10 @@ def _works(session: Session, hit_ids: Sequence[int], books: Books) -> dict[int, 
     return works
 
 
-def _written(session: Session, pages: Sequence[int]) -> dict[int, list[Written]]:
+def _written(session: Session, pages: Sequence[int]) -> dict[int, list[ExampleBonus]]:
     wanted = select(Example.session_id, Example.id, Example.fooled, Example.status)
     mine = wanted.where(Example.session_id.in_(pages), Example.session_id.is_not(None)).order_by(Example.id)
-    found: dict[int, list[Written]] = {}
+    found: dict[int, list[ExampleBonus]] = {}
     for page, example_id, fooled, status in session.execute(mine):
-        found.setdefault(page or 0, []).append(Written(example_id, fooled, status))
+        found.setdefault(page or 0, []).append(ExampleBonus(example_id, fooled, status))
     return found

@@ -13,7 +13,7 @@ from round_manager.models import Round, RoundStatus, Task
 
 
 @dataclass(frozen=True)
-class Figures:
+class BudgetFigures:
     """A budget and where it is; what is neither reserved, owed nor sent was released or never bound."""
 
     budget_cents: int
@@ -31,17 +31,17 @@ class Figures:
         return f"budget {dollars(self.budget_cents)}: " + ", ".join(f"{dollars(cents)} {word}" for word, cents in told)
 
 
-def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> Figures:
+def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> BudgetFigures:
     """Where the budget of a task or a round is at this moment; with `lock`, nobody moves it until we are done."""
     table = type(owner)
     wanted = select(table.budget_cents, table.reserved_cents, table.owed_cents, table.sent_cents)
     wanted = wanted.where(table.id == owner.id)
-    return Figures(*session.execute(wanted.with_for_update(key_share=True) if lock else wanted).one())
+    return BudgetFigures(*session.execute(wanted.with_for_update(key_share=True) if lock else wanted).one())
 
 
 def set_round_budget(
     session: Session, task: Task, round: Round, cents: int, *, who: str, why: str, now: datetime
-) -> Figures:
+) -> BudgetFigures:
     """Another budget for a round that is not closed: no less than what is bound, no more than the task's."""
     before = figures(session, round, lock=True)
     bound = before.budget_cents - before.released_cents

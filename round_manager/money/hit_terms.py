@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from crowd.port import Comparator, Crowd, HitTerms, Requirement, Restriction
 from crowd.profile import CrowdLimits
 from round_manager.models import EntryKind, HitKind
-from round_manager.money.ledger import Wanted
+from round_manager.money.ledger import PossiblePayment
 from templates import TaskSpec
 
 MINUTE = 60
@@ -72,8 +72,8 @@ def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None, limits
     )
 
 
-def wanted_for(spec: TaskSpec, kind: HitKind, terms: HitTerms, assignments: int, crowd: Crowd) -> list[Wanted]:
+def wanted_for(spec: TaskSpec, kind: HitKind, terms: HitTerms, assignments: int, crowd: Crowd) -> list[PossiblePayment]:
     """Return every payment that one such HIT can lead to, with fees."""
-    reward = Wanted(EntryKind.REWARD, crowd.price(terms, assignments))
-    bonus = Wanted(EntryKind.BONUS, crowd.bonus_price(spec.pay.fooled_bonus_cents))
+    reward = PossiblePayment(EntryKind.REWARD, crowd.price(terms, assignments))
+    bonus = PossiblePayment(EntryKind.BONUS, crowd.bonus_price(spec.pay.fooled_bonus_cents))
     return [reward] * assignments + [bonus] * (shape_of(spec, kind).bonuses * assignments)

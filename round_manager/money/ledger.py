@@ -22,14 +22,14 @@ LONGEST_ERROR = 500
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PossiblePayment:
     """A payment that may come: what for, and what it costs."""
 
     kind: EntryKind
     price: Price
 
 
-def reserve(session: Session, wanted: Sequence[tuple[Hit, Wanted]], *, now: datetime) -> list[str]:
+def reserve(session: Session, wanted: Sequence[tuple[Hit, PossiblePayment]], *, now: datetime) -> list[str]:
     """The keys of one new entry for each, all or none; past a budget nothing is reserved and the figures are told."""
     _check_budgets(session, wanted)
     rows = [
@@ -136,7 +136,7 @@ def owe_new(session: Session, debts: Sequence[Debt], *, now: datetime) -> list[L
     if not debts:
         return []
     hits = _hits(session, [debt.assignment for debt in debts])
-    wanted = [(hits[debt.assignment.hit_id], Wanted(debt.kind, debt.price)) for debt in debts]
+    wanted = [(hits[debt.assignment.hit_id], PossiblePayment(debt.kind, debt.price)) for debt in debts]
     keys = reserve(session, wanted, now=now)
     found = session.scalars(select(LedgerEntry).where(LedgerEntry.key.in_(keys)))
     entries = {entry.key: entry for entry in found}
@@ -175,7 +175,7 @@ def renew(session: Session, entry: LedgerEntry, error: str, *, now: datetime, no
     refuse(session, entry.id, error, now=now)
     session.flush()
     hit = session.get_one(Hit, entry.hit_id)
-    wanted = Wanted(entry.kind, Price(entry.cents, entry.fee_cents))
+    wanted = PossiblePayment(entry.kind, Price(entry.cents, entry.fee_cents))
     (key,) = reserve(session, [(hit, wanted)], now=now)
     fresh = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
     assignment = session.get_one(Assignment, entry.assignment_id)
@@ -211,7 +211,7 @@ def release(
     return len(ids)
 
 
-def _check_budgets(session: Session, wanted: Sequence[tuple[Hit, Wanted]]) -> None:
+def _check_budgets(session: Session, wanted: Sequence[tuple[Hit, PossiblePayment]]) -> None:
     needs: dict[tuple[int, int | None], int] = {}
     for hit, one in wanted:
         place = (hit.task_id, hit.round_id)

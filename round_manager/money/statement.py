@@ -11,20 +11,20 @@ from datetime import UTC, date, datetime, time, timedelta
 from sqlalchemy import ColumnElement, SQLColumnExpression, and_, case, func, not_, select
 from sqlalchemy.orm import Session
 
-from round_manager.models import EntryState, LedgerEntry, Round, Task
-from round_manager.money.budget import Figures, figures
+from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Round, Task
+from round_manager.money.budget import BudgetFigures, figures
 
 DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Line:
+class StatementLine:
     """One round's money, or what belongs to no round, at one moment; `moved` is what the day before it changed."""
 
     task: str
     round: int | None
     at: datetime
-    figures: Figures
+    figures: BudgetFigures
     newly_reserved_cents: int
     newly_owed_cents: int
     newly_sent_cents: int
@@ -45,14 +45,14 @@ def end_of(day: date) -> datetime:
     return datetime.combine(day, time(), UTC) + DAY
 
 
-def statement(session: Session, task: Task, *, at: datetime) -> list[Line]:
+def statement(session: Session, task: Task, *, at: datetime) -> list[StatementLine]:
     """The task's whole budget first, then its rounds; budgets are those of today."""
     rounds = session.scalars(select(Round).where(Round.task_id == task.id).order_by(Round.number)).all()
     whole = _line(session, task, None, LedgerEntry.task_id == task.id, task.budget_cents, at)
     return [whole, *(_line(session, task, one, LedgerEntry.round_id == one.id, one.budget_cents, at) for one in rounds)]
 
 
-def drift(session: Session, owner: Task | Round, line: Line) -> int:
+def drift(session: Session, owner: Task | Round, line: StatementLine) -> int:
     """By how many cents a statement of this moment differs from the sums that the database keeps; always 0."""
     kept = figures(session, owner)
     told = line.figures
@@ -65,7 +65,7 @@ def drift(session: Session, owner: Task | Round, line: Line) -> int:
 
 def _line(
     session: Session, task: Task, round: Round | None, whose: ColumnElement[bool], budget: int, at: datetime
-) -> Line:
+) -> StatementLine:
     entry = LedgerEntry
     cents = entry.cents + entry.fee_cents
     owed, sent, settled = entry.owed_at < at, entry.sent_at < at, entry.settled_at < at
@@ -92,8 +92,87 @@ def _line(
     ).one()
     parts = [int(part) for part in row]
     number = round.number if round else None
-    return Line(task.name, number, at, Figures(budget, *parts[:3]), *parts[3:])
+    return StatementLine(task.name, number, at, BudgetFigures(budget, *parts[:3]), *parts[3:])
 
 
 def _yes(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return func.coalesce(condition, False)
+
+
+@dataclass(frozen=True)
+class TaskMoney:
+    """A task's money on one marketplace, fees included; what was sent and not settled is `in_doubt`."""
+
+    task: str
+    budget_cents: int
+    reserved_cents: int = 0
+    owed_rewards_cents: int = 0
+    owed_bonuses_cents: int = 0
+    in_doubt_cents: int = 0
+    paid_cents: int = 0
+
+    @property
+    def owed_cents(self) -> int:
+        """What workers are owed, and its fees."""
+        return self.owed_rewards_cents + self.owed_bonuses_cents
+
+
+@dataclass(frozen=True)
+class Owed:
+    """So many payments of a kind that are owed and not sent."""
+
+    kind: EntryKind
+    count: int
+    cents: int
+    fee_cents: int
+
+
+def money_by_task(session: Session, marketplace: str) -> list[TaskMoney]:
+    """Every task's money there, by the tasks' names."""
+    total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
+    wanted = (
+        select(LedgerEntry.task_id, LedgerEntry.state, LedgerEntry.kind, total)
+        .join(Hit, Hit.id == LedgerEntry.hit_id)
+        .where(Hit.marketplace == marketplace)
+        .group_by(LedgerEntry.task_id, LedgerEntry.state, LedgerEntry.kind)
+    )
+    sums: dict[int, dict[str, int]] = {}
+    for task_id, state, kind, cents in session.execute(wanted):
+        place = _place(state, kind)
+        if place:
+            held = sums.setdefault(task_id, {})
+            held[place] = held.get(place, 0) + int(cents)
+    tasks = session.scalars(select(Task).order_by(Task.name))
+    return [TaskMoney(task.name, task.budget_cents, **sums.get(task.id, {})) for task in tasks]
+
+
+def owed_by_kind(session: Session, marketplace: str) -> list[Owed]:
+    """What payday would send, rewards first."""
+    wanted = (
+        select(LedgerEntry.kind, func.count(), func.sum(LedgerEntry.cents), func.sum(LedgerEntry.fee_cents))
+        .join(Hit, Hit.id == LedgerEntry.hit_id)
+        .where(Hit.marketplace == marketplace, LedgerEntry.state == EntryState.OWED)
+        .group_by(LedgerEntry.kind)
+    )
+    found = [Owed(kind, count, int(cents), int(fees)) for kind, count, cents, fees in session.execute(wanted)]
+    order = list(EntryKind)
+    return sorted(found, key=lambda one: order.index(one.kind))
+
+
+def reward_cost(session: Session, work: Assignment) -> int:
+    """What the reward of that work costs, fee included."""
+    any_reward = select(LedgerEntry.cents + LedgerEntry.fee_cents).where(
+        LedgerEntry.hit_id == work.hit_id, LedgerEntry.kind == EntryKind.REWARD
+    )
+    return session.scalar(any_reward.limit(1)) or 0
+
+
+def _place(state: EntryState, kind: EntryKind) -> str:
+    if state is EntryState.OWED:
+        return "owed_rewards_cents" if kind is EntryKind.REWARD else "owed_bonuses_cents"
+    names = {
+        EntryState.RESERVED: "reserved_cents",
+        EntryState.SENT: "in_doubt_cents",
+        EntryState.CONFIRMED: "paid_cents",
+    }
+    return names.get(state, "")

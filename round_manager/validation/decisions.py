@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from round_manager.database.store import Store
 from round_manager.errors import RefusedError, StoreBusyError
 from round_manager.models import Example, ExampleStatus, Hit, Round, RoundStatus, UncountedVote, Vote, WorkSession
-from round_manager.money.bonuses import Bonuses, settle_bonuses, settle_closed
+from round_manager.money.bonuses import BonusSettlement, settle_bonuses, settle_closed
 from round_manager.specs import spec_of
 from round_manager.validation.outcomes import Outcome, VoteCounter, VoteValue
 
@@ -129,11 +129,11 @@ def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[Vot
     return found
 
 
-def settle_bonuses_of(session: Session, examples: Sequence[Example], *, now: datetime) -> Bonuses:
+def settle_bonuses_of(session: Session, examples: Sequence[Example], *, now: datetime) -> BonusSettlement:
     """The bonuses of the HITs that these examples were written in; work in house has none."""
     pages = {example.session_id for example in examples if example.session_id is not None}
     if not pages:
-        return Bonuses()
+        return BonusSettlement()
     hits = select(Hit).join(WorkSession, WorkSession.hit_id == Hit.id).where(WorkSession.id.in_(pages)).distinct()
     return settle_bonuses(session, session.scalars(hits.order_by(Hit.id)).all(), now=now)
 

@@ -25,11 +25,11 @@ from mturk.connection import Endpoint, connect
 from mturk.marketplace import people
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.reviewing import approve
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.reviews import approve
 from round_manager.database.store import Store, open_store
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, HitKind, Round, Task
 from round_manager.money.ledger import Debt, owe_new
@@ -56,15 +56,15 @@ class Bridge:
         self.calls.watch(connection)
         self.crowd = MTurkCrowd(connection)
         url = "http://pages.test/hits/{}".format
-        self.posting = Posting(store, self.crowd, self.clock, lambda hit: url(hit.public_id.hex), threads=threads)
-        self.collecting = Collecting(store, self.crowd, self.clock, threads=threads)
-        self.payday = Payday(store, self.crowd, self.clock, who="bench", threads=threads)
+        self.poster = HitPoster(store, self.crowd, self.clock, lambda hit: url(hit.public_id.hex), threads=threads)
+        self.collector = Collector(store, self.crowd, self.clock, threads=threads)
+        self.payments = PaymentSender(store, self.crowd, self.clock, who="bench", threads=threads)
 
     def plan(self, hits: int) -> None:
         now = self.clock.now()
         with self.store.write() as session:
             round = session.scalars(select(Round)).one()
-            plan_hits(session, round, Wish(HitKind.CREATE, hits, 1, now + timedelta(days=5)), self.crowd, now=now)
+            plan_hits(session, round, HitRequest(HitKind.CREATE, hits, 1, now + timedelta(days=5)), self.crowd, now=now)
 
     def decide(self) -> None:
         """Approves what came and owes everybody a bonus, some hundred at a time."""
@@ -98,10 +98,10 @@ def _campaign(
     """Every stage's calls, those it needs, its seconds and our own of them; our share of all; all calls needed."""
     stages: list[tuple[str, int, Callable[[], object]]] = [
         ("plan", 0, lambda: bridge.plan(hits)),
-        ("post", hits, lambda: bridge.posting.run(progress)),
-        ("collect", hits, lambda: bridge.collecting.run(progress)),
+        ("post", hits, lambda: bridge.poster.run(progress)),
+        ("collect", hits, lambda: bridge.collector.run(progress)),
         ("decide", 0, bridge.decide),
-        ("pay", 2 * hits, lambda: bridge.payday.run(progress)),
+        ("pay", 2 * hits, lambda: bridge.payments.run(progress)),
     ]
     rows = []
     for name, needed, stage in stages:
@@ -129,16 +129,16 @@ def _work(place: Place, hits: int, progress: ProgressBar) -> None:
 def _idle_calls(bridge: Bridge, place: Place) -> int:
     """What reading costs with some HITs open, some more finished, and nothing new."""
     bridge.plan(OPEN)
-    bridge.posting.run()
+    bridge.poster.run()
     _work(place, OPEN, ProgressBar())
-    bridge.collecting.run()
+    bridge.collector.run()
     bridge.decide()
-    bridge.payday.run()
+    bridge.payments.run()
     bridge.plan(OPEN)
-    bridge.posting.run()
-    bridge.collecting.run()
+    bridge.poster.run()
+    bridge.collector.run()
     before = bridge.calls.counts.total()
-    bridge.collecting.run()
+    bridge.collector.run()
     return bridge.calls.counts.total() - before
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from common.clock import Clock
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from round_manager.crowd.qualifying import qualify_passed
-from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.qualifications import WorkerAccess, grant_passed_quizzes
 from round_manager.work.session_end import sweep
 
 SECONDS = 10.0
@@ -29,7 +28,7 @@ class Upkeep:
         self,
         lazy_store: LazyStore,
         marketplace: str,
-        recruit: Callable[[], Recruiting] | None,
+        recruit: Callable[[], WorkerAccess] | None,
         folder: Path,
         clock: Clock,
         every: float = SECONDS,
@@ -59,7 +58,7 @@ class Upkeep:
         store = self._lazy_store.open()
         with store.write() as session:
             sweep(session, now=self._clock.now())
-        return qualify_passed(store, self._marketplace, self._recruit) if self._recruit else 0
+        return grant_passed_quizzes(store, self._marketplace, self._recruit) if self._recruit else 0
 
     def _run(self) -> None:
         with (self._folder / LOCK).open("w") as lock:
@@ -83,15 +82,15 @@ class Upkeep:
             self.failing = ""
 
 
-def recruiter(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Callable[[], Recruiting] | None:
+def recruiter(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Callable[[], WorkerAccess] | None:
     """How to reach the marketplace that the settings name; None where they have no keys for it."""
     if not settings.has_crowd_keys:
         return None
 
-    def recruit() -> Recruiting:
+    def recruit() -> WorkerAccess:
         # Its client takes a second to import, and of several processes only one needs it.
         from plugin.crowd import crowd_of
 
-        return Recruiting(lazy_store.open(), crowd_of(settings), clock)
+        return WorkerAccess(lazy_store.open(), crowd_of(settings), clock)
 
     return recruit

@@ -16,12 +16,12 @@ from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.event_queue import SqsEventQueue, open_queue
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.reconciling import Reconciler
-from round_manager.crowd.reviewing import approve, give_bonus
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import approve, give_bonus
 from round_manager.database.store import Store, open_store
 from round_manager.models import (
     Assignment,
@@ -63,11 +63,11 @@ class Driver:
         endpoint = Endpoint(job.marketplace, job.key_id, job.key_secret, name="market")
         self._crowd = open_crowd(endpoint, retries=RetryPolicy(budget=5, first_pause=0.02, longest_pause=0.2))
         pages = "http://pages.test/hits/{}".format
-        self._posting = Posting(
+        self._posting = HitPoster(
             store, self._crowd, self._clock, lambda hit: pages(hit.public_id.hex), queue_url=job.queue
         )
-        self._payday = Payday(store, self._crowd, self._clock, who=WHO)
-        self._collecting = Collecting(store, self._crowd, self._clock)
+        self._payday = PaymentSender(store, self._crowd, self._clock, who=WHO)
+        self._collecting = Collector(store, self._crowd, self._clock)
         self._reconciler = Reconciler(store, self._crowd, self._clock, self._posting, self._payday)
         self._queue: SqsEventQueue | None = None
         if job.queue:
@@ -89,7 +89,9 @@ class Driver:
             more = min(self._job.hits_each_life, self._job.hits - (session.scalar(select(func.count(Hit.id))) or 0))
             round = session.scalars(select(Round).where(Round.status == RoundStatus.OPEN)).one()
             if more > 0:
-                plan_hits(session, round, Wish(HitKind.CREATE, more, 1, now + timedelta(days=2)), self._crowd, now=now)
+                plan_hits(
+                    session, round, HitRequest(HitKind.CREATE, more, 1, now + timedelta(days=2)), self._crowd, now=now
+                )
 
     def _collect(self) -> None:
         if self._queue is not None:

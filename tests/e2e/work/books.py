@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from sqlalchemy import select, update
 
-from round_manager.crowd.reviewing import approve, find_assignment, undecided
+from round_manager.crowd.reviews import approve, find_assignment, undecided
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Example, ExampleStatus, LedgerEntry, Vote, WorkSession
-from round_manager.money.statement import Line, drift, statement
+from round_manager.money.statement import StatementLine, drift, statement
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.decisions import decide_round
 from tests.e2e.work.stage import WorkStage
@@ -58,12 +58,12 @@ def pay(stage: WorkStage, name: str) -> int:
         approve(session, waiting, who=OWNER, why="it is good", now=now)
         open_round = open_round_of(session, task)
     decide_round(stage.store, open_round, now=now)
-    paid = stage.services.payday.run()
+    paid = stage.services.payments.run()
     assert (paid.problem, paid.refused, paid.held, paid.in_doubt, paid.waiting) == ("", 0, 0, 0, 0)
     return paid.cents
 
 
-def line_of(stage: WorkStage, name: str) -> Line:
+def line_of(stage: WorkStage, name: str) -> StatementLine:
     """The statement of the task's open round, as of now; it adds up and agrees with the sums in the database."""
     with stage.store.read() as session:
         task = find_task(session, name)

@@ -36,7 +36,7 @@ from plugin.hit_links import HitLinks
 from plugin.round_opening import RoundOpening
 from plugin.serving import free_port
 from plugin.settings import Settings
-from round_manager.crowd.planning import Wish, plan_hits
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.database.store import Store, open_store
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
@@ -156,9 +156,9 @@ class WorkStage:
         now = self.clock.now()
         with self.store.write() as session:
             live = open_round_of(session, find_task(session, name))
-            wish = Wish(kind, hits, assignments, now + timedelta(days=1))
+            wish = HitRequest(kind, hits, assignments, now + timedelta(days=1))
             planned = plan_hits(session, live, wish, self.services.crowd, now=now)
-        sent = self.services.posting.run()
+        sent = self.services.poster.run()
         assert (sent.posted, sent.problem) == (hits, ""), sent
         with self.store.read() as session:
             return [session.get_one(Hit, one.id) for one in planned]
@@ -167,7 +167,7 @@ class WorkStage:
         """From now on, HITs to write or check want the task's qualification."""
         with self.store.read() as session:
             task = find_task(session, name)
-        self.services.recruiting.qualification(task)
+        self.services.access.qualification(task)
 
     def worker(self, name: str) -> Worker:
         """A new worker of the marketplace."""
@@ -185,7 +185,7 @@ class WorkStage:
 
     def collect(self) -> int:
         """What workers handed in, read from the marketplace and confirmed; how many assignments were new."""
-        return self.services.collecting.run().works
+        return self.services.collector.run().works
 
     def examples(self) -> list[Example]:
         return self._all(Example)

@@ -14,11 +14,11 @@ from mturk.marketplace.tables import Hit as MarketHit
 from mturk.marketplace.tables import Worker
 from plugin.crowd import crowd_of
 from plugin.settings import load_settings
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.crowd.reviewing import approve, give_bonus
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.crowd.reviews import approve, give_bonus
 from round_manager.database.store import Store, open_store
 from round_manager.models import Assignment, Hit, HitKind, LedgerEntry, Round
-from round_manager.money.budget import Figures
+from round_manager.money.budget import BudgetFigures
 from round_manager.money.ledger import send
 from tests.conftest import Outfox, Ran
 from tests.fakes.market import DEPOSIT_CENTS, MarketServer
@@ -65,13 +65,13 @@ class Shop:
         """Our own books."""
         return open_store(self.database)
 
-    def figures(self) -> Figures:
+    def figures(self) -> BudgetFigures:
         """Where the round's budget is, after the statement was found to add up."""
         said = self.asked("statement", SENTIMENT)
         assert said["adds_up"], said
         _whole, line = said["lines"]
         names = ("budget_cents", "reserved_cents", "owed_cents", "sent_cents")
-        return Figures(*(line[name] for name in names))
+        return BudgetFigures(*(line[name] for name in names))
 
     def post(self, hits: int = 1, *more: object) -> Any:
         """HITs to create, posted."""
@@ -155,7 +155,7 @@ class Shop:
         now = datetime.now(UTC)
         with self.store() as store, store.write() as session:
             live = session.scalars(select(Round)).one()
-            planned = plan_hits(session, live, Wish(HitKind.CREATE, hits, 1, now + DAY), self._crowd(), now=now)
+            planned = plan_hits(session, live, HitRequest(HitKind.CREATE, hits, 1, now + DAY), self._crowd(), now=now)
             for hit in planned:
                 hit.sent_at = None if sent_ago is None else now - sent_ago
             return planned[-1].key

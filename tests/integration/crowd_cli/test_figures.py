@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
-from plugin.crowd_overview import FEW_HITS, Seats, find_overview, find_seats
-from round_manager.crowd.debts import give_bonus_once, money_by_task, new_top_ups, owed_by_kind
-from round_manager.crowd.reviewing import find_assignment, give_bonus
-from round_manager.crowd.status import standing_hits
-from round_manager.crowd.wages import group_wages, owe_top_ups
+from round_manager.crowd.fair_pay import group_wages, new_top_ups, owe_top_ups
+from round_manager.crowd.overview import FEW_HITS, OpenPlaces, find_overview, find_places
+from round_manager.crowd.reviews import find_assignment, give_bonus, give_bonus_once
+from round_manager.crowd.status import live_hits
 from round_manager.crowd.workers import worker_figures
 from round_manager.database.store import Store
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
 from round_manager.money.ledger import send
+from round_manager.money.statement import money_by_task, owed_by_kind
 from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
 from tests.integration.money.counter import OWNER, Counter, open_counter
 
@@ -27,18 +27,18 @@ def counter(store: Store) -> Counter:
 def test_the_overview_counts_every_place_and_every_piece_of_work(counter: Counter) -> None:
     first, second = counter.collected(2)
     counter.approve([first])
-    counter.payday.run()
-    counter.rejecting.reject(second, "Empty.", who="owner")
+    counter.payments.run()
+    counter.rejections.reject(second, "Empty.", who="owner")
     counter.post(1, assignments=3)
     counter.crowd.submit(counter.posted()[-1], "W2")
     counter.crowd.accept(counter.posted()[-1], "W3")
-    counter.collecting.run()
+    counter.collector.run()
     counter.plan(2, kind=HitKind.VALIDATE)
     found = find_overview(counter.store, counter.crowd.name, SENTIMENT, counter.crowd)
     (group,) = found.groups
     told = group.figures
     assert (told.hits, told.unfinished, told.unfilled) == (3, 1, 2)
-    assert (told.undecided, told.approved, told.rejected, group.seats) == (1, 1, 1, Seats(1, 1))
+    assert (told.undecided, told.approved, told.rejected, group.places) == (1, 1, 1, OpenPlaces(1, 1))
     assert (group.median_minutes, group.median_hourly_cents) == (10.0, 270)
     assert group.is_low
     assert [(one.kind, one.unsent, one.in_doubt, one.cents) for one in found.planned] == [(HitKind.VALIDATE, 2, 0, 120)]
@@ -50,16 +50,16 @@ def test_seats_of_many_hits_are_read_from_the_listing(counter: Counter) -> None:
     counter.crowd.accept(counter.posted()[0], "W1")
     before = counter.calls()
     with counter.store.read() as session:
-        standing = standing_hits(session, counter.crowd.name)
-    (seats,) = find_seats(counter.crowd, standing).values()
-    assert seats == Seats(FEW_HITS, 1)
+        standing = live_hits(session, counter.crowd.name)
+    (places,) = find_places(counter.crowd, standing).values()
+    assert places == OpenPlaces(FEW_HITS, 1)
     assert (counter.calls() - before)["hit"] == 0
 
 
 def test_money_is_summed_by_task_and_by_what_is_owed(counter: Counter) -> None:
     first, second, _third = counter.collected(3)
     counter.approve([first])
-    counter.payday.run()
+    counter.payments.run()
     counter.approve([second])
     key = counter.bonus(first, 50)
     with counter.store.read() as session:
@@ -81,11 +81,11 @@ def test_money_is_summed_by_task_and_by_what_is_owed(counter: Counter) -> None:
 def test_a_worker_is_told_by_what_they_did_earned_and_may(counter: Counter) -> None:
     counter.post(1)
     (work,) = counter.work("W1", minutes=6)
-    counter.collecting.run()
-    counter.recruiting.grant(counter.task, "W2", who="owner", why="")
-    counter.recruiting.block("W3", who="owner", why="Spam.")
+    counter.collector.run()
+    counter.access.grant(counter.task, "W2", who="owner", why="")
+    counter.access.block("W3", who="owner", why="Spam.")
     counter.approve([work])
-    counter.payday.run()
+    counter.payments.run()
     counter.bonus(work, 50)
     with counter.store.read() as session:
         one, *others = worker_figures(session, counter.crowd.name, [session.get_one(Task, counter.task.id)])
@@ -99,7 +99,7 @@ def test_a_worker_is_told_by_what_they_did_earned_and_may(counter: Counter) -> N
 
 def test_a_top_up_that_was_given_is_not_counted_again(counter: Counter) -> None:
     counter.approve(counter.collected(1))
-    counter.payday.run()
+    counter.payments.run()
     with counter.store.read() as session:
         wages = group_wages(session, session.get_one(Task, counter.task.id))
         assert list(new_top_ups(session, wages).values()) == [[250 - REWARD]]

@@ -16,8 +16,7 @@ from mturk.event_queue import open_queue
 from mturk.marketplace.courier import Courier
 from plugin.crowd import crowd_of, crowd_services
 from plugin.settings import load_settings
-from round_manager.crowd.collecting import Collected
-from round_manager.crowd.following import Following
+from round_manager.crowd.collection import CollectionLoop, CollectionResult
 from tests.fakes.s3 import S3Server
 from tests.integration.crowd_cli.shop import Shop
 
@@ -38,12 +37,14 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-def follow(shop: Shop, queue: str | None, *, every: float, until: Callable[[Collected], bool]) -> list[Collected]:
+def follow(
+    shop: Shop, queue: str | None, *, every: float, until: Callable[[CollectionResult], bool]
+) -> list[CollectionResult]:
     """What it told until it had told enough."""
     settings = load_settings(os.environ)
     stop, found = threading.Event(), []
 
-    def told(one: Collected) -> None:
+    def told(one: CollectionResult) -> None:
         found.append(one)
         if until(one):
             stop.set()
@@ -53,7 +54,7 @@ def follow(shop: Shop, queue: str | None, *, every: float, until: Callable[[Coll
         events = open_queue(queue, region="us-east-1") if queue else None
         watchdog = threading.Timer(20, stop.set)
         watchdog.start()
-        Following(services.collecting, events, every=every, pause=stop.wait).run(told)
+        CollectionLoop(services.collector, events, every=every, pause=stop.wait).run(told)
         watchdog.cancel()
     return found
 
@@ -88,18 +89,18 @@ def test_rubbish_in_the_queue_and_a_marketplace_that_is_away_for_a_moment_do_not
         client.send_message(QueueUrl=queue, MessageBody=body)
     shop.post(1)
     shop.hand_in()
-    monkeypatch.setattr("round_manager.crowd.following.SECONDS_AFTER_TROUBLE", 0.0)
+    monkeypatch.setattr("round_manager.crowd.collection.SECONDS_AFTER_TROUBLE", 0.0)
     failures = iter([CrowdUnavailable("away")])
-    from round_manager.crowd.collecting import Collecting
+    from round_manager.crowd.collection import Collector
 
-    really = Collecting.run
+    really = Collector.run
 
-    def once_away(self: Collecting) -> Collected:
+    def once_away(self: Collector) -> CollectionResult:
         for error in failures:
             raise error
         return really(self)
 
-    monkeypatch.setattr(Collecting, "run", once_away)
+    monkeypatch.setattr(Collector, "run", once_away)
     found = follow(shop, queue, every=0.1, until=lambda one: one.works > 0)
     assert [one.works for one in found] == [1]
 

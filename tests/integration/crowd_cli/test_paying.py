@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.money import dollars
-from round_manager.crowd.payday import Paid, Payday
+from round_manager.crowd.payments import PaymentResult, PaymentSender
 from round_manager.progress import Progress
 from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
@@ -101,13 +101,13 @@ def test_a_bonus_that_another_gave_while_one_was_asked_is_not_given_again(
 
 
 def test_a_bonus_that_another_command_has_paid_is_told_as_paid(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    work, really = shop.worked(), Payday.run
+    work, really = shop.worked(), PaymentSender.run
 
-    def after_another(self: Payday, progress: Progress | None = None) -> Paid:
+    def after_another(self: PaymentSender, progress: Progress | None = None) -> PaymentResult:
         really(self)
         return really(self, progress)
 
-    monkeypatch.setattr(Payday, "run", after_another)
+    monkeypatch.setattr(PaymentSender, "run", after_another)
     told = shop.text("bonus", work, "0.50", "--reason", "Well done.", "--yes")
     assert "is given; another command, at the same time, has paid it" in told
     assert shop.earned() == REWARD + 50

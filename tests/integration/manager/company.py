@@ -18,12 +18,12 @@ from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
 from plugin.version_registration import VersionRegistration
 from round_manager.archive.storage import open_archives
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.reconciling import Reconciler
-from round_manager.crowd.recruiting import Recruiting
-from round_manager.crowd.reviewing import Rejecting
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.qualifications import WorkerAccess
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import Rejections
 from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.learning.jobs import Trainer, begin, finish, new_token
@@ -125,16 +125,16 @@ class Company:
 
     def context(self, **changes: Any) -> ManagerContext:
         store, crowd, clock = self.store, self.crowd, self.clock
-        posting = Posting(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
-        payday = Payday(store, crowd, clock, who=MANAGER, threads=1)
+        poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
+        payments = PaymentSender(store, crowd, clock, who=MANAGER, threads=1)
         services = CrowdServices(
             crowd=crowd,
-            posting=posting,
-            collecting=Collecting(store, crowd, clock, threads=1),
-            payday=payday,
-            reconciler=Reconciler(store, crowd, clock, posting, payday),
-            rejecting=Rejecting(store, crowd, clock),
-            recruiting=Recruiting(store, crowd, clock),
+            poster=poster,
+            collector=Collector(store, crowd, clock, threads=1),
+            payments=payments,
+            reconciler=Reconciler(store, crowd, clock, poster, payments),
+            rejections=Rejections(store, crowd, clock),
+            access=WorkerAccess(store, crowd, clock),
         )
         parts: dict[str, Any] = {
             "store": store,
@@ -165,7 +165,7 @@ class Company:
     def hire(self, *people: str) -> None:
         """They hold the task's qualification."""
         for person in people or PEOPLE:
-            Recruiting(self.store, self.crowd, self.clock).grant(self.floor.task, person, who="owner", why="a test")
+            WorkerAccess(self.store, self.crowd, self.clock).grant(self.floor.task, person, who="owner", why="a test")
 
     def new_version(self, note: str) -> str:
         return make_version(self.models, "negative", note=note)

@@ -10,16 +10,16 @@ from sqlalchemy import func, select
 
 from crowd.port import AssignmentState
 from mturk.profile import MTURK
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.crowd.posting import Posting, Sent
-from round_manager.crowd.reconciling import Reconciler
-from round_manager.crowd.recruiting import Recruiting
-from round_manager.crowd.reviewing import Rejecting, approve, give_bonus
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.crowd.hit_posting import HitPoster, PostingResult
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.qualifications import WorkerAccess
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import Rejections, approve, give_bonus
 from round_manager.database.store import Store
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
-from round_manager.money.budget import Figures, figures
+from round_manager.money.budget import BudgetFigures, figures
 from round_manager.money.statement import drift, statement
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
@@ -39,32 +39,32 @@ class Counter:
     clock: SettableClock
     task: Task
     round: Round
-    posting: Posting
-    collecting: Collecting
-    payday: Payday
+    poster: HitPoster
+    collector: Collector
+    payments: PaymentSender
     reconciler: Reconciler
-    rejecting: Rejecting
-    recruiting: Recruiting
+    rejections: Rejections
+    access: WorkerAccess
 
     @property
     def stranger(self) -> "Counter":
         """The same books, with the key of another account on the same marketplace."""
         crowd = FakeCrowd(self.clock.now)
-        posting = Posting(self.store, crowd, self.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-        payday = Payday(self.store, crowd, self.clock, who=OWNER)
+        poster = HitPoster(self.store, crowd, self.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+        payments = PaymentSender(self.store, crowd, self.clock, who=OWNER)
         return replace(
-            self, crowd=crowd, posting=posting, payday=payday, collecting=Collecting(self.store, crowd, self.clock)
+            self, crowd=crowd, poster=poster, payments=payments, collector=Collector(self.store, crowd, self.clock)
         )
 
     def plan(self, hits: int = 1, *, assignments: int = 1, kind: HitKind = HitKind.CREATE) -> list[Hit]:
         now = self.clock.now()
         with self.store.write() as session:
-            wish = Wish(kind, hits, assignments, now + 7 * DAY)
+            wish = HitRequest(kind, hits, assignments, now + 7 * DAY)
             return plan_hits(session, session.get_one(Round, self.round.id), wish, self.crowd, now=now)
 
-    def post(self, hits: int = 1, **more: Any) -> Sent:
+    def post(self, hits: int = 1, **more: Any) -> PostingResult:
         self.plan(hits, **more)
-        return self.posting.run()
+        return self.poster.run()
 
     def validate(self) -> None:
         """The round takes nothing new."""
@@ -101,17 +101,17 @@ class Counter:
         for hit_id in self.posted():
             if hit_id != but and hit_id not in finished:
                 self.crowd.submit(hit_id, "W1")
-        self.collecting.run()
+        self.collector.run()
         with self.store.read() as session:
             ids = session.scalars(select(Assignment.external_id)).all()
         self.approve(ids)
-        self.payday.run()
+        self.payments.run()
 
     def collected(self, hits: int = 1) -> list[str]:
         """HITs posted, worked on by one worker, and collected."""
         self.post(hits)
         done = self.work()
-        self.collecting.run()
+        self.collector.run()
         return done
 
     def states(self, kind: EntryKind = EntryKind.REWARD) -> dict[str, int]:
@@ -123,7 +123,7 @@ class Counter:
         with self.store.read() as session:
             return session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
 
-    def figures(self) -> Figures:
+    def figures(self) -> BudgetFigures:
         with self.store.read() as session:
             return figures(session, self.round)
 
@@ -170,8 +170,8 @@ def open_counter(store: Store, *, cents: int = 1_000_000, pack: str = "sentiment
     stage = set_stage(store, pack)
     clock = SettableClock()
     crowd = FakeCrowd(clock.now, cents)
-    posting = Posting(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-    payday = Payday(store, crowd, clock, who=OWNER)
+    poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+    payments = PaymentSender(store, crowd, clock, who=OWNER)
     return Counter(
         stage,
         store,
@@ -179,10 +179,10 @@ def open_counter(store: Store, *, cents: int = 1_000_000, pack: str = "sentiment
         clock,
         stage.task,
         stage.round,
-        posting,
-        Collecting(store, crowd, clock),
-        payday,
-        Reconciler(store, crowd, clock, posting, payday),
-        Rejecting(store, crowd, clock),
-        Recruiting(store, crowd, clock),
+        poster,
+        Collector(store, crowd, clock),
+        payments,
+        Reconciler(store, crowd, clock, poster, payments),
+        Rejections(store, crowd, clock),
+        WorkerAccess(store, crowd, clock),
     )

@@ -32,8 +32,8 @@ def test_the_bonus_is_paid_once_however_often_it_is_owed(counter: Counter) -> No
     for _ in range(2):
         with counter.store.write() as session:
             owe_bonus(session, work, example, WHY, now=counter.clock.now())
-    assert counter.payday.run().bonuses == 1
-    assert counter.payday.run().bonuses == 0
+    assert counter.payments.run().bonuses == 1
+    assert counter.payments.run().bonuses == 0
     (paid,) = counter.crowd.bonuses(assignment_id=work.external_id)
     assert paid.cents == counter.round.spec["pay"]["fooled_bonus_cents"]
     assert paid.reason.startswith(WHY)

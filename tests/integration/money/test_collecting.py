@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from crowd.errors import NotOnCrowd
-from round_manager.crowd.reconciling import resolve_hit
+from round_manager.crowd.reconciliation import resolve_hit
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
 from tests.integration.money.counter import DAY, OWNER, Counter
 
@@ -19,7 +19,7 @@ def test_work_is_mirrored_with_its_worker_and_its_times(counter: Counter) -> Non
     assert (work.external_id, worker.external_id, work.status) == (done, "W1", AssignmentStatus.SUBMITTED)
     assert work.submitted_at is not None
     assert work.submitted_at - work.accepted_at == timedelta(minutes=10)
-    assert counter.collecting.run().works == 0
+    assert counter.collector.run().works == 0
 
 
 def test_a_hint_reads_only_the_hit_that_it_names_and_repeated_ones_do_no_harm(counter: Counter) -> None:
@@ -27,27 +27,27 @@ def test_a_hint_reads_only_the_hit_that_it_names_and_repeated_ones_do_no_harm(co
     done = counter.work()
     first = counter.posted()[0]
     before = counter.calls()
-    assert counter.collecting.hinted([first, first, "no such hit"]).works == 1
-    assert counter.collecting.hinted([first]).works == 0
+    assert counter.collector.hinted([first, first, "no such hit"]).works == 1
+    assert counter.collector.hinted([first]).works == 0
     cost = counter.calls() - before
     assert cost["assignments"] == 1
     assert cost["hits"] == 0
-    assert counter.collecting.run().works == len(done) - 1
+    assert counter.collector.run().works == len(done) - 1
 
 
 def test_work_that_approved_itself_is_paid_in_the_books_too(counter: Counter) -> None:
     counter.collected(2)
     counter.clock.advance(4 * DAY)
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.states() == {"confirmed": 2}
-    assert counter.payday.run().rewards == 0
+    assert counter.payments.run().rewards == 0
     counter.check()
 
 
 def test_work_that_was_rejected_by_hand_on_the_marketplace_gives_its_money_back(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.crowd.reject(done, "It is empty.")
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.states() == {"released": 1}
     assert counter.states(EntryKind.BONUS) == {"released": 1}
     with counter.store.read() as session:
@@ -59,7 +59,7 @@ def test_a_hit_that_nobody_took_gives_its_money_back_when_it_is_over(counter: Co
     counter.post(2, assignments=2)
     counter.crowd.submit(counter.posted()[0], "W1")
     counter.clock.advance(8 * DAY)
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.states() == {"confirmed": 1, "released": 3}
     assert counter.states(EntryKind.BONUS) == {"reserved": 1, "released": 3}
     with counter.store.read() as session:
@@ -78,9 +78,9 @@ def test_reading_when_nothing_changed_costs_the_same_however_many_hits_are_finis
         counter.post(finished)
         counter.approve_all()
     counter.post(30)
-    counter.collecting.run()
+    counter.collector.run()
     before = counter.calls()
-    assert counter.collecting.run().works == 0
+    assert counter.collector.run().works == 0
     assert counter.calls() - before == {"hits": 1}
 
 
@@ -93,7 +93,7 @@ def test_one_old_straggler_does_not_make_the_whole_listing_be_read(counter: Coun
     counter.post(320)
     counter.approve_all(but=straggler)
     before = counter.calls()
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.calls() - before == {"hits": 1, "hit": 1}
 
 
@@ -101,7 +101,7 @@ def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Count
     counter.post(1)
     counter.crowd.expire(counter.posted()[0])
     counter.crowd.delete(counter.posted()[0])
-    assert counter.collecting.run().finished == 1
+    assert counter.collector.run().finished == 1
     assert counter.figures().reserved_cents == 0
 
 
@@ -114,15 +114,15 @@ def test_work_past_the_budget_waits_and_keeps_nothing_else_waiting(counter: Coun
     with counter.store.write() as session:
         round = session.get_one(Round, counter.round.id, populate_existing=True)
         round.budget_cents = round.reserved_cents
-    counter.collecting.run()
+    counter.collector.run()
     counter.clock.advance(4 * DAY)
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.states() == {"confirmed": 2}
     with counter.store.write() as session:
         told = session.scalars(select(Hit.last_error).where(Hit.last_error.is_not(None))).one()
         session.get_one(Round, counter.round.id).budget_cents += 1_000
     assert "was approved on the marketplace" in str(told)
-    counter.collecting.run()
+    counter.collector.run()
     assert counter.states() == {"confirmed": 3}
     counter.check()
 
@@ -131,25 +131,25 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Count
     counter.post(2)
     counter.crowd.forget(counter.posted()[0])
     reserved = counter.figures().reserved_cents
-    assert counter.collecting.run().unknown == 1
+    assert counter.collector.run().unknown == 1
     assert counter.figures().reserved_cents == reserved
     with counter.store.read() as session:
         key = session.scalars(select(Hit.key).where(Hit.last_error.is_not(None))).one()
     resolve_hit(counter.store, key, who=OWNER, why="it was deleted there", now=counter.clock.now())
-    assert counter.collecting.run().unknown == 0
+    assert counter.collector.run().unknown == 0
     assert counter.figures().reserved_cents == reserved // 2
     counter.check()
 
 
 def test_a_hit_that_is_known_again_is_not_told_of_any_more(counter: Counter) -> None:
     counter.post(2)
-    counter.collecting.run()
+    counter.collector.run()
     counter.crowd.fail(NotOnCrowd("no such HIT"), call=2)
     first = counter.posted()[0]
-    assert counter.collecting.hinted([first]).unknown == 0
+    assert counter.collector.hinted([first]).unknown == 0
     counter.crowd.forgive()
     counter.crowd.fail(NotOnCrowd("no such HIT"))
-    assert counter.collecting.hinted([first]).unknown == 1
-    counter.collecting.run()
+    assert counter.collector.hinted([first]).unknown == 1
+    counter.collector.run()
     with counter.store.read() as session:
         assert session.scalars(select(Hit.id).where(Hit.last_error.is_not(None))).all() == []

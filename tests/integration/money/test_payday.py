@@ -6,7 +6,7 @@ import pytest
 
 from crowd.errors import CrowdAccessDenied, CrowdBusy, CrowdUnavailable, NotOnCrowd
 from crowd.port import AssignmentState
-from round_manager.crowd.reconciling import resolve_payment
+from round_manager.crowd.reconciliation import resolve_payment
 from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
 from round_manager.models import EntryKind
 from tests.integration.money.counter import OWNER, Counter
@@ -15,12 +15,12 @@ from tests.integration.money.counter import OWNER, Counter
 def test_approved_work_is_paid_and_its_hit_is_finished(counter: Counter) -> None:
     done = counter.collected(3)
     assert counter.approve(done) == 3
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards, paid.cents) == (3, 3 * counter.round.spec["pay"]["create_cents"])
     assert counter.states() == {"confirmed": 3}
     assert {counter.crowd.assignment(one).state for one in done} == {AssignmentState.APPROVED}
     before = counter.calls()
-    assert counter.collecting.run().looked == 0
+    assert counter.collector.run().looked == 0
     assert counter.calls() == before
     counter.check()
 
@@ -28,10 +28,10 @@ def test_approved_work_is_paid_and_its_hit_is_finished(counter: Counter) -> None
 def test_approving_and_paying_again_changes_nothing(counter: Counter) -> None:
     done = counter.collected()
     counter.approve(done)
-    counter.payday.run()
+    counter.payments.run()
     before = counter.calls()
     assert counter.approve(done) == 0
-    assert counter.payday.run().rewards == 0
+    assert counter.payments.run().rewards == 0
     assert counter.calls() == before
     counter.check()
 
@@ -41,7 +41,7 @@ def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: boo
     (done,) = counter.collected()
     key = counter.bonus(done, 75)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=3, after=after)  # after the account and its balance
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.bonuses, paid.in_doubt) == (0, 1)
     settled = counter.reconciler.run()
     assert (settled.found, settled.sent_again) == ((1, 0) if after else (0, 1))
@@ -55,7 +55,7 @@ def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after:
     done = counter.collected(2)
     counter.approve(done)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards + paid.in_doubt, paid.problem) == (2, "the line went dead")
     counter.clock.advance(timedelta(days=2))  # an approval needs no token: its state protects it for ever
     counter.reconciler.run()
@@ -67,7 +67,7 @@ def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(count
     (done,) = counter.collected()
     key = counter.bonus(done)
     counter.crowd.fail(CrowdUnavailable("silence"), call=3)
-    counter.payday.run()
+    counter.payments.run()
     counter.clock.advance(timedelta(hours=24))
     assert counter.reconciler.run().held == 1
     assert counter.reconciler.run().held == 0
@@ -76,7 +76,7 @@ def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(count
         counter.store, key, paid=False, who=OWNER, why="I looked: nothing there", now=counter.clock.now()
     )
     assert new != key
-    assert counter.payday.run().bonuses == 1
+    assert counter.payments.run().bonuses == 1
     assert [bonus.key for bonus in counter.crowd.bonuses(assignment_id=done)] == [new]
     with pytest.raises(LedgerError):
         resolve_payment(counter.store, key, paid=True, who=OWNER, why="", now=counter.clock.now())
@@ -87,12 +87,12 @@ def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(counter: Counter
     (done,) = counter.collected()
     key = counter.bonus(done)
     counter.crowd.fail(CrowdUnavailable("silence"), call=3)
-    counter.payday.run()
+    counter.payments.run()
     counter.clock.advance(timedelta(hours=24))
     counter.reconciler.run()
     resolve_payment(counter.store, key, paid=True, who=OWNER, why="by bank transfer", now=counter.clock.now())
     assert counter.entry(key).state == "confirmed"
-    assert counter.payday.run().bonuses == 0
+    assert counter.payments.run().bonuses == 0
 
 
 def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(counter: Counter) -> None:
@@ -100,12 +100,12 @@ def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(counter
     counter.approve(done[:1])
     counter.bonus(done[1], 5_000)
     counter.crowd.deposit(100 - counter.crowd.balance())
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards, paid.bonuses, paid.waiting) == (1, 0, 1)
     assert "$1.00" in paid.problem
     assert "$60.00" in paid.problem
     counter.crowd.deposit(10_000)
-    assert counter.payday.run().bonuses == 1
+    assert counter.payments.run().bonuses == 1
     counter.check()
 
 
@@ -117,10 +117,10 @@ def test_wrong_keys_leave_debts_owed(counter: Counter, kind: str) -> None:
     else:
         counter.bonus(done)
     counter.crowd.fail(CrowdAccessDenied("check the access key"), call=2 if kind == "reward" else 3)
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards, paid.bonuses, paid.refused, paid.problem) == (0, 0, 0, "check the access key")
     counter.clock.advance(timedelta(minutes=6))
-    again = counter.payday.run()
+    again = counter.payments.run()
     assert again.rewards + again.bonuses == 1
     counter.check()
 
@@ -130,7 +130,7 @@ def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Co
     counter.approve(done)
     for call in (2, 3, 4):
         counter.crowd.fail(CrowdBusy("slow down"), call=call)
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards, paid.in_doubt, paid.problem) == (0, 3, "slow down")
     assert counter.reconciler.run().sent_again == 3
     counter.check()
@@ -139,26 +139,26 @@ def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Co
 def test_a_person_rejects_with_a_reason_and_can_think_again(counter: Counter) -> None:
     (done,) = counter.collected()
     with pytest.raises(CrowdWorkError):
-        counter.rejecting.reject(done, "  ", who=OWNER)
+        counter.rejections.reject(done, "  ", who=OWNER)
     assert counter.crowd.assignment(done).state is AssignmentState.SUBMITTED
-    counter.rejecting.reject(done, "The text is copied from the instructions.", who=OWNER)
-    counter.rejecting.reject(done, "Again.", who=OWNER)
+    counter.rejections.reject(done, "The text is copied from the instructions.", who=OWNER)
+    counter.rejections.reject(done, "Again.", who=OWNER)
     assert counter.crowd.assignment(done).feedback == "The text is copied from the instructions."
     assert counter.figures().reserved_cents == 0
     with pytest.raises(CrowdWorkError):
         counter.approve([done])
-    counter.rejecting.override(done, who=OWNER, why="I was wrong")
-    assert counter.payday.run().rewards == 1
+    counter.rejections.override(done, who=OWNER, why="I was wrong")
+    assert counter.payments.run().rewards == 1
     assert counter.crowd.assignment(done).state is AssignmentState.APPROVED
     counter.check()
 
 
 def test_a_lost_answer_to_an_override_is_made_good(counter: Counter) -> None:
     (done,) = counter.collected()
-    counter.rejecting.reject(done, "No.", who=OWNER)
-    counter.rejecting.override(done, who=OWNER, why="Yes.")
+    counter.rejections.reject(done, "No.", who=OWNER)
+    counter.rejections.override(done, who=OWNER, why="Yes.")
     counter.crowd.fail(CrowdUnavailable("silence"), call=2)
-    counter.payday.run()
+    counter.payments.run()
     assert counter.reconciler.run().sent_again == 1
     assert counter.crowd.assignment(done).state is AssignmentState.APPROVED
     counter.check()
@@ -168,7 +168,7 @@ def test_work_that_is_being_paid_cannot_be_rejected(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.approve([done])
     with pytest.raises(CrowdWorkError):
-        counter.rejecting.reject(done, "Too late.", who=OWNER)
+        counter.rejections.reject(done, "Too late.", who=OWNER)
 
 
 def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -> None:
@@ -187,7 +187,7 @@ def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None
     counter.approve([first])
     counter.bonus(second)
     before = counter.figures()
-    for run in (counter.stranger.payday.run, counter.stranger.posting.run, counter.stranger.collecting.run):
+    for run in (counter.stranger.payments.run, counter.stranger.poster.run, counter.stranger.collector.run):
         counter.plan(1)
         with pytest.raises(CrowdWorkError):
             run()
@@ -195,7 +195,7 @@ def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None
     assert counter.states(EntryKind.EXTRA) == {"owed": 1}
     assert counter.figures().owed_cents == before.owed_cents
     assert counter.figures().reserved_cents > before.reserved_cents
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.rewards, paid.bonuses) == (1, 1)
     counter.check()
 
@@ -206,7 +206,7 @@ def test_work_that_the_marketplace_does_not_know_any_more_is_held_not_refused(co
     key = counter.bonus(second)
     counter.crowd.fail(NotOnCrowd("no such assignment"), call=2)
     counter.crowd.fail(NotOnCrowd("no such assignment"), call=4)
-    paid = counter.payday.run()
+    paid = counter.payments.run()
     assert (paid.held, paid.refused) == (2, 0)
     assert counter.entry(key).held_reason is not None
     assert counter.figures().sent_cents > 0
@@ -218,7 +218,7 @@ def test_what_is_in_doubt_and_unknown_is_held_and_does_not_block_the_rest(counte
         counter.bonus(one)
     for call in (3, 4):
         counter.crowd.fail(CrowdUnavailable("silence"), call=call)
-    counter.payday.run()
+    counter.payments.run()
     counter.crowd.forgive()
     counter.crowd.fail(NotOnCrowd("no such assignment"), call=2)
     done = counter.reconciler.run()
@@ -230,11 +230,11 @@ def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(counte
     counter.post(1, assignments=3)
     (hit,) = counter.posted()
     done = counter.crowd.submit(hit, "W1")
-    counter.collecting.run()
+    counter.collector.run()
     counter.approve([done])
     counter.crowd.reject(done, "No.")  # by another hand, while ours is about to pay
-    assert counter.payday.run().refused == 1
-    counter.collecting.run()
+    assert counter.payments.run().refused == 1
+    counter.collector.run()
     assert counter.states() == {"refused": 1, "reserved": 2}
     counter.check()
 
@@ -242,8 +242,8 @@ def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(counte
 def test_an_overridden_rejection_can_earn_its_bonus_again(counter: Counter) -> None:
     (done,) = counter.collected()
     before = counter.states(EntryKind.BONUS)
-    counter.rejecting.reject(done, "No.", who=OWNER)
-    counter.rejecting.override(done, who=OWNER, why="Yes.")
+    counter.rejections.reject(done, "No.", who=OWNER)
+    counter.rejections.override(done, who=OWNER, why="Yes.")
     assert counter.states(EntryKind.BONUS)["reserved"] == before["reserved"]
     counter.check()
 
@@ -256,7 +256,7 @@ def test_two_paydays_at_once_pay_everything_once(counter: Counter) -> None:
     for one in done:
         counter.bonus(one, 10)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: (counter.reconciler.run(), counter.payday.run(), counter.reconciler.run()), range(2)))
+        list(pool.map(lambda _: (counter.reconciler.run(), counter.payments.run(), counter.reconciler.run()), range(2)))
     assert counter.states() == {"confirmed": 20}
     assert counter.states(EntryKind.EXTRA) == {"confirmed": 20}
     assert sum(len(list(counter.crowd.bonuses(assignment_id=one))) for one in done) == 20

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import func, select
 
 from crowd.errors import CrowdAccessDenied, CrowdRefused, CrowdUnavailable, InsufficientFunds
-from round_manager.crowd.planning import Wish, cost_of
-from round_manager.crowd.reconciling import TIME_TO_ARRIVE
+from round_manager.crowd.hit_planning import HitRequest, cost_of
+from round_manager.crowd.reconciliation import TIME_TO_ARRIVE
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import AuditEntry, EntryKind, Hit, HitKind, HitStatus, Round
 from tests.integration.money.counter import DAY, OWNER, Counter
@@ -20,7 +20,7 @@ def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(counter
     assert counter.states(EntryKind.BONUS) == {"reserved": 6 * counter.round.spec["work"]["examples_per_hit"]}
     with counter.store.read() as session:
         round = session.get_one(Round, counter.round.id)
-        wish = Wish(HitKind.CREATE, 3, 2, counter.clock.now() + DAY)
+        wish = HitRequest(HitKind.CREATE, 3, 2, counter.clock.now() + DAY)
         cost = cost_of(session, round, wish, counter.crowd)
     assert cost.total_cents == counter.figures().reserved_cents
     assert cost.reward_cents == 6 * pay["create_cents"]
@@ -33,7 +33,7 @@ def test_ten_assignments_reserve_the_doubled_fee(counter: Counter) -> None:
         round = session.get_one(Round, counter.round.id)
         fees = [
             cost_of(
-                session, round, Wish(HitKind.VALIDATE, 1, count, counter.clock.now() + DAY), counter.crowd
+                session, round, HitRequest(HitKind.VALIDATE, 1, count, counter.clock.now() + DAY), counter.crowd
             ).fee_cents
             for count in (9, 10)
         ]
@@ -55,12 +55,12 @@ def test_posting_past_the_budget_is_refused_with_the_figures_and_nothing_changes
 
 def test_hits_are_posted_with_their_key_as_token_and_annotation(counter: Counter) -> None:
     hits = counter.plan(5)
-    assert counter.posting.run().posted == 5
+    assert counter.poster.run().posted == 5
     assert {one.key for one in counter.crowd.hits()} == {hit.key for hit in hits}
     with counter.store.read() as session:
         rows = session.scalars(select(Hit)).all()
     assert {row.status for row in rows} == {HitStatus.ASSIGNABLE}
-    assert counter.posting.run().posted == 0
+    assert counter.poster.run().posted == 0
     assert counter.calls()["post"] == 5
 
 
@@ -68,7 +68,7 @@ def test_hits_are_posted_with_their_key_as_token_and_annotation(counter: Counter
 def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counter: Counter, after: bool) -> None:
     counter.plan(3)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
-    sent = counter.posting.run()
+    sent = counter.poster.run()
     assert (sent.posted + sent.in_doubt, sent.problem) == (3, "the line went dead")
     done = counter.reconciler.run()
     # The rest of the batch was not tried once one call had found nobody there.
@@ -83,7 +83,7 @@ def _lost(counter: Counter) -> None:
     """A HIT to create whose call never reached the marketplace."""
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("silence"))
-    assert counter.posting.run().in_doubt == 1
+    assert counter.poster.run().in_doubt == 1
 
 
 @pytest.mark.parametrize("wait", [TIME_TO_ARRIVE, 2 * DAY], ids=["after minutes", "after the token's day"])
@@ -114,7 +114,7 @@ def test_a_call_that_may_still_be_on_its_way_is_not_given_up(counter: Counter) -
 def test_what_stands_there_is_found_though_its_round_takes_it_no_more(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), after=True)
-    counter.posting.run()
+    counter.poster.run()
     counter.validate()
     counter.clock.advance(TIME_TO_ARRIVE)
     done = counter.reconciler.run()
@@ -128,10 +128,10 @@ def test_what_was_never_posted_waits_while_its_round_is_paused(counter: Counter)
     counter.clock.advance(TIME_TO_ARRIVE)
     done = counter.reconciler.run()
     assert (done.sent_again, done.given_up, done.held, done.in_doubt) == (0, 0, 0, 0)
-    assert counter.posting.run().posted == 0
+    assert counter.poster.run().posted == 0
     counter.clock.advance(2 * DAY)
     _pause(counter, None)
-    assert counter.posting.run().posted == 1
+    assert counter.poster.run().posted == 1
     counter.check()
 
 
@@ -143,7 +143,7 @@ def _pause(counter: Counter, at: datetime | None) -> None:
 def test_what_stays_in_doubt_past_the_tokens_day_is_held_for_a_person(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("silence"))
-    counter.posting.run()
+    counter.poster.run()
     counter.clock.advance(timedelta(hours=24))
     done = counter.reconciler.run()
     assert (done.held, done.sent_again, done.in_doubt) == (1, 0, 0)
@@ -154,23 +154,23 @@ def test_what_stays_in_doubt_past_the_tokens_day_is_held_for_a_person(counter: C
 def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_filled(counter: Counter) -> None:
     counter.plan(4)
     counter.crowd.deposit(-counter.crowd.balance())
-    sent = counter.posting.run()
+    sent = counter.poster.run()
     assert sent.posted == 0
     assert sent.waiting == 4
     assert sent.problem
     counter.clock.advance(3 * DAY)
     counter.crowd.deposit(1_000_000)
-    assert counter.posting.run().posted == 4
+    assert counter.poster.run().posted == 4
     counter.check()
 
 
 def test_wrong_keys_leave_hits_waiting_with_their_money(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdAccessDenied("check the access key"))
-    sent = counter.posting.run()
+    sent = counter.poster.run()
     assert (sent.refused, sent.waiting, sent.problem) == (0, 1, "check the access key")
     assert counter.states() == {"reserved": 1}
-    assert counter.posting.run().posted == 1
+    assert counter.poster.run().posted == 1
     counter.check()
 
 
@@ -178,7 +178,7 @@ def test_a_marketplace_that_does_not_answer_is_not_called_again_for_the_whole_ba
     counter.plan(60)
     for call in range(1, 61):
         counter.crowd.fail(CrowdUnavailable("silence"), call=call)
-    assert counter.posting.run().in_doubt == 60
+    assert counter.poster.run().in_doubt == 60
     assert counter.calls()["post"] <= 8
     counter.crowd.forgive()
     assert counter.reconciler.run().sent_again == 60
@@ -189,7 +189,7 @@ def test_a_marketplace_that_does_not_answer_is_not_called_again_for_the_whole_ba
 def test_a_refused_hit_gives_its_money_back(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdRefused("the title is forbidden", "ParameterValidationError"))
-    assert counter.posting.run().refused == 1
+    assert counter.poster.run().refused == 1
     assert counter.figures().reserved_cents == 0
     counter.check()
 
@@ -197,7 +197,7 @@ def test_a_refused_hit_gives_its_money_back(counter: Counter) -> None:
 def test_hits_whose_time_is_over_before_they_are_sent_are_not_posted(counter: Counter) -> None:
     counter.plan(2)
     counter.clock.advance(8 * DAY)
-    assert counter.posting.run().refused == 2
+    assert counter.poster.run().refused == 2
     assert counter.calls()["post"] == 0
     assert counter.figures().reserved_cents == 0
 

@@ -5,15 +5,15 @@ from sqlalchemy import select
 
 from crowd.errors import CrowdRefused
 from crowd.port import Comparator
-from round_manager.crowd.planning import order_terms
+from round_manager.crowd.hit_planning import order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
 from tests.integration.money.counter import OWNER, Counter
 
 
 def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) -> None:
-    first = counter.recruiting.qualification(counter.task)
-    assert counter.recruiting.qualification(counter.task).external_id == first.external_id
+    first = counter.access.qualification(counter.task)
+    assert counter.access.qualification(counter.task).external_id == first.external_id
     assert counter.calls()["ensure_qualification"] == 1
     with counter.store.read() as session:
         create = order_terms(session, counter.round, HitKind.CREATE, counter.crowd)
@@ -23,25 +23,25 @@ def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) ->
 
 
 def test_workers_read_how_to_get_the_qualification(counter: Counter) -> None:
-    held = counter.recruiting.qualification(counter.task)
+    held = counter.access.qualification(counter.task)
     there = counter.crowd.ensure_qualification(held.name, "")
     title = counter.task.spec["title"]
     assert there.description == f"Pass the quiz of “{title}”; it is paid, passed or not, and stands among our tasks."
 
 
 def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: Counter) -> None:
-    counter.recruiting.qualification(counter.task)
+    counter.access.qualification(counter.task)
     counter.post(2)
     first, second = counter.posted()
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(first, "W1")
     for _ in range(2):
-        counter.recruiting.grant(counter.task, "W1", who=OWNER, why="passed the quiz")
+        counter.access.grant(counter.task, "W1", who=OWNER, why="passed the quiz")
     counter.crowd.accept(first, "W1")
     with pytest.raises(CrowdWorkError):
-        counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="")
+        counter.access.withdraw(counter.task, "W1", who=OWNER, why="")
     for _ in range(2):
-        counter.recruiting.withdraw(counter.task, "W1", who=OWNER, why="copies its texts")
+        counter.access.withdraw(counter.task, "W1", who=OWNER, why="copies its texts")
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(second, "W1")
     with counter.store.read() as session:
@@ -54,14 +54,14 @@ def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: C
 def test_a_block_holds_until_it_is_lifted_and_keeps_its_history(counter: Counter) -> None:
     counter.post(1)
     for _ in range(2):
-        counter.recruiting.block("W1", who=OWNER, why="spam")
+        counter.access.block("W1", who=OWNER, why="spam")
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(counter.posted()[0], "W1")
     for _ in range(2):
-        counter.recruiting.unblock("W1", who=OWNER, why="a mistake")
+        counter.access.unblock("W1", who=OWNER, why="a mistake")
     counter.crowd.accept(counter.posted()[0], "W1")
     with counter.store.read() as session:
         (block,) = session.scalars(select(Block)).all()
     assert block.lifted_at is not None
     with pytest.raises(CrowdWorkError):
-        counter.recruiting.block("W2", who=OWNER, why=" ")
+        counter.access.block("W2", who=OWNER, why=" ")

@@ -1,13 +1,13 @@
 """Places in the quiz for a whole crowd, and what everybody's work brought."""
 
-from round_manager.loop.recruits import plan_recruits
+from round_manager.loop.supply import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task
 from round_manager.validation.costs import PaidWork, paid_work
 from tests.integration.money.counter import OWNER, Counter
 
 
 def plan(counter: Counter, people: int) -> list[Hit]:
-    counter.recruiting.qualification(counter.task)
+    counter.access.qualification(counter.task)
     with counter.store.write() as session:
         return plan_recruits(
             session, session.get_one(Task, counter.task.id), counter.crowd, people, now=counter.clock.now()
@@ -31,7 +31,7 @@ def test_the_quiz_gets_so_many_places_in_hits_with_the_low_fee(counter: Counter)
 def test_places_that_are_there_and_people_who_have_passed_count(counter: Counter) -> None:
     plan(counter, 5)
     assert plan(counter, 5) == []
-    counter.recruiting.grant(counter.task, "W1", who=OWNER, why="passed")
+    counter.access.grant(counter.task, "W1", who=OWNER, why="passed")
     assert [one.max_assignments for one in plan(counter, 8)] == [2]
 
 
@@ -39,7 +39,7 @@ def test_paid_work_is_what_workers_got_with_bonuses_and_without_fees(counter: Co
     first, second = counter.collected(2)
     counter.approve([first])
     counter.bonus(first, 50)
-    counter.payday.run()
+    counter.payments.run()
     reward = counter.round.spec["pay"]["create_cents"]
     assert paid(counter) == [PaidWork(first, HitKind.CREATE, reward + 50)]
     counter.approve([second])

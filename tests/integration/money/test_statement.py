@@ -8,12 +8,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from crowd.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
-from round_manager.money.statement import Line, end_of, statement
+from round_manager.money.statement import StatementLine, end_of, statement
 from tests.integration.databases import Databases
 from tests.integration.money.counter import DAY, OWNER, Counter, open_counter
 
 
-def lines(counter: Counter, *, days_ago: int = 0) -> tuple[Line, Line]:
+def lines(counter: Counter, *, days_ago: int = 0) -> tuple[StatementLine, StatementLine]:
     with counter.store.read() as session:
         task = session.get_one(Task, counter.task.id)
         whole, first = statement(session, task, at=counter.clock.now() + timedelta(seconds=1) - days_ago * DAY)
@@ -23,14 +23,14 @@ def lines(counter: Counter, *, days_ago: int = 0) -> tuple[Line, Line]:
 def test_a_day_is_told_as_it_was_whatever_came_later(counter: Counter) -> None:
     counter.post(4)
     done = counter.work(minutes=1)
-    counter.collecting.run()
+    counter.collector.run()
     _, posted = lines(counter)
     assert posted.figures.reserved_cents == counter.figures().reserved_cents > 0
     assert posted.newly_reserved_cents == posted.figures.reserved_cents
     counter.clock.advance(DAY)
     counter.approve(done[:2])
-    counter.payday.run()
-    counter.rejecting.reject(done[2], "No.", who=OWNER)
+    counter.payments.run()
+    counter.rejections.reject(done[2], "No.", who=OWNER)
     _, today = lines(counter)
     assert today.figures.sent_cents == today.confirmed_cents == today.newly_sent_cents > 0
     assert today.newly_released_cents > 0
@@ -44,7 +44,7 @@ def test_what_is_in_doubt_counts_as_sent_until_it_is_settled(counter: Counter) -
     (done,) = counter.collected()
     counter.approve([done])
     counter.crowd.fail(CrowdUnavailable("silence"), call=2)
-    counter.payday.run()
+    counter.payments.run()
     _, line = lines(counter)
     assert line.figures.sent_cents > 0
     assert line.confirmed_cents == 0
@@ -73,7 +73,7 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        self.counter.collecting.run()
+        self.counter.collector.run()
 
     @rule(first=st.integers(0, 5), count=st.integers(1, 4))
     def approve(self, first: int, count: int) -> None:
@@ -82,7 +82,7 @@ class Books(RuleBasedStateMachine):
     @rule(place=st.integers(0, 5))
     def reject(self, place: int) -> None:
         for one in self._undecided()[place : place + 1]:
-            self.counter.rejecting.reject(one, "No.", who=OWNER)
+            self.counter.rejections.reject(one, "No.", who=OWNER)
 
     @rule(place=st.integers(0, 5), cents=st.integers(1, 90))
     def bonus(self, place: int, cents: int) -> None:
@@ -91,7 +91,7 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def pay(self) -> None:
-        self.counter.payday.run()
+        self.counter.payments.run()
 
     @rule(call=st.integers(1, 6), after=st.booleans(), what=st.sampled_from(["post", "pay", "reconcile"]))
     def fail(self, call: int, after: bool, what: str) -> None:
@@ -99,7 +99,7 @@ class Books(RuleBasedStateMachine):
         if what == "post":
             self.counter.post(2)
         elif what == "pay":
-            self.counter.payday.run()
+            self.counter.payments.run()
         else:
             self.counter.reconciler.run()
         self.counter.crowd.forgive()
@@ -111,14 +111,14 @@ class Books(RuleBasedStateMachine):
     @rule(hours=st.integers(1, 30))
     def wait(self, hours: int) -> None:
         self.counter.clock.advance(timedelta(hours=hours))
-        self.counter.collecting.run()  # what the marketplace approved by itself meanwhile
+        self.counter.collector.run()  # what the marketplace approved by itself meanwhile
 
     @invariant()
     def the_books_add_up(self) -> None:
         self.counter.check()
 
     def _undecided(self) -> list[str]:
-        from round_manager.crowd.reviewing import undecided
+        from round_manager.crowd.reviews import undecided
 
         with self.counter.store.read() as session:
             return [one.assignment_id for one in undecided(session, self.counter.crowd.name)]

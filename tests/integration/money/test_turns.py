@@ -65,7 +65,7 @@ def test_what_another_process_is_sending_is_not_looked_up_or_sent_again(counter:
         really(order)  # type: ignore[arg-type]
 
     counter.crowd.bonus = slow  # type: ignore[method-assign]
-    payer = threading.Thread(target=counter.payday.run)
+    payer = threading.Thread(target=counter.payments.run)
     payer.start()
     assert sending.wait(10)
     looker = threading.Thread(target=counter.reconciler.run)

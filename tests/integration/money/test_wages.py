@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from round_manager.crowd.wages import GroupWage, group_wages, owe_top_ups
+from round_manager.crowd.fair_pay import GroupWage, group_wages, owe_top_ups
 from round_manager.models import Assignment, EntryKind, HitKind, Round, Task
 from tests.integration.money.counter import Counter
 
@@ -25,9 +25,9 @@ def paid_group(counter: Counter, minutes: list[int]) -> None:
         counter.crowd.accept(hit, f"W{place}")
         counter.clock.advance(timedelta(minutes=each))
         done.append(counter.crowd.submit(hit, f"W{place}"))
-    counter.collecting.run()
+    counter.collector.run()
     counter.approve(done)
-    counter.payday.run()
+    counter.payments.run()
 
 
 def test_the_wage_of_a_group_is_the_median_of_its_people(counter: Counter) -> None:
@@ -50,7 +50,7 @@ def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(counter: Counter)
     for _ in range(2):
         with counter.store.write() as session:
             owe_top_ups(session, counter.crowd, wages(counter), now=counter.clock.now())
-    assert counter.payday.run().bonuses == 3
+    assert counter.payments.run().bonuses == 3
     assert counter.states(EntryKind.TOP_UP) == {"confirmed": 3}
     (after,) = wages(counter)
     assert after.median_hourly_cents >= minimum
@@ -72,19 +72,19 @@ def test_active_time_on_the_page_counts_where_it_is_known(counter: Counter) -> N
 def test_groups_are_told_apart_though_their_work_came_in_turns(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("round_manager.crowd.wages.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("round_manager.crowd.fair_pay.ROWS_AT_A_TIME", 2)
     counter.plan(1, assignments=2)
     counter.plan(1, assignments=3, kind=HitKind.VALIDATE)
-    counter.posting.run()
+    counter.poster.run()
     create, validate = counter.posted()
     done = []
     for place, (hit, minutes) in enumerate([(validate, 1), (create, 3), (validate, 1), (create, 5), (validate, 9)]):
         counter.crowd.accept(hit, f"W{place}")
         counter.clock.advance(timedelta(minutes=minutes))
         done.append(counter.crowd.submit(hit, f"W{place}"))
-    counter.collecting.run()
+    counter.collector.run()
     counter.approve(done)
-    counter.payday.run()
+    counter.payments.run()
     found = {wage.kind: wage for wage in wages(counter)}
     told = {kind: (wage.assignments, wage.median_seconds) for kind, wage in found.items()}
     assert told == {HitKind.CREATE: (2, 240), HitKind.VALIDATE: (3, 60)}
@@ -102,6 +102,6 @@ def test_the_median_reaches_the_minimum_after_the_top_up(counter: Counter, minut
     paid_group(counter, minutes)
     with counter.store.write() as session:
         owe_top_ups(session, counter.crowd, wages(counter), now=counter.clock.now())
-    counter.payday.run()
+    counter.payments.run()
     (wage,) = wages(counter)
     assert not wage.is_low

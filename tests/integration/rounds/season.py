@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import select
 
-from round_manager.crowd.collecting import Collecting
-from round_manager.crowd.payday import Payday
-from round_manager.crowd.planning import Wish, plan_hits
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.reviewing import approve
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_planning import HitRequest, plan_hits
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.reviews import approve
 from round_manager.database.store import Store
 from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
 from round_manager.loop.waiting import Waiting, waiting
@@ -31,9 +31,9 @@ class Season:
 
     floor: Floor
     crowd: FakeCrowd
-    posting: Posting
-    collecting: Collecting
-    payday: Payday
+    poster: HitPoster
+    collector: Collector
+    payments: PaymentSender
 
     @property
     def store(self) -> Store:
@@ -72,13 +72,13 @@ class Season:
     def plan(self, hits: int = 1, kind: HitKind = HitKind.CREATE, **more: Any) -> list[Hit]:
         """HITs with their money, not sent yet."""
         with self.store.write() as session:
-            wish = Wish(kind, hits, more.get("assignments", 1), self.floor.now + 7 * DAY)
+            wish = HitRequest(kind, hits, more.get("assignments", 1), self.floor.now + 7 * DAY)
             found = session.get_one(Round, self.floor.round.id)
             return plan_hits(session, found, wish, self.crowd, now=self.floor.now)
 
     def post(self, hits: int = 1, kind: HitKind = HitKind.CREATE, **more: Any) -> list[Hit]:
         planned = self.plan(hits, kind, **more)
-        self.posting.run()
+        self.poster.run()
         return [self.floor.one(hit) for hit in planned]
 
     def take(self, hit: Hit, worker: str, place: int = 1) -> WorkSession:
@@ -101,13 +101,13 @@ class Season:
 
     def pay_day(self, *, decide: bool = True) -> None:
         """What came is collected, approved, decided and paid."""
-        self.collecting.run()
+        self.collector.run()
         with self.store.write() as session:
             approve(session, session.scalars(select(Assignment)).all(), who=OWNER, why="good", now=self.floor.now)
         if decide:
             decide_round(self.store, self.round, now=self.floor.now)
-        self.payday.run()
-        self.collecting.run()
+        self.payments.run()
+        self.collector.run()
 
     def verified(self, number: int, *, fooled: bool = True) -> None:
         """So many examples, validated."""
@@ -129,6 +129,6 @@ def begin_season(store: Store, *, contexts: int = 8, **terms: dict[str, Any]) ->
     """The sentiment task with an open round, and a marketplace of its own."""
     floor = lay_floor(store, "sentiment", contexts=contexts, **terms)
     crowd = FakeCrowd(floor.clock.now)
-    posting = Posting(store, crowd, floor.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-    payday = Payday(store, crowd, floor.clock, who=OWNER)
-    return Season(floor, crowd, posting, Collecting(store, crowd, floor.clock), payday)
+    poster = HitPoster(store, crowd, floor.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
+    payments = PaymentSender(store, crowd, floor.clock, who=OWNER)
+    return Season(floor, crowd, poster, Collector(store, crowd, floor.clock), payments)

@@ -44,7 +44,7 @@ def test_payments_and_pauses_at_once_wait_for_each_other_and_not_for_ever(season
         page = season.take(hit, f"W{place}")
         season.floor.write_all(page)
         season.submit(hit, f"W{place}", page)
-    season.collecting.run()
+    season.collector.run()
 
     def pay() -> None:
         season.pay_day()
@@ -53,7 +53,7 @@ def test_payments_and_pauses_at_once_wait_for_each_other_and_not_for_ever(season
         for step in (pause, resume) * 3:
             season.move(step)
 
-    outcomes = at_once(pay, stop_and_go, stop_and_go, season.collecting.run)
+    outcomes = at_once(pay, stop_and_go, stop_and_go, season.collector.run)
     assert [one for one in outcomes if isinstance(one, Exception)] == []
     season.pay_day()
     assert season.round.owed_cents == 0

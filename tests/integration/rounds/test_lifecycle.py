@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from round_manager.crowd.wages import group_wages, owe_top_ups
+from round_manager.crowd.fair_pay import group_wages, owe_top_ups
 from round_manager.errors import RoundError, WorkRefused
 from round_manager.models import (
     Assignment,
@@ -128,7 +128,7 @@ def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_unt
     season.floor.clock.advance(MINUTE)
     season.validate()
     season.crowd.expire(str(hit.external_id))
-    season.collecting.run()
+    season.collector.run()
     assert "work can come until" in str(season.waiting())
     with pytest.raises(WorkRefused, match="nothing new is written in it"):
         season.floor.open("W2", hit=hit)
@@ -158,12 +158,12 @@ def test_hits_to_create_that_were_never_sent_are_given_up_when_a_round_validates
     season.plan(2)
     season.plan(1, HitKind.VALIDATE)
     season.validate()
-    season.posting.run()
+    season.poster.run()
     kinds = {hit.kind: hit.status for hit in season.floor.rows(Hit)}
     assert kinds == {HitKind.CREATE: HitStatus.REFUSED, HitKind.VALIDATE: HitStatus.ASSIGNABLE}
     (validation,) = season.floor.rows(Hit, Hit.kind == HitKind.VALIDATE)
     season.crowd.expire(validation.external_id)
-    season.collecting.run()
+    season.collector.run()
     assert figures_of(season) == before
 
 
@@ -228,7 +228,7 @@ def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_t
     page = season.take(hit, "W1")
     (example,) = season.floor.write_all(page)
     season.submit(hit, "W1", page)
-    season.collecting.run()
+    season.collector.run()
     season.validate()
     assert "1 piece of work is handed in and not decided; `outfox crowd approve sentiment --all`" in str(
         season.waiting()

@@ -63,12 +63,12 @@ def test_a_page_whose_time_ran_out_during_a_pause_does_not_begin_again(season: S
 def test_nothing_is_planned_or_posted_while_a_round_is_paused(season: Season) -> None:
     season.plan(2)
     season.move(pause)
-    sent = season.posting.run()
+    sent = season.poster.run()
     assert (sent.posted, sent.waiting, list(season.crowd.hits())) == (0, 0, [])
     with pytest.raises(CrowdWorkError, match="is paused; `outfox round resume sentiment` goes on"):
         season.plan(1)
     season.move(resume)
-    assert season.posting.run().posted == 2
+    assert season.poster.run().posted == 2
 
 
 def test_label_studio_gets_nothing_to_write_when_a_round_is_paused_or_validating(season: Season) -> None:

@@ -30,7 +30,7 @@ from round_manager.models import (
 )
 from round_manager.money.budget import figures, set_round_budget
 from round_manager.money.hit_terms import shape_of
-from round_manager.money.ledger import Wanted, reserve
+from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.work.creation import creation_items
 from round_manager.workers import ensure_worker
@@ -63,8 +63,8 @@ class Panel:
         spec = self.floor.spec
         hit = self.floor.hit(max_assignments=assignments)
         bonuses = shape_of(spec, HitKind.CREATE).bonuses * assignments
-        reward = Wanted(EntryKind.REWARD, Price(spec.pay.create_cents, 9))
-        bonus = Wanted(EntryKind.BONUS, Price(spec.pay.fooled_bonus_cents, 12))
+        reward = PossiblePayment(EntryKind.REWARD, Price(spec.pay.create_cents, 9))
+        bonus = PossiblePayment(EntryKind.BONUS, Price(spec.pay.fooled_bonus_cents, 12))
         with self.store.write() as session:
             row = session.get_one(Hit, hit.id)
             reserve(session, [(row, reward)] * assignments + [(row, bonus)] * bonuses, now=self.now)

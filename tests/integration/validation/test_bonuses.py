@@ -1,7 +1,7 @@
 """A verified fooling example earns its author the bonus, once; what nobody can earn any more is free again."""
 
 from round_manager.crowd.mirror import mark_rejected
-from round_manager.crowd.reviewing import Rejecting
+from round_manager.crowd.reviews import Rejections
 from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Task
 from round_manager.money.ledger import release
 from round_manager.validation.decisions import Decisions
@@ -93,7 +93,7 @@ def test_a_rejection_that_is_taken_back_earns_the_bonus_after_all(panel: Panel) 
     panel.vote(example, None, None)
     assert panel.decide().bonuses == 0
     crowd = FakeCrowd(panel.floor.clock.now)
-    Rejecting(panel.store, crowd, panel.floor.clock).override(work.external_id, who=OWNER, why="Yes.")
+    Rejections(panel.store, crowd, panel.floor.clock).override(work.external_id, who=OWNER, why="Yes.")
     assert panel.owed_to() == [example.id]
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from crowd.port import AssignmentState, SubmittedAssignment
 from ml_backend.verdict import Verdict, judge
-from round_manager.crowd.confirming import confirm
+from round_manager.crowd.confirmation import confirm
 from round_manager.crowd.mirror import mirror_works
 from round_manager.database.columns import public_id
 from round_manager.database.store import Store

@@ -2,7 +2,7 @@
 
 import pytest
 
-from round_manager.crowd.confirming import confirm_sessions
+from round_manager.crowd.confirmation import confirm_sessions
 from round_manager.errors import WorkRefused
 from round_manager.examples.votes import cast_vote
 from round_manager.models import (

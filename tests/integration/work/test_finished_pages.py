@@ -1,6 +1,6 @@
 """Work that was handed in straight at the marketplace is told from work that was done on its page."""
 
-from round_manager.crowd.reviewing import undecided
+from round_manager.crowd.reviews import undecided
 from round_manager.models import HitKind
 from round_manager.work.quizzes import take_quiz
 from round_manager.work.validation_work import Judgement, judge_item

@@ -7,8 +7,7 @@ import pytest
 
 from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import CrowdQualification
-from round_manager.crowd.qualifying import qualify_passed
-from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.qualifications import WorkerAccess, grant_passed_quizzes
 from round_manager.models import AuditEntry, HitKind, Qualification, QualificationGrant
 from round_manager.work.quizzes import take_quiz
 from tests.fakes.crowd import FakeCrowd
@@ -66,7 +65,7 @@ def pass_quiz(floor: Floor, worker: str = "W1") -> None:
 
 
 def qualify(floor: Floor, crowd: FakeCrowd) -> int:
-    return qualify_passed(floor.store, MARKET, lambda: Recruiting(floor.store, crowd, floor.clock))
+    return grant_passed_quizzes(floor.store, MARKET, lambda: WorkerAccess(floor.store, crowd, floor.clock))
 
 
 def test_while_one_web_app_asks_the_marketplace_another_leaves_it_to_that(floor: Floor, crowd: Watched) -> None:
@@ -94,7 +93,7 @@ def test_web_apps_that_look_at_once_qualify_everybody_once(floor: Floor, crowd: 
 
 def test_a_web_app_that_died_after_telling_the_marketplace_is_made_up_for(floor: Floor, crowd: Watched) -> None:
     pass_quiz(floor)
-    held = Recruiting(floor.store, crowd, floor.clock).qualification(floor.task)
+    held = WorkerAccess(floor.store, crowd, floor.clock).qualification(floor.task)
     crowd.grant(str(held.external_id), "W1", 100)
     assert qualify(floor, crowd) == 1
     assert [(one.worker_id, one.score) for one in crowd.holders(str(held.external_id))] == [("W1", 100)]
@@ -106,7 +105,7 @@ def test_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qualified_a
 ) -> None:
     pass_quiz(floor)
     assert qualify(floor, crowd) == 1
-    Recruiting(floor.store, crowd, floor.clock).withdraw(floor.task, "W1", who="owner", why="bad work")
+    WorkerAccess(floor.store, crowd, floor.clock).withdraw(floor.task, "W1", who="owner", why="bad work")
     assert at_once(*[lambda: qualify(floor, crowd)] * TOGETHER) == [0] * TOGETHER
     assert crowd.told == ["W1"]
 
@@ -116,7 +115,7 @@ def test_the_owners_grant_and_the_quizs_at_the_same_moment_are_one(floor: Floor)
     pass_quiz(floor)
 
     def grant(who: str) -> None:
-        Recruiting(floor.store, crowd, floor.clock).grant(floor.task, "W1", who=who, why="")
+        WorkerAccess(floor.store, crowd, floor.clock).grant(floor.task, "W1", who=who, why="")
 
     outcomes = at_once(*[lambda who=f"owner {number}": grant(who) for number in range(TOGETHER)])
     assert outcomes == [None] * TOGETHER

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from round_manager.crowd.planning import Wish
+from round_manager.crowd.hit_planning import HitRequest
 from round_manager.loop.quote import Quote, quote
 from round_manager.models import HitKind, Round, Task
 from tests.fakes.crowd import FakeCrowd
@@ -11,7 +11,7 @@ from tests.integration.work.floor import Floor
 
 
 def quoted(floor: Floor, places: int) -> Quote:
-    wish = Wish(HitKind.VALIDATE, 1, places, floor.now + timedelta(hours=1))
+    wish = HitRequest(HitKind.VALIDATE, 1, places, floor.now + timedelta(hours=1))
     with floor.store.read() as session:
         task, round = session.get_one(Task, floor.task.id), session.get_one(Round, floor.round.id)
         return quote(session, task, round, wish, FakeCrowd(floor.clock.now), 10_000, now=floor.now)

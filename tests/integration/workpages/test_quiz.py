@@ -8,7 +8,7 @@ from crowd.errors import CrowdUnavailable
 from crowd.port import CrowdQualification
 from plugin.lazy_store import LazyStore
 from plugin.web.work.upkeep import Upkeep
-from round_manager.crowd.recruiting import Recruiting
+from round_manager.crowd.qualifications import WorkerAccess
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
@@ -91,7 +91,7 @@ class AwayCrowd(FakeCrowd):
 
 def _upkeep(office: Office, crowd: FakeCrowd, folder: Path, every: float = 10.0) -> Upkeep:
     floor = office.floor
-    recruiting = Recruiting(floor.store, crowd, floor.clock)
+    recruiting = WorkerAccess(floor.store, crowd, floor.clock)
     lazy_store = LazyStore(office.settings.database, opener=lambda _url: floor.store)
     return Upkeep(lazy_store, MARKET, lambda: recruiting, folder, floor.clock, every)
 

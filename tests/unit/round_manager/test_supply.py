@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from crowd.profile import FeeSchedule
 from round_manager.loop import supply as planning
-from round_manager.loop.supply import MOST_AT_ONCE, Facts, Supply
+from round_manager.loop.supply import MOST_AT_ONCE, Supply
+from round_manager.loop.supply_facts import SupplyFacts
 from round_manager.models import HitKind, RoundStatus
 from round_manager.tasks.affordability import least_cents, vote_cents
 from templates import TaskSpec, find_pack
@@ -24,11 +25,11 @@ def spec(**terms: dict[str, object]) -> TaskSpec:
     return PACK.model_copy(update={"quiz": None, **parts})
 
 
-def facts(**changes: object) -> Facts:
-    return Facts(**{"status": OPEN, "target": 20, "free_cents": RICH, **changes})  # type: ignore[arg-type]
+def facts(**changes: object) -> SupplyFacts:
+    return SupplyFacts(**{"status": OPEN, "target": 20, "free_cents": RICH, **changes})  # type: ignore[arg-type]
 
 
-def plan_supply(spec: TaskSpec, known: Facts) -> Supply:
+def plan_supply(spec: TaskSpec, known: SupplyFacts) -> Supply:
     return planning.plan_supply(spec, known, FEES)
 
 

@@ -8,9 +8,9 @@ from common.money import dollars
 from common.text import count
 
 if TYPE_CHECKING:
-    from round_manager.crowd.collecting import Collected
-    from round_manager.crowd.payday import Paid
-    from round_manager.crowd.reviewing import Undecided
+    from round_manager.crowd.collection import CollectionResult
+    from round_manager.crowd.payments import PaymentResult
+    from round_manager.crowd.reviews import UndecidedWork
     from round_manager.models import HitKind
 
 
@@ -47,7 +47,7 @@ def not_counted_text(by_status: Mapping[str, int]) -> str:
     return f"; not counted: {told}" if told else ""
 
 
-def page_text(work: "Undecided") -> str:
+def page_text(work: "UndecidedWork") -> str:
     """What a table says of the page that the work was to be done on."""
     return "not finished" if work.page_unfinished else ""
 
@@ -57,14 +57,14 @@ def unfinished_text(number: int) -> str:
     return f"{number:,} handed in without the page being finished"
 
 
-def unknown_text(collected: "Collected") -> str:
+def unknown_text(collected: "CollectionResult") -> str:
     """What to add of HITs that the marketplace does not know."""
     if not collected.unknown:
         return ""
     return f"; {count(collected.unknown, 'HIT')} unknown to the marketplace, `outfox crowd status` lists them"
 
 
-def paid_text(paid: "Paid") -> str:
+def paid_text(paid: "PaymentResult") -> str:
     """How much reached workers, and what did not."""
     if not (paid.rewards or paid.bonuses or paid.refused or paid.held or paid.in_doubt or paid.waiting):
         return "nothing was owed"

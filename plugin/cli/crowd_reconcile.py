@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_desk import DRY_RUN, NOT_RIGHT, Desk, leave, open_desk
+from plugin.cli.crowd_context import DRY_RUN, NOT_RIGHT, CrowdContext, leave, open_crowd_context
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.operator import operator_name
@@ -20,7 +20,7 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from round_manager.database.store import Store
     from round_manager.models import Round, Task
-    from round_manager.money.statement import Line
+    from round_manager.money.statement import StatementLine
 
 MOST_DAYS = 3_660
 # So many days before it, there are dates still.
@@ -102,25 +102,27 @@ def reconcile(
     if given:
         _resolve(settings, *given[0], why, dry_run=dry_run)
         return
-    with open_desk(settings) as desk:
+    with open_crowd_context(settings) as context:
         if dry_run:
-            _would_ask(desk)
+            _would_ask(context)
             return
         with ProgressBar() as progress:
-            cleared = desk.services.reconciler.run(progress)
+            cleared = context.services.reconciler.run(progress)
     told = f"{cleared.found} found there, {cleared.sent_again} sent again, {cleared.refused} refused"
     rest = f"{cleared.given_up} given up, {cleared.held} newly held, {cleared.in_doubt} still in doubt"
     show(asdict(cleared), f"{told}, {rest}")
     leave(problem=cleared.problem)
 
 
-def _statement(store: "Store", task: str | None, last: date, days: int, today: date) -> tuple[list["Line"], int]:
+def _statement(
+    store: "Store", task: str | None, last: date, days: int, today: date
+) -> tuple[list["StatementLine"], int]:
     """The lines, the newest day first, and by how many cents today's differ from the sums that the database keeps."""
     from round_manager.money.statement import drift, end_of, statement
     from round_manager.tasks.rounds import list_rounds
     from round_manager.tasks.tasks import find_task, list_tasks
 
-    lines: list[Line] = []
+    lines: list[StatementLine] = []
     drifted = 0
     with store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
@@ -138,11 +140,11 @@ def _statement(store: "Store", task: str | None, last: date, days: int, today: d
     return lines, drifted
 
 
-def _day(line: "Line") -> date:
+def _day(line: "StatementLine") -> date:
     return (line.at - timedelta(days=1)).date()
 
 
-def _texts(lines: Sequence["Line"], right: bool, drifted: int) -> list[RenderableType]:
+def _texts(lines: Sequence["StatementLine"], right: bool, drifted: int) -> list[RenderableType]:
     if not lines:
         return ["there is no task yet; `outfox task create PACK` makes one"]
     where = ("day", "task", "round")
@@ -173,7 +175,7 @@ def _texts(lines: Sequence["Line"], right: bool, drifted: int) -> list[Renderabl
 
 def _resolve(settings: Settings, word: str, key: str, why: str, *, dry_run: bool) -> None:
     from common.clock import SystemClock
-    from round_manager.crowd.reconciling import resolve_hit, resolve_payment
+    from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
     from round_manager.database.store import open_store
 
     outcome = {
@@ -206,11 +208,11 @@ def _must_be_held(store: "Store", marketplace: str, word: str, key: str) -> None
         raise CrowdWorkError(f"no {what} {key} is held; `outfox crowd status` lists those that are")
 
 
-def _would_ask(desk: Desk) -> None:
+def _would_ask(context: CrowdContext) -> None:
     from round_manager.crowd.status import loose_ends
 
-    with desk.store.read() as session:
-        ends = loose_ends(session, desk.crowd.name)
+    with context.store.read() as session:
+        ends = loose_ends(session, context.crowd.name)
     hits = sum(one.what == "HIT" for one in ends.in_doubt)
     payments = len(ends.in_doubt) - hits
     cents = sum(one.cents for one in ends.in_doubt)

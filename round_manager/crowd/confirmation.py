@@ -7,7 +7,7 @@ end of it. Whoever else claimed the assignment stays unconfirmed, with all that 
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from round_manager import audit
@@ -20,7 +20,9 @@ from round_manager.models import (
     Example,
     ExampleStatus,
     Hit,
+    HitKind,
     LeaseEnd,
+    QuizResult,
     Round,
     SessionStatus,
     Source,
@@ -30,6 +32,7 @@ from round_manager.models import (
 )
 from round_manager.money.bonuses import settle_bonuses
 from round_manager.specs import spec_of
+from round_manager.tasks.rounds import LIVE
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR
 
@@ -171,3 +174,29 @@ def _note(session: Session, work: WorkSession, action: str, why: str, now: datet
     who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
     after = {"session": str(work.public_id), **about}
     audit.note(session, action, hit, who=who, why=why, now=now, of=hit, after=after)
+
+
+def is_page_finished() -> ColumnElement[bool]:
+    """Of an assignment and its HIT: whether its worker's page is confirmed and lacks nothing, or its round is over."""
+    mine = (
+        WorkSession.assignment_id == Assignment.id,
+        WorkSession.worker_id == Assignment.worker_id,
+        WorkSession.status == SessionStatus.CONFIRMED,
+    )
+    # Who was at work when their round was closed hands in what they have.
+    is_over = exists().where(Round.id == Hit.round_id, Round.status.not_in(LIVE)).correlate(Hit)
+    return exists().where(*mine, or_(_lacks_nothing(), is_over)).correlate(Assignment, Hit)
+
+
+def _lacks_nothing() -> ColumnElement[bool]:
+    taken = exists().where(QuizResult.session_id == WorkSession.id)
+    unjudged = exists().where(WorkItem.session_id == WorkSession.id, WorkItem.judgement.is_(None))
+    written = select(Example.id).where(
+        Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
+    )
+    unwritten = exists().where(WorkItem.session_id == WorkSession.id, ~written.exists())
+    return or_(
+        and_(Hit.kind == HitKind.QUIZ, taken),
+        and_(Hit.kind == HitKind.VALIDATE, ~unjudged),
+        and_(Hit.kind == HitKind.CREATE, ~unwritten),
+    )

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from crowd.port import Crowd
-from round_manager.crowd.payday import REASONS
+from round_manager.crowd.payments import REASONS
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -38,7 +38,7 @@ ROWS_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True)
-class Earned:
+class PaidAssignment:
     """One approved assignment of a HIT group: seconds, and cents that it brought or will bring."""
 
     group_id: str
@@ -97,7 +97,7 @@ def group_wages(session: Session, task: Task, *, round: Round | None = None) -> 
     return [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups]
 
 
-def earned_work(session: Session, task: Task, *, round: Round | None = None) -> Iterator[Earned]:
+def earned_work(session: Session, task: Task, *, round: Round | None = None) -> Iterator[PaidAssignment]:
     """All approved work of the task, or of one round, group by group; a few pieces at a time are in memory."""
     pay = (
         select(LedgerEntry.assignment_id, func.sum(LedgerEntry.cents).label("cents"))
@@ -127,7 +127,7 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
     for group, kind, number, worker, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
         elapsed = max(0.0, ((submitted_at or accepted_at) - accepted_at).total_seconds())
         active = None if active_ms is None else active_ms / 1_000
-        yield Earned(group, kind, number, worker, elapsed, active, int(cents))
+        yield PaidAssignment(group, kind, number, worker, elapsed, active, int(cents))
 
 
 def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
@@ -142,7 +142,40 @@ def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, n
     return sum(debt.price.cents for debt in debts)
 
 
-def _wage(group: str, task: str, kind: HitKind, earned: Iterable[Earned], minimum: int) -> GroupWage:
+def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[int]]:
+    """By HIT group, the cents of each top-up that would be owed now; an assignment that had one gets no second."""
+    had = set(
+        session.scalars(
+            select(LedgerEntry.assignment_id).where(
+                LedgerEntry.kind == EntryKind.TOP_UP, LedgerEntry.state != EntryState.REFUSED
+            )
+        )
+    )
+    return {
+        wage.group_id: [cents for assignment, cents in wage.top_ups().items() if assignment not in had]
+        for wage in wages
+    }
+
+
+def missing_cents(session: Session, round: Round) -> int:
+    """Return what the round's workers lack to the minimum and are not owed yet, without fees."""
+    if not spec_of(round).pay.minimum_hourly_cents:
+        return 0
+    wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
+    return sum(sum(cents) for cents in new_top_ups(session, wages).values())
+
+
+def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, now: datetime) -> int:
+    """Owe the top-ups of a round whose work is decided; return the cents, without fees.
+
+    Not before: a median takes all workers into account, and nobody gets a second top-up for the same work. Raises
+    BudgetError, and changes nothing, if the budget does not cover them.
+    """
+    wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
+    return owe_top_ups(session, crowd, wages, now=now)
+
+
+def _wage(group: str, task: str, kind: HitKind, earned: Iterable[PaidAssignment], minimum: int) -> GroupWage:
     # A median needs all values, and a round has many: plain numbers, and no objects.
     ids, cents = array("q"), array("q")
     elapsed, active, seconds, hourly = array("d"), array("d"), array("d"), array("d")

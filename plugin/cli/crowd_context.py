@@ -1,4 +1,4 @@
-"""The desk where the commands of `outfox crowd` work: the books, the marketplace, and who asks."""
+"""The context where the commands of `outfox crowd` work: the books, the marketplace, and who asks."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from common.clock import Clock
     from crowd.port import Crowd
     from plugin.crowd import CrowdServices
-    from round_manager.crowd.payday import Paid
+    from round_manager.crowd.payments import PaymentResult
     from round_manager.database.store import Store
 
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
@@ -50,7 +50,7 @@ DOLLARS = DollarsType()
 
 
 @dataclass(frozen=True)
-class Desk:
+class CrowdContext:
     """One store, one marketplace and the services between them."""
 
     store: "Store"
@@ -65,7 +65,7 @@ class Desk:
 
     def account_cents(self) -> int:
         """What the account has; refused where it is not the account that our HITs were posted with."""
-        from round_manager.crowd.same_account import check_account
+        from round_manager.crowd.calls import check_account
 
         cents = self.crowd.balance()
         check_account(self.store, self.crowd, now=self.clock.now())
@@ -73,8 +73,8 @@ class Desk:
 
 
 @contextmanager
-def open_desk(settings: Settings) -> Iterator[Desk]:
-    """The desk; the marketplace is asked nothing yet."""
+def open_crowd_context(settings: Settings) -> Iterator[CrowdContext]:
+    """The context; the marketplace is asked nothing yet."""
     from common.clock import SystemClock
     from plugin.cli.crowd_retries import AnnouncedRetries
     from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
@@ -83,7 +83,7 @@ def open_desk(settings: Settings) -> Iterator[Desk]:
     retries = AnnouncedRetries(budget=SECONDS_TO_WAIT, silent=not _may_announce())
     crowd, clock = crowd_of(settings, retries), SystemClock()
     with open_store(settings.database) as store:
-        yield Desk(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
+        yield CrowdContext(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
 
 
 def ask(question: str, *, yes: bool) -> None:
@@ -115,7 +115,7 @@ def leave(*, problem: str = "", wrong: str = "") -> None:
     raise click.exceptions.Exit(AGAIN if problem else WRONG)
 
 
-def leave_paid(paid: "Paid", uncovered: int = 0) -> None:
+def leave_paid(paid: "PaymentResult", uncovered: int = 0) -> None:
     """Ends with the exit code that payments ask for; `uncovered` is work whose reward no budget covers."""
     wrong = [f"the marketplace refused {paid.refused}"] if paid.refused else []
     wrong += [f"{paid.held} held"] if paid.held else []

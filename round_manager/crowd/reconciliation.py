@@ -22,16 +22,14 @@ from common.text import count
 from crowd.errors import CrowdError, NotOnCrowd
 from crowd.port import AssignmentState, Crowd, PostedHit, Token
 from round_manager import audit
-from round_manager.crowd.calls import sending
-from round_manager.crowd.collecting import UNKNOWN
-from round_manager.crowd.payday import Payday, Payment, payments_of
-from round_manager.crowd.planning import is_past_posting, may_be_posted
-from round_manager.crowd.posting import Posting
-from round_manager.crowd.same_account import check_account
+from round_manager.crowd.calls import check_account, sending
+from round_manager.crowd.collection import UNKNOWN
+from round_manager.crowd.hit_planning import cancel_hits, is_past_posting, may_be_posted
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import Payment, PaymentSender, payments_of
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, LedgerError
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
-from round_manager.money.cancelling import cancel_hits
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
 from round_manager.progress import Progress, Unwatched
 
@@ -42,7 +40,7 @@ TOO_LATE = "the marketplace does not show it, and its token protects no longer; 
 
 
 @dataclass
-class Reconciled:
+class ReconciliationResult:
     """What was in doubt, and what became of it."""
 
     found: int = 0
@@ -57,17 +55,17 @@ class Reconciled:
 class Reconciler:
     """Settles what is in doubt on one marketplace; `posting` and `payday` are who sends again."""
 
-    def __init__(self, store: Store, crowd: Crowd, clock: Clock, posting: Posting, payday: Payday) -> None:
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, posting: HitPoster, payday: PaymentSender) -> None:
         self._store = store
         self._crowd = crowd
         self._clock = clock
         self._posting = posting
         self._payday = payday
 
-    def run(self, progress: Progress | None = None) -> Reconciled:
+    def run(self, progress: Progress | None = None) -> ReconciliationResult:
         """Looks up all HITs and payments that were sent and never heard of."""
         shown = progress or Unwatched()
-        outcome = Reconciled()
+        outcome = ReconciliationResult()
         with sending(self._store, self._crowd, shown):
             try:
                 if self.in_doubt():
@@ -90,7 +88,7 @@ class Reconciler:
         with self._store.read() as session:
             return list(session.scalars(wanted.order_by(Hit.id)))
 
-    def _hits(self, outcome: Reconciled) -> None:
+    def _hits(self, outcome: ReconciliationResult) -> None:
         missing = {hit.key: hit for hit in self._doubtful_hits()}
         if not missing:
             return
@@ -121,7 +119,9 @@ class Reconciler:
         outcome.refused += sent.refused
         outcome.problem = outcome.problem or sent.problem
 
-    def _still_wanted(self, session: Session, missing: list[Hit], outcome: Reconciled, now: datetime) -> list[Hit]:
+    def _still_wanted(
+        self, session: Session, missing: list[Hit], outcome: ReconciliationResult, now: datetime
+    ) -> list[Hit]:
         """Those that their rounds take now; the others were never sent, once no call can be on its way any more."""
         ours = Hit.id.in_([hit.id for hit in missing])
         wanted = list(session.scalars(select(Hit).where(ours, may_be_posted()).order_by(Hit.id)))
@@ -141,7 +141,7 @@ class Reconciler:
         with self._store.read() as session:
             return payments_of(session, session.scalars(wanted).all())
 
-    def _payments(self, outcome: Reconciled, progress: Progress) -> None:
+    def _payments(self, outcome: ReconciliationResult, progress: Progress) -> None:
         doubtful = self._doubtful_payments()
         progress.start(len(doubtful), "asking the marketplace")
         missing: list[Payment] = []
@@ -157,7 +157,7 @@ class Reconciler:
             outcome.held += sent.held
             outcome.problem = outcome.problem or sent.problem
 
-    def _look(self, one: Payment, outcome: Reconciled) -> bool:
+    def _look(self, one: Payment, outcome: ReconciliationResult) -> bool:
         """Settles or holds what the marketplace's record answers; true for what is to be sent again."""
         now = self._clock.now()
         try:
@@ -166,7 +166,7 @@ class Reconciler:
             self._hold(one, f"{error}; look there, then decide", outcome, now)
             return False
 
-    def _look_up(self, one: Payment, outcome: Reconciled, now: datetime) -> bool:
+    def _look_up(self, one: Payment, outcome: ReconciliationResult, now: datetime) -> bool:
         if one.kind is EntryKind.REWARD:
             there = self._crowd.assignment(one.external_assignment).state
             if there is AssignmentState.APPROVED:
@@ -189,12 +189,12 @@ class Reconciler:
             self._hold(one, f"the marketplace shows {told}, not {one.cents} to {one.external_worker}", outcome, now)
         return False
 
-    def _found(self, payments: Sequence[Payment], outcome: Reconciled, now: datetime) -> None:
+    def _found(self, payments: Sequence[Payment], outcome: ReconciliationResult, now: datetime) -> None:
         with self._store.write() as session:
             self._payday.settle(session, payments, now=now)
         outcome.found += len(payments)
 
-    def _hold(self, one: Payment, reason: str, outcome: Reconciled, now: datetime) -> None:
+    def _hold(self, one: Payment, reason: str, outcome: ReconciliationResult, now: datetime) -> None:
         with self._store.write() as session:
             hold(session, one.entry_id, reason, now=now)
         outcome.held += 1

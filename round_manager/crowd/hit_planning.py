@@ -1,5 +1,6 @@
 """Planning: HITs that are to be posted, with all the money that they can lead to reserved before anything is sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,12 +8,13 @@ from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from crowd.port import Crowd, HitTerms
+from round_manager import audit
 from round_manager.database.columns import public_id
 from round_manager.errors import CrowdWorkError
-from round_manager.models import EntryKind, Hit, HitKind, Qualification, Round, RoundStatus, Task
+from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Qualification, Round, RoundStatus, Task
 from round_manager.money.budget import check_budget
 from round_manager.money.hit_terms import WORDS, shape_of, terms_of, wanted_for
-from round_manager.money.ledger import reserve
+from round_manager.money.ledger import release, reserve
 from round_manager.specs import spec_of
 
 # While a round is validating, what was written is still checked, and nothing new is written.
@@ -24,7 +26,7 @@ TAKES_HITS = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class HitRequest:
     """How many HITs of a kind to plan, for how many workers each, until when."""
 
     kind: HitKind
@@ -34,7 +36,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Cost:
+class HitCost:
     """What a wish costs at most: workers' pay, possible bonuses, and fees."""
 
     reward_cents: int
@@ -61,7 +63,7 @@ def _takes() -> ColumnElement[bool]:
     return or_(*(and_(Hit.kind == kind, Round.status.in_(statuses)) for kind, statuses in TAKES_HITS.items()))
 
 
-def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> None:
+def check_wish(session: Session, round: Round, wish: HitRequest, *, now: datetime) -> None:
     """Nothing where the round takes such HITs, or an error that tells how it could."""
     if round.status not in TAKES_HITS[wish.kind]:
         takes = " or ".join(status.value for status in TAKES_HITS[wish.kind])
@@ -79,17 +81,17 @@ def check_wish(session: Session, round: Round, wish: Wish, *, now: datetime) -> 
         raise CrowdWorkError(f"the quiz of round {round.number} of {task} pays nothing, and workers are paid; {cure}")
 
 
-def cost_of(session: Session, round: Round, wish: Wish, crowd: Crowd) -> Cost:
+def cost_of(session: Session, round: Round, wish: HitRequest, crowd: Crowd) -> HitCost:
     """What would be reserved; nothing is changed."""
     spec = spec_of(round)
     terms = order_terms(session, round, wish.kind, crowd)
     wanted = wanted_for(spec, wish.kind, terms, wish.assignments, crowd)
     rewards = sum(one.price.cents for one in wanted if one.kind is EntryKind.REWARD)
     bonuses = sum(one.price.cents for one in wanted if one.kind is EntryKind.BONUS)
-    return Cost(rewards * wish.hits, bonuses * wish.hits, sum(one.price.fee_cents for one in wanted) * wish.hits)
+    return HitCost(rewards * wish.hits, bonuses * wish.hits, sum(one.price.fee_cents for one in wanted) * wish.hits)
 
 
-def plan_hits(session: Session, round: Round, wish: Wish, crowd: Crowd, *, now: datetime) -> list[Hit]:
+def plan_hits(session: Session, round: Round, wish: HitRequest, crowd: Crowd, *, now: datetime) -> list[Hit]:
     """The HITs, planned and paid for in the ledger; all of them, or a BudgetError with the figures."""
     # Held, so that the round is where we see it until its HITs are there.
     round = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
@@ -131,3 +133,39 @@ def order_terms(session: Session, owner: Round | Task, kind: HitKind, crowd: Cro
     )
     qualification_id = session.scalar(wanted.order_by(Qualification.id).limit(1))
     return terms_of(spec_of(owner), kind, qualification_id, crowd.profile.limits)
+
+
+GIVEN_UP = "given up before it was sent"
+
+
+def cancel_planned(
+    session: Session, marketplace: str, task: Task, kind: HitKind | None = None, *, who: str, why: str, now: datetime
+) -> int:
+    """Gives up the task's HITs, of one kind or of all, that no process has begun to send; how many there were."""
+    which = [Hit.marketplace == marketplace, Hit.task_id == task.id]
+    if kind is not None:
+        which.append(Hit.kind == kind)
+    return _cancel(session, which, who=who, why=why, now=now)
+
+
+def cancel_creation(session: Session, round: Round, *, who: str, why: str, now: datetime) -> int:
+    """Gives up the round's HITs to create that no process has begun to send, on every marketplace; how many."""
+    which = [Hit.round_id == round.id, Hit.kind == HitKind.CREATE]
+    return _cancel(session, which, who=who, why=why, now=now)
+
+
+def cancel_hits(session: Session, hits: Sequence[Hit], *, who: str, why: str, now: datetime) -> int:
+    """Gives up those of the HITs that no process has begun to send; how many."""
+    return _cancel(session, [Hit.id.in_([hit.id for hit in hits])], who=who, why=why, now=now)
+
+
+def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, who: str, why: str, now: datetime) -> int:
+    wanted = select(Hit).where(*which, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None))
+    # What another process takes at this moment to send it is left to that process.
+    hits = session.scalars(wanted.order_by(Hit.id).with_for_update(skip_locked=True)).all()
+    for hit in hits:
+        hit.status, hit.last_error = HitStatus.REFUSED, GIVEN_UP
+        for one in (EntryKind.REWARD, EntryKind.BONUS):
+            release(session, [hit.id], one, now=now)
+        audit.note(session, "cancelled", hit, who=who, why=why, now=now, of=hit)
+    return len(hits)

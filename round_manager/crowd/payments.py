@@ -1,4 +1,4 @@
-"""Payday: what is owed is sent, and every payment arrives once.
+"""PaymentSender: what is owed is sent, and every payment arrives once.
 
 An entry is marked as sent, and that is committed, before the marketplace is called; its key is the call's token. An
 answer settles it. No answer leaves it sent, and the reconciler asks the marketplace before anything is sent again.
@@ -15,9 +15,8 @@ from common.clock import Clock
 from common.money import dollars
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds, NotOnCrowd
 from crowd.port import BonusOrder, Crowd, Token
-from round_manager.crowd.calls import THREADS, Calls, sending
+from round_manager.crowd.calls import THREADS, Calls, check_account, sending
 from round_manager.crowd.mirror import finish, mark_approved
-from round_manager.crowd.same_account import check_account
 from round_manager.database.store import Store
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.money.bonuses import FOOLED
@@ -53,7 +52,7 @@ class Payment:
 
 
 @dataclass
-class Paid:
+class PaymentResult:
     """What became of what was owed; `problem` is why it stopped early."""
 
     rewards: int = 0
@@ -66,7 +65,7 @@ class Paid:
     problem: str = ""
 
 
-class Payday:
+class PaymentSender:
     """Pays what is owed on one marketplace; killed at any moment and run again, it pays every entry once."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, who: str, threads: int = THREADS) -> None:
@@ -76,10 +75,10 @@ class Payday:
         self.who = who
         self._threads = threads
 
-    def run(self, progress: Progress | None = None) -> Paid:
+    def run(self, progress: Progress | None = None) -> PaymentResult:
         """Rewards first, which the marketplace has set aside; then bonuses, as far as the account goes."""
         shown = progress or Unwatched()
-        outcome = Paid()
+        outcome = PaymentResult()
         with sending(self._store, self._crowd, shown):
             try:
                 self._pay_all(outcome, shown)
@@ -88,7 +87,7 @@ class Payday:
         outcome.waiting = self._count((EntryKind.REWARD, *BONUSES))
         return outcome
 
-    def _pay_all(self, outcome: Paid, progress: Progress) -> None:
+    def _pay_all(self, outcome: PaymentResult, progress: Progress) -> None:
         if self._count((EntryKind.REWARD, *BONUSES)):
             check_account(self._store, self._crowd, now=self._clock.now())
         self._pay((EntryKind.REWARD,), "approving work", outcome, progress)
@@ -99,9 +98,9 @@ class Payday:
             else:
                 self._pay(BONUSES, "paying bonuses", outcome, progress)
 
-    def again(self, payments: Sequence[Payment]) -> Paid:
+    def again(self, payments: Sequence[Payment]) -> PaymentResult:
         """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
-        outcome = Paid()
+        outcome = PaymentResult()
         with Calls(self._threads) as calls:
             self._record(payments, calls.make(payments, self._send), outcome)
         return outcome
@@ -118,7 +117,7 @@ class Payday:
         # With all its work decided, nothing more can come of a HIT: no call is needed to know that.
         finish(session, hits, (), now=now)
 
-    def _pay(self, kinds: Sequence[EntryKind], what: str, outcome: Paid, progress: Progress) -> None:
+    def _pay(self, kinds: Sequence[EntryKind], what: str, outcome: PaymentResult, progress: Progress) -> None:
         progress.start(self._count(kinds), what)
         with Calls(self._threads) as calls:
             while not outcome.problem and (batch := self._take(kinds)):
@@ -157,7 +156,9 @@ class Payday:
         else:
             self._crowd.approve(one.external_assignment)
 
-    def _record(self, payments: Sequence[Payment], answers: Sequence[CrowdError | None], outcome: Paid) -> None:
+    def _record(
+        self, payments: Sequence[Payment], answers: Sequence[CrowdError | None], outcome: PaymentResult
+    ) -> None:
         now = self._clock.now()
         done = [one for one, answer in zip(payments, answers, strict=True) if answer is None]
         with self._store.write() as session:
@@ -169,7 +170,7 @@ class Payday:
         outcome.bonuses += sum(one.kind is not EntryKind.REWARD for one in done)
         outcome.cents += sum(one.cents for one in done)
 
-    def _note(self, session: Session, one: Payment, error: CrowdError, outcome: Paid, now: datetime) -> None:
+    def _note(self, session: Session, one: Payment, error: CrowdError, outcome: PaymentResult, now: datetime) -> None:
         if isinstance(error, InsufficientFunds | CrowdAccessDenied):
             # A definite no that can pass, and no fault of the debt's: it goes on under another token.
             entry = session.get_one(LedgerEntry, one.entry_id)

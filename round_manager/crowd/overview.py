@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from crowd.errors import NotOnCrowd
 from crowd.port import Crowd, PostedHit
-from round_manager.crowd.reviewing import Decided, Undecided, decided, undecided
+from round_manager.crowd.fair_pay import GroupWage, group_wages
+from round_manager.crowd.reviews import DecidedWork, UndecidedWork, decided, undecided
 from round_manager.crowd.status import (
     GroupFigures,
+    LiveHit,
     LooseEnd,
-    Planned,
-    Standing,
+    PlannedHits,
     group_figures,
+    live_hits,
     loose_ends,
     planned,
-    standing_hits,
 )
-from round_manager.crowd.wages import GroupWage, group_wages
 from round_manager.database.store import Store
 from round_manager.models import Task
 from round_manager.tasks.rounds import live_round
@@ -29,7 +29,7 @@ THREADS = 8
 
 
 @dataclass(frozen=True)
-class Seats:
+class OpenPlaces:
     """Places of a group that can be taken now, and that workers have taken."""
 
     available: int = 0
@@ -38,10 +38,10 @@ class Seats:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One HIT group; seats are empty where the marketplace was not asked, wages where nothing was approved."""
+    """One HIT group; places are empty where the marketplace was not asked, wages where nothing was approved."""
 
     figures: GroupFigures
-    seats: Seats | None
+    places: OpenPlaces | None
     median_minutes: float | None
     median_hourly_cents: int | None
     minimum_hourly_cents: int | None
@@ -53,13 +53,13 @@ class GroupRow:
 
 
 @dataclass(frozen=True)
-class Overview:
+class CrowdOverview:
     """Everything about the crowd's work on one task or on all."""
 
     groups: list[GroupRow]
-    undecided: list[Undecided]
-    decided: list[Decided]
-    planned: list[Planned]
+    undecided: list[UndecidedWork]
+    decided: list[DecidedWork]
+    planned: list[PlannedHits]
     in_doubt: list[LooseEnd]
     held: list[LooseEnd]
     refused: list[LooseEnd]
@@ -70,22 +70,22 @@ class Overview:
 
 def find_overview(
     store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None, *, our_pages: bool = False
-) -> Overview:
-    """The overview; with a crowd, it is asked for the seats of what is unfinished."""
+) -> CrowdOverview:
+    """The overview; with a crowd, it is asked for the places of what is unfinished."""
     with store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
         one = tasks[0].id if task else None
         figures = group_figures(session, marketplace, one)
-        standing = standing_hits(session, marketplace, one)
+        standing = live_hits(session, marketplace, one)
         ends = loose_ends(session, marketplace, one)
         waiting = undecided(session, marketplace, one, our_pages=our_pages)
         done = decided(session, marketplace, one)
         unsent = planned(session, marketplace, one)
         wages = [wage for each in tasks for wage in group_wages(session, each)]
         without_round = [each.name for each in tasks if live_round(session, each.id) is None]
-    seats = None if crowd is None else find_seats(crowd, standing)
-    return Overview(
-        groups=_rows(figures, wages, seats),
+    places = None if crowd is None else find_places(crowd, standing)
+    return CrowdOverview(
+        groups=_rows(figures, wages, places),
         undecided=waiting,
         decided=done,
         planned=unsent,
@@ -98,14 +98,14 @@ def find_overview(
     )
 
 
-def find_seats(crowd: Crowd, standing: Sequence[Standing]) -> dict[str, Seats]:
-    """By HIT group, the seats of HITs that stand; in as few calls as that takes."""
+def find_places(crowd: Crowd, standing: Sequence[LiveHit]) -> dict[str, OpenPlaces]:
+    """By HIT group, the places of HITs that stand; in as few calls as that takes."""
     wanted = [one.hit_id for one in standing if one.can_be_taken]
-    seats: dict[str, Seats] = {}
+    places: dict[str, OpenPlaces] = {}
     for posted in _posted(crowd, wanted):
-        had = seats.get(posted.group_id, Seats())
-        seats[posted.group_id] = Seats(had.available + posted.available, had.pending + posted.pending)
-    return seats
+        had = places.get(posted.group_id, OpenPlaces())
+        places[posted.group_id] = OpenPlaces(had.available + posted.available, had.pending + posted.pending)
+    return places
 
 
 def _posted(crowd: Crowd, wanted: Sequence[str]) -> Iterable[PostedHit]:
@@ -131,7 +131,7 @@ def _ask(crowd: Crowd, hit_id: str) -> PostedHit | None:
 
 
 def _rows(
-    figures: Sequence[GroupFigures], wages: Sequence[GroupWage], seats: Mapping[str, Seats] | None
+    figures: Sequence[GroupFigures], wages: Sequence[GroupWage], places: Mapping[str, OpenPlaces] | None
 ) -> list[GroupRow]:
     by_group = {(wage.group_id, wage.kind): wage for wage in wages}
     rows = []
@@ -140,7 +140,7 @@ def _rows(
         rows.append(
             GroupRow(
                 one,
-                None if seats is None else seats.get(one.group_id, Seats()),
+                None if places is None else places.get(one.group_id, OpenPlaces()),
                 round(wage.median_seconds / 60, 1) if wage else None,
                 wage.median_hourly_cents if wage else None,
                 wage.minimum_hourly_cents if wage else None,

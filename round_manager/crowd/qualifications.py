@@ -1,26 +1,30 @@
-"""Recruiting: who may work on a task, and who may not.
+"""WorkerAccess: who may work on a task, and who may not.
 
 The marketplace is told first and our rows follow, so a row never says more than what holds there; every step can be
 repeated.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from sqlalchemy import Select, select
 
 from common.clock import Clock
+from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import Crowd
 from round_manager import audit
+from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, DuplicateError
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
 from round_manager.specs import spec_of
+from round_manager.work.quizzes import ungranted_passes
 from round_manager.workers import ensure_worker
 
 PASSED = 100
 
 
-class Recruiting:
+class WorkerAccess:
     """Qualifications and blocks on one marketplace."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock) -> None:
@@ -126,3 +130,47 @@ def _how_to_get(task: Task) -> str:
     if spec.quiz is None or not spec.pay.quiz_cents:
         return f"Whoever runs “{spec.title}” grants it."
     return f"Pass the quiz of “{spec.title}”; it is paid, passed or not, and stands among our tasks."
+
+
+WHO = "quiz"
+
+
+class _Taken(Exception):
+    """Another process is at it."""
+
+
+def grant_passed_quizzes(store: Store, marketplace: str, recruit: Callable[[], WorkerAccess]) -> int:
+    """Grants what is due, unless another process is at it now; how many. A marketplace's no holds up nobody else.
+
+    The processes may be on several machines, so they take turns by the database. Who is due is read inside the turn: a
+    worker whom another process qualified, and who lost the qualification since, is not among them any more.
+    """
+    try:
+        with process_lock(store, f"qualifying-{marketplace}", _leave):
+            return _qualify(store, marketplace, recruit)
+    except _Taken:
+        return 0
+
+
+def _qualify(store: Store, marketplace: str, recruit: Callable[[], WorkerAccess]) -> int:
+    with store.read() as session:
+        passed = ungranted_passes(session, marketplace)
+    if not passed:
+        return 0
+    recruiting = recruit()
+    refused: list[CrowdRefused] = []
+    for one in passed:
+        why = f"passed the quiz with {one.score} of 100"
+        try:
+            recruiting.grant(one.task, one.worker_id, who=WHO, why=why, score=one.score)
+        except CrowdAccessDenied:
+            raise
+        except CrowdRefused as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+    return len(passed)
+
+
+def _leave() -> None:
+    raise _Taken

@@ -13,9 +13,10 @@ from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.money import dollars
 from crowd.port import Crowd
 from round_manager import audit
-from round_manager.crowd.finished_pages import is_page_finished
+from round_manager.crowd.confirmation import is_page_finished
 from round_manager.crowd.mirror import mark_rejected
 from round_manager.database.store import Store
 from round_manager.errors import BudgetError, CrowdWorkError
@@ -31,7 +32,8 @@ from round_manager.models import (
     Worker,
 )
 from round_manager.money.bonuses import bonuses_each, settle_bonuses
-from round_manager.money.ledger import Debt, Wanted, owe_new, owe_rewards, owed_entry, reserve, rewards_of
+from round_manager.money.budget import figures
+from round_manager.money.ledger import Debt, PossiblePayment, owe_new, owe_rewards, owed_entry, reserve, rewards_of
 from round_manager.specs import spec_of
 
 LONGEST_REASON = 1_024
@@ -40,7 +42,7 @@ MOST_DECIDED = 1_000
 
 
 @dataclass(frozen=True)
-class Undecided:
+class UndecidedWork:
     """Work that waits for a decision; `page_unfinished` where nothing or too little was done on the HIT's own page."""
 
     assignment_id: str
@@ -54,7 +56,7 @@ class Undecided:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedWork:
     """Work that was approved or rejected."""
 
     assignment_id: str
@@ -67,7 +69,7 @@ class Decided:
 
 def undecided(
     session: Session, marketplace: str, task_id: int | None = None, *, our_pages: bool = False
-) -> list[Undecided]:
+) -> list[UndecidedWork]:
     """All work that was handed in and that nobody has decided or is paying for, the oldest first.
 
     What was done on a page can only be told where HITs show `our_pages`.
@@ -91,7 +93,7 @@ def undecided(
     if task_id is not None:
         wanted = wanted.where(Hit.task_id == task_id)
     return [
-        Undecided(
+        UndecidedWork(
             work.external_id,
             worker,
             hit.external_id or "",
@@ -105,7 +107,7 @@ def undecided(
     ]
 
 
-def decided(session: Session, marketplace: str, task_id: int | None = None) -> list[Decided]:
+def decided(session: Session, marketplace: str, task_id: int | None = None) -> list[DecidedWork]:
     """The work that was decided on last, the newest first; of a large crowd's not all."""
     wanted = (
         select(Assignment, Worker.external_id, Hit)
@@ -118,7 +120,7 @@ def decided(session: Session, marketplace: str, task_id: int | None = None) -> l
     if task_id is not None:
         wanted = wanted.where(Hit.task_id == task_id)
     return [
-        Decided(work.external_id, worker, hit.external_id or "", hit.kind.value, work.status.value, decided_at)
+        DecidedWork(work.external_id, worker, hit.external_id or "", hit.kind.value, work.status.value, decided_at)
         for work, worker, hit in session.execute(wanted)
         if (decided_at := work.decided_at)
     ]
@@ -181,7 +183,43 @@ def give_bonus(
     return entry
 
 
-class Rejecting:
+def give_bonus_once(
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+) -> LedgerEntry:
+    """Owes a bonus that a person decided to give, unless the same one was given before; of two at once, one is owed."""
+    _lock_budget(session, work)
+    before = _same_bonus(session, work, cents, reason)
+    if before is not None:
+        told = (
+            f"{dollars(before.cents)}, {before.state.value}, {before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
+        )
+        cure = "`outfox crowd pay` sends what is owed, --again gives another one"
+        raise CrowdWorkError(f"{work.external_id} has this bonus already: {told}; {cure}")
+    return give_bonus(session, crowd, work, cents, reason, who=who, now=now)
+
+
+def _lock_budget(session: Session, work: Assignment) -> None:
+    """Until we are done, nobody gives another bonus for that work."""
+    # The budget's row and not the work's own: whoever moves money holds it anyway, and the work's row is locked before
+    # it by those who collect and after it by those who pay, so that waiting for both could be for ever.
+    hit = session.get_one(Hit, work.hit_id)
+    owner = session.get_one(Task, hit.task_id) if hit.round_id is None else session.get_one(Round, hit.round_id)
+    figures(session, owner, lock=True)
+
+
+def _same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> LedgerEntry | None:
+    """A bonus of that amount for that reason, which a person gave for the same work before."""
+    wanted = select(LedgerEntry).where(
+        LedgerEntry.assignment_id == work.id,
+        LedgerEntry.kind == EntryKind.EXTRA,
+        LedgerEntry.cents == cents,
+        LedgerEntry.reason == reason.strip()[:LONGEST_REASON],
+        LedgerEntry.state != EntryState.REFUSED,
+    )
+    return session.scalar(wanted.order_by(LedgerEntry.id.desc()).limit(1))
+
+
+class Rejections:
     """A person's rejections, and their second thoughts; nothing rejects by itself."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock) -> None:
@@ -226,4 +264,4 @@ class Rejecting:
         """The bonuses that the work could lead to were given back with the rejection; now it can again."""
         owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
         price = self._crowd.bonus_price(spec_of(owner).pay.fooled_bonus_cents)
-        reserve(session, [(hit, Wanted(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)
+        reserve(session, [(hit, PossiblePayment(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)

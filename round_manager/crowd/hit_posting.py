@@ -1,4 +1,4 @@
-"""Posting: what was planned is sent to the marketplace, every HIT once.
+"""HitPoster: what was planned is sent to the marketplace, every HIT once.
 
     planned ──► planned and sent ──► assignable      `sent` is committed before the call
                       ├────────────► refused         a definite no: what was reserved is free again
@@ -17,9 +17,8 @@ from sqlalchemy.orm import Session
 from common.clock import Clock
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds
 from crowd.port import Crowd, HitOrder, HitTerms, PostedHit, Token
-from round_manager.crowd.calls import THREADS, Calls, sending
-from round_manager.crowd.planning import may_be_posted, order_terms
-from round_manager.crowd.same_account import check_account
+from round_manager.crowd.calls import THREADS, Calls, check_account, sending
+from round_manager.crowd.hit_planning import may_be_posted, order_terms
 from round_manager.database.store import Store
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
 from round_manager.money.ledger import release
@@ -31,11 +30,11 @@ LONGEST_ERROR = 500
 # The address of the page that a HIT shows.
 PageUrl = Callable[[Hit], str]
 Answer = PostedHit | CrowdError
-Wanted = tuple[ColumnElement[bool], ...]
+PossiblePayment = tuple[ColumnElement[bool], ...]
 
 
 @dataclass
-class Sent:
+class PostingResult:
     """What became of the HITs that were to be posted; `problem` is why it stopped early."""
 
     posted: int = 0
@@ -45,7 +44,7 @@ class Sent:
     problem: str = ""
 
 
-class Posting:
+class HitPoster:
     """Sends what is planned; killed at any moment and run again, it posts every HIT once."""
 
     def __init__(
@@ -67,13 +66,13 @@ class Posting:
         self._terms: dict[tuple[int | None, int, HitKind], HitTerms] = {}
         self._heard: set[str] = set()
 
-    def run(self, progress: Progress | None = None, *, not_to_write_for: Sequence[int] = ()) -> Sent:
+    def run(self, progress: Progress | None = None, *, not_to_write_for: Sequence[int] = ()) -> PostingResult:
         """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent.
 
         HITs to create of the rounds `not_to_write_for` are left for another time.
         """
         shown = progress or Unwatched()
-        outcome = Sent()
+        outcome = PostingResult()
         with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
             wanted = self._unsent(not_to_write_for)
             waiting = self._count(wanted)
@@ -90,9 +89,9 @@ class Posting:
         outcome.waiting = self._count(wanted)
         return outcome
 
-    def again(self, hits: Sequence[Hit]) -> Sent:
+    def again(self, hits: Sequence[Hit]) -> PostingResult:
         """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
-        outcome = Sent()
+        outcome = PostingResult()
         with Calls(self._threads) as calls:
             self._record(hits, calls.make(hits, self._post), outcome)
         return outcome
@@ -103,16 +102,16 @@ class Posting:
         hit.status, hit.posted_at = HitStatus(posted.state.value), posted.created_at
         hit.expires_at, hit.last_error = posted.expires_at, None
 
-    def _count(self, wanted: Wanted) -> int:
+    def _count(self, wanted: PossiblePayment) -> int:
         with self._store.read() as session:
             return session.scalar(select(func.count()).select_from(Hit).where(*wanted)) or 0
 
-    def _unsent(self, not_to_write_for: Sequence[int]) -> Wanted:
+    def _unsent(self, not_to_write_for: Sequence[int]) -> PossiblePayment:
         here = Hit.marketplace == self._crowd.name
         left = (Hit.kind == HitKind.CREATE) & Hit.round_id.in_(not_to_write_for)
         return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted(), ~left
 
-    def _take(self, which: Wanted) -> list[Hit]:
+    def _take(self, which: PossiblePayment) -> list[Hit]:
         """The next HITs, marked as sent: from here on, only the marketplace knows whether they stand there."""
         now = self._clock.now()
         with self._store.write() as session:
@@ -151,7 +150,7 @@ class Posting:
         except CrowdError:
             self._heard.discard(type_id)
 
-    def _record(self, hits: Sequence[Hit], answers: Sequence[Answer], outcome: Sent) -> None:
+    def _record(self, hits: Sequence[Hit], answers: Sequence[Answer], outcome: PostingResult) -> None:
         now = self._clock.now()
         with self._store.write() as session:
             for hit, answer in zip(hits, answers, strict=True):
@@ -160,7 +159,7 @@ class Posting:
                 if row.external_id is None:
                     self._note(session, row, answer, outcome, now)
 
-    def _note(self, session: Session, hit: Hit, answer: Answer, outcome: Sent, now: datetime) -> None:
+    def _note(self, session: Session, hit: Hit, answer: Answer, outcome: PostingResult, now: datetime) -> None:
         if isinstance(answer, PostedHit):
             self.adopt(session, hit, answer)
             outcome.posted += 1

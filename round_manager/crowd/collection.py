@@ -1,11 +1,13 @@
-"""Collecting: what workers handed in is read from the marketplace, as often as anybody likes.
+"""Collector: what workers handed in is read from the marketplace, as often as anybody likes.
 
 A listing shows a hundred HITs for one call, and most of what it shows is finished. So the listing is read only as long
 as it is the cheaper way: once it has cost as many calls as there are HITs left to see, those few are asked for one by
 one. Reading when nothing has changed costs what the unfinished HITs cost, however many are finished.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,11 +16,10 @@ from itertools import islice
 from sqlalchemy import func, select, update
 
 from common.clock import Clock
-from crowd.errors import NotOnCrowd
-from crowd.port import Crowd, PostedHit, SubmittedAssignment
-from round_manager.crowd.calls import THREADS
+from crowd.errors import CrowdError, NotOnCrowd
+from crowd.port import Crowd, EventQueue, PostedHit, SubmittedAssignment
+from round_manager.crowd.calls import THREADS, check_account
 from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
-from round_manager.crowd.same_account import check_account
 from round_manager.database.store import Store
 from round_manager.models import Assignment, Hit, HitStatus
 from round_manager.progress import Progress, Unwatched
@@ -29,7 +30,7 @@ UNKNOWN = "the marketplace does not know this HIT any more"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownHit:
     """A HIT as our books have it: where it stands, how much was handed in for it, and how much of that is decided."""
 
     id: int
@@ -50,7 +51,7 @@ class Known:
 
 
 @dataclass
-class Collected:
+class CollectionResult:
     """What one reading brought; `unknown` are HITs of ours that the marketplace does not know."""
 
     looked: int = 0
@@ -60,10 +61,10 @@ class Collected:
 
 
 # What the marketplace says of a HIT; nothing where it is gone.
-Seen = tuple[Known, PostedHit | None]
+Seen = tuple[KnownHit, PostedHit | None]
 
 
-class Collecting:
+class Collector:
     """Reads what is new on one marketplace; twice at once does no harm."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, threads: int = THREADS) -> None:
@@ -72,17 +73,17 @@ class Collecting:
         self._clock = clock
         self._threads = threads
 
-    def run(self, progress: Progress | None = None) -> Collected:
+    def run(self, progress: Progress | None = None) -> CollectionResult:
         """Everything that is unfinished."""
         return self._collect(self._look(self._unfinished()), progress or Unwatched())
 
-    def hinted(self, hit_ids: Iterable[str]) -> Collected:
+    def hinted(self, hit_ids: Iterable[str]) -> CollectionResult:
         """Only these HITs, by the marketplace's ids; those that are not ours or finished are passed over."""
         wanted = set(hit_ids)
         found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
         return self._collect(self._one_by_one(found), Unwatched())
 
-    def _unfinished(self) -> list[Known]:
+    def _unfinished(self) -> list[KnownHit]:
         work = select(
             Assignment.hit_id,
             func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
@@ -108,7 +109,7 @@ class Collecting:
         with self._store.read() as session:
             rows = session.execute(hits.order_by(Hit.id)).all()
         return [
-            Known(
+            KnownHit(
                 row.id,
                 row.external_id,
                 row.handed_in or 0,
@@ -120,7 +121,7 @@ class Collecting:
             for row in rows
         ]
 
-    def _look(self, unfinished: Sequence[Known]) -> Iterator[Seen]:
+    def _look(self, unfinished: Sequence[KnownHit]) -> Iterator[Seen]:
         unseen = {one.external_id: one for one in unfinished}
         listing = self._crowd.hits()
         pages = 0
@@ -135,7 +136,7 @@ class Collecting:
                 break
         yield from self._one_by_one(unseen)
 
-    def _one_by_one(self, hits: dict[str, Known]) -> Iterator[Seen]:
+    def _one_by_one(self, hits: dict[str, KnownHit]) -> Iterator[Seen]:
         with ThreadPoolExecutor(self._threads) as pool:
             yield from zip(hits.values(), pool.map(self._ask, hits), strict=True)
 
@@ -145,8 +146,8 @@ class Collecting:
         except NotOnCrowd:
             return None
 
-    def _collect(self, seen: Iterable[Seen], progress: Progress) -> Collected:
-        outcome = Collected()
+    def _collect(self, seen: Iterable[Seen], progress: Progress) -> CollectionResult:
+        outcome = CollectionResult()
         progress.start(0, "collecting work")
         batch: list[Seen] = []
         with ThreadPoolExecutor(self._threads) as pool:
@@ -161,7 +162,7 @@ class Collecting:
         progress.finish()
         return outcome
 
-    def _read(self, batch: Sequence[Seen], pool: ThreadPoolExecutor, outcome: Collected) -> None:
+    def _read(self, batch: Sequence[Seen], pool: ThreadPoolExecutor, outcome: CollectionResult) -> None:
         """Lists the work of the HITs that changed, then writes all of it down in one transaction."""
         changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
@@ -185,7 +186,7 @@ class Collecting:
             session.flush()
             outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
 
-    def _note_unknown(self, missing: Sequence[Known], outcome: Collected) -> None:
+    def _note_unknown(self, missing: Sequence[KnownHit], outcome: CollectionResult) -> None:
         """A HIT that the marketplace does not know keeps its money: a person finds out why."""
         outcome.unknown += len(missing)
         if missing:
@@ -194,5 +195,58 @@ class Collecting:
                 unknown = update(Hit).where(Hit.id.in_([known.id for known in missing]))
                 session.execute(unknown.values(last_error=UNKNOWN))
 
-    def _works(self, seen: tuple[Known, PostedHit]) -> list[SubmittedAssignment]:
+    def _works(self, seen: tuple[KnownHit, PostedHit]) -> list[SubmittedAssignment]:
         return list(self._crowd.assignments(seen[1].hit_id))
+
+
+SECONDS_AFTER_TROUBLE = 5.0
+# No longer at a time: whoever is told to stop must not have to wait for an event.
+SECONDS_TO_LISTEN = 5
+_log = logging.getLogger(__name__)
+
+
+class CollectionLoop:
+    """Collects until it is told to stop; `pause` waits, and answers whether to stop."""
+
+    def __init__(
+        self,
+        collecting: Collector,
+        events: EventQueue | None,
+        *,
+        every: float,
+        pause: Callable[[float], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._collecting = collecting
+        self._events = events
+        self._every = every
+        self._pause = pause
+        self._clock = clock
+
+    def run(self, told: Callable[[CollectionResult], None]) -> None:
+        """`told` hears of each reading that brought something."""
+        due = self._clock()
+        while not self._pause(0):
+            try:
+                if self._clock() >= due:
+                    due = self._clock() + self._every
+                    self._tell(self._collecting.run(), told)
+                elif self._events is None:
+                    self._pause(due - self._clock())
+                else:
+                    self._hear(self._events, due, told)
+            except CrowdError as error:
+                # The error's own text is ours and holds nothing that people typed.
+                _log.warning("the crowd is not read", extra={"data": {"error": str(error)}})
+                self._pause(SECONDS_AFTER_TROUBLE)
+
+    def _hear(self, events: EventQueue, due: float, told: Callable[[CollectionResult], None]) -> None:
+        hints = events.take(max(0, min(SECONDS_TO_LISTEN, int(due - self._clock()))))
+        if hints.hit_ids:
+            self._tell(self._collecting.hinted(hints.hit_ids), told)
+        # Only now: had we ended before, the events would come again.
+        events.done(hints)
+
+    def _tell(self, found: CollectionResult, told: Callable[[CollectionResult], None]) -> None:
+        if found.works or found.finished:
+            told(found)
