@@ -1,3 +1,3 @@
 """plugin wires: the command, configuration, Label Studio and, around them, everything else."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

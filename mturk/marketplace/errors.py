@@ -35,7 +35,7 @@ class MarketError(CodedError):
 class InsufficientFunds(MarketError):
     """The requester's balance does not cover it; the same call can succeed after a deposit."""
 
-    code = "insufficient_funds"
+    code = "market_insufficient_funds"
     retry = True
 
     def __init__(self, needed_cents: int, available_cents: int) -> None:
