@@ -1,39 +1,144 @@
-"""What the marketplace refuses, with MTurk's own error codes.
+"""Errors of the marketplace. `wire_code` is MTurk's own error code, which requesters' programs read.
 
-MarketError                 a definite no; nothing was changed
-├── InsufficientFunds       the requester's balance does not cover it
-├── DuplicateToken          a request token that was used within the last day
-└── WorkRefused             a worker cannot do this
-    ├── NoSuchWork          there is no such group, HIT or assignment
-    ├── NothingLeft         the group has nothing more for this worker
-    ├── NotQualified        the worker does not meet what the requester asks for
-    ├── TooManyHeld         the worker holds as much as one may
-    ├── NotTheHolder        somebody else has this assignment
-    ├── TimeIsOver          nobody has it: its time was over, or it was returned
-    └── AlreadySubmitted    it was handed in before
-MarketDatabaseError         the database cannot be used; the message says what to do
+MarketError                     the request is refused; nothing was changed
+├── InvalidParameter            a parameter is invalid
+├── InvalidQuestion             the XML of a question is invalid
+├── InvalidEndpoint             the destination of events is not an SQS queue
+├── EntityNotFound              the requester has no such HIT, assignment, worker or qualification
+│   ├── AccountNotFound         there is no requester of that name
+│   ├── AccessKeyNotFound       the requester has no such access key
+│   ├── WorkerNotFound          there is no such worker
+│   └── PayoutNotFound          there is no such payout
+├── EntityExists                the name is taken
+├── InvalidState                the HIT or assignment is not in a state that allows this
+├── UnsupportedOperation        MTurk has the operation, this marketplace does not
+├── InsufficientFunds           the requester's balance is too low
+├── DuplicateToken              the request token was used within the last day
+├── InvalidLink                 a sign-in link does not work
+│   ├── LinkNotFound            no worker was given this link
+│   ├── LinkUsed                the link was used before
+│   └── LinkExpired             the link was not used in time
+└── WorkerActionRefused         a worker cannot do this
+    ├── WorkNotFound            there is no such group, HIT or assignment
+    ├── NoWorkLeft              the group has nothing more for this worker
+    ├── NotQualified            the worker does not meet the requirements
+    ├── QueueFull               the worker holds as many assignments as allowed
+    ├── NotTheHolder            another worker has this assignment
+    ├── AssignmentExpired       no worker has it: its time ran out, or it was returned
+    └── AlreadySubmitted        it was submitted before
+MarketDatabaseError             the database cannot be used
 """
 
-from common.errors import CodedError
+from common.errors import CodedError, Hint
 from common.money import dollars
 
 PREFIX = "AWS.MechanicalTurk."
 
 
 class MarketError(CodedError):
-    """A definite no, in one sentence; nothing was changed."""
+    """A request that is refused; nothing was changed. `wire_code` is MTurk's error code."""
 
     code = "market_error"
     retry = False
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.wire_code = PREFIX + code
+    def __init__(self, wire_code: str, message: str, *, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.wire_code = PREFIX + wire_code
         self.message = message
 
 
+class InvalidParameter(MarketError):
+    """A parameter is invalid."""
+
+    code = "invalid_parameter"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ParameterValidationError", message)
+
+
+class InvalidQuestion(MarketError):
+    """The XML of a question is invalid."""
+
+    code = "invalid_question"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("XMLParseError", f"Question: {message}")
+
+
+class InvalidEndpoint(MarketError):
+    """The destination of events is not an SQS queue."""
+
+    code = "invalid_event_endpoint"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InvalidTransportEndpoint", message)
+
+
+class EntityNotFound(MarketError):
+    """The requester has no such HIT, assignment, worker or qualification."""
+
+    code = "entity_not_found"
+
+
+class AccountNotFound(EntityNotFound):
+    """There is no requester of that name."""
+
+    code = "account_not_found"
+
+    def __init__(self, name: str) -> None:
+        hint = Hint("create_marketplace_account", account=name)
+        super().__init__("RequesterDoesNotExist", f"there is no account {name}", hint=hint)
+
+
+class AccessKeyNotFound(EntityNotFound):
+    """The requester has no such access key."""
+
+    code = "access_key_not_found"
+
+    def __init__(self, account: str, key_id: str) -> None:
+        hint = Hint("list_marketplace_keys", account=account)
+        super().__init__("AccessKeyDoesNotExist", f"{account} has no access key {key_id}", hint=hint)
+
+
+class WorkerNotFound(EntityNotFound):
+    """There is no such worker."""
+
+    code = "worker_not_found"
+
+    def __init__(self, worker_id: str) -> None:
+        hint = Hint("list_marketplace_workers")
+        super().__init__("WorkerDoesNotExist", f"Worker {worker_id} does not exist.", hint=hint)
+
+
+class PayoutNotFound(EntityNotFound):
+    """There is no such payout."""
+
+    code = "payout_not_found"
+
+
+class EntityExists(MarketError):
+    """The name is taken."""
+
+    code = "entity_exists"
+
+
+class InvalidState(MarketError):
+    """The HIT or assignment is not in a state that allows this."""
+
+    code = "invalid_state"
+
+
+class UnsupportedOperation(MarketError):
+    """MTurk has the operation, this marketplace does not."""
+
+    code = "unsupported_operation"
+
+    def __init__(self, operation: str) -> None:
+        super().__init__("NotSupported", f"{operation} is not supported by this marketplace")
+
+
 class InsufficientFunds(MarketError):
-    """The requester's balance does not cover it; the same call can succeed after a deposit."""
+    """The requester's balance is too low; the same call can succeed after a deposit."""
 
     code = "market_insufficient_funds"
     retry = True
@@ -47,66 +152,88 @@ class InsufficientFunds(MarketError):
 
 
 class DuplicateToken(MarketError):
-    """A request token that was used within the last day; the message names what it made."""
+    """The request token was used within the last day; the message names what it created."""
 
     code = "duplicate_token"
 
 
-class WorkRefused(MarketError):
+class InvalidLink(MarketError):
+    """A sign-in link does not work."""
+
+    code = "invalid_link"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InvalidInvitation", message)
+
+
+class LinkNotFound(InvalidLink):
+    """No worker was given this link."""
+
+    code = "link_not_found"
+
+
+class LinkUsed(InvalidLink):
+    """The link was used before."""
+
+    code = "link_used"
+
+
+class LinkExpired(InvalidLink):
+    """The link was not used in time."""
+
+    code = "link_expired"
+
+
+class WorkerActionRefused(MarketError):
     """A worker cannot do this."""
 
-    code = "market_work_refused"
+    code = "worker_action_refused"
 
 
-class NoSuchWork(WorkRefused):
+class WorkNotFound(WorkerActionRefused):
     """There is no such group, HIT or assignment."""
 
-    code = "no_such_work"
+    code = "work_not_found"
 
 
-class NothingLeft(WorkRefused):
+class NoWorkLeft(WorkerActionRefused):
     """The group has nothing more for this worker."""
 
-    code = "nothing_left"
+    code = "no_work_left"
 
 
-class NotQualified(WorkRefused):
-    """The worker does not meet what the requester asks for."""
+class NotQualified(WorkerActionRefused):
+    """The worker does not meet the requirements."""
 
     code = "not_qualified"
 
 
-class TooManyHeld(WorkRefused):
-    """The worker holds as much as one may."""
+class QueueFull(WorkerActionRefused):
+    """The worker holds as many assignments as allowed."""
 
-    code = "too_many_held"
+    code = "queue_full"
 
 
-class NotTheHolder(WorkRefused):
-    """Somebody else has this assignment."""
+class NotTheHolder(WorkerActionRefused):
+    """Another worker has this assignment."""
 
     code = "not_the_holder"
 
 
-class TimeIsOver(WorkRefused):
-    """Nobody has it: its time was over, or it was returned."""
+class AssignmentExpired(WorkerActionRefused):
+    """No worker has it: its time ran out, or it was returned."""
 
-    code = "market_time_is_over"
+    code = "assignment_expired"
 
 
-class AlreadySubmitted(WorkRefused):
-    """It was handed in before."""
+class AlreadySubmitted(WorkerActionRefused):
+    """It was submitted before."""
 
     code = "already_submitted"
 
 
 class MarketDatabaseError(CodedError):
-    """The database cannot be used; the message says what to do."""
+    """The database cannot be used; the message says why."""
 
     code = "market_database_error"
     retry = False
-
-
-def bad_parameter(message: str) -> MarketError:
-    """A parameter that cannot be taken."""
-    return MarketError("ParameterValidationError", message)

@@ -1,4 +1,4 @@
-"""Events: what happened to HITs, written with the change itself and delivered later."""
+"""Events about HITs: stored in the same transaction as the change, delivered later."""
 
 import json
 from collections.abc import Sequence
@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from mturk.marketplace.ids import entity_id
-from mturk.marketplace.tables import Hit, OutgoingEvent, Requester, Subscription
+from mturk.marketplace.tables import Hit, OutgoingEvent, Requester, Subscription, entity_id
 
 
 def record(session: Session, hit: Hit, kind: str, happened_at: datetime, assignment_id: str | None = None) -> None:
-    """Puts an event into the outbox, where somebody wants to know of such."""
+    """Store an event, if the HIT type has a subscription for it."""
     subscription = _subscription(session, hit.type_id)
     if subscription is None or not subscription.active or kind not in subscription.event_types:
         return
@@ -26,7 +25,7 @@ def record(session: Session, hit: Hit, kind: str, happened_at: datetime, assignm
 
 
 def _subscription(session: Session, type_id: str) -> Subscription | None:
-    """Who wants to know, looked up once in a transaction: in the one that subscribes, nothing else happens."""
+    """Return the subscription, read once per transaction; the transaction that subscribes changes nothing else."""
     known: dict[str, Subscription | None] = session.info.setdefault("subscriptions", {})
     if type_id not in known:
         with session.no_autoflush:
@@ -42,7 +41,7 @@ def enqueue(
     events: Sequence[dict[str, str]],
     now: datetime,
 ) -> None:
-    """A message in MTurk's own form, to be delivered at least once."""
+    """Store a message in MTurk's format, to be delivered at least once."""
     body = {
         "EventDocId": entity_id(),
         "EventDocVersion": version,
@@ -52,8 +51,10 @@ def enqueue(
     session.add(OutgoingEvent(destination=destination, body=json.dumps(body), made_at=now, due_at=now))
 
 
-def ping(session: Session, requester: Requester, destination: str, version: str, kind: str, now: datetime) -> None:
-    """A test event, with ids that are nobody's."""
+def enqueue_test_event(
+    session: Session, requester: Requester, destination: str, version: str, kind: str, now: datetime
+) -> None:
+    """Store a test event with random ids."""
     event = {
         "EventType": kind,
         "EventTimestamp": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

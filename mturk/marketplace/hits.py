@@ -1,4 +1,4 @@
-"""HITs and their types: made, extended, expired and deleted, with the money that each step holds or gives back."""
+"""HITs and HIT types: create, extend, expire and delete them, and hold the money that they can cost."""
 
 import hashlib
 import json
@@ -11,25 +11,24 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.text import count
-from mturk.marketplace import events, standing
-from mturk.marketplace.errors import MarketError, bad_parameter
-from mturk.marketplace.ids import entity_id
-from mturk.marketplace.questions import Page
-from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester
+from mturk.marketplace import events, money
+from mturk.marketplace.errors import InvalidParameter, InvalidState
+from mturk.marketplace.questions import QuestionPage
+from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester, entity_id
 from mturk.profile import MTURK
 
 MOST_ASSIGNMENTS = 1_000_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 30, 31_536_000
 LONGEST_AUTO_APPROVE = 2_592_000
 LARGEST_REWARD_CENTS = 1_000_000
-# Control characters, and those that have text run the other way: with them, a title can be seen as another one.
-MISLEADING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-BREAKS = re.compile("[\t\n\r]")
+# Control characters and direction marks, which can make a title look like a different one.
+MISLEADING_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
+LINE_BREAKS = re.compile("[\t\n\r]")
 
 
 @dataclass(frozen=True)
 class TypeTerms:
-    """What makes a HIT type; the same terms of the same requester are the same type."""
+    """The parameters of a HIT type; equal terms of one requester are the same type."""
 
     title: str
     description: str
@@ -40,51 +39,51 @@ class TypeTerms:
     requirements: list[dict[str, Any]]
 
     def __post_init__(self) -> None:
-        within("Title", len(self.title.strip()), 1, 128, "characters")
-        within("Description", len(self.description.strip()), 1, 2000, "characters")
-        within("Keywords", len(self.keywords), 0, 1000, "characters")
+        check_range("Title", len(self.title.strip()), 1, 128, "characters")
+        check_range("Description", len(self.description.strip()), 1, 2000, "characters")
+        check_range("Keywords", len(self.keywords), 0, 1000, "characters")
         for name, text in (("Title", self.title), ("Description", self.description), ("Keywords", self.keywords)):
-            if MISLEADING.search(text) or (name == "Title" and BREAKS.search(text)):
-                raise bad_parameter(
-                    f"{name} has characters that cannot be seen or turn the text around; leave them out"
-                )
-        within("Reward", self.reward_cents, 0, LARGEST_REWARD_CENTS, "cents")
-        within("AssignmentDurationInSeconds", self.assignment_seconds, SHORTEST_SECONDS, LONGEST_SECONDS, "seconds")
-        within("AutoApprovalDelayInSeconds", self.auto_approve_seconds, 0, LONGEST_AUTO_APPROVE, "seconds")
+            if MISLEADING_CHARACTERS.search(text) or (name == "Title" and LINE_BREAKS.search(text)):
+                raise InvalidParameter(f"{name} contains control characters or text direction marks; remove them")
+        check_range("Reward", self.reward_cents, 0, LARGEST_REWARD_CENTS, "cents")
+        check_range(
+            "AssignmentDurationInSeconds", self.assignment_seconds, SHORTEST_SECONDS, LONGEST_SECONDS, "seconds"
+        )
+        check_range("AutoApprovalDelayInSeconds", self.auto_approve_seconds, 0, LONGEST_AUTO_APPROVE, "seconds")
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same terms."""
+        """A hash that is equal for equal terms."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-def within(name: str, value: int, least: int, most: int, unit: str) -> None:
-    """Refuses a number that is out of its bounds, by the name that the requester knows."""
+def check_range(name: str, value: int, least: int, most: int, unit: str) -> None:
+    """Refuse a number outside its range; `name` is the parameter's name in the API."""
     if not least <= value <= most:
-        raise bad_parameter(f"{name}: {value} {unit}, it has to be from {least} to {most}")
+        raise InvalidParameter(f"{name}: {value} {unit} is out of range; it has to be from {least} to {most}")
 
 
-def ensure_type(session: Session, requester: Requester, terms: TypeTerms) -> HitType:
-    """The type with these terms, made where there is none."""
+def find_or_create_type(session: Session, requester: Requester, terms: TypeTerms) -> HitType:
+    """Return the type with these terms; create it if it does not exist."""
     same = select(HitType).where(HitType.requester_id == requester.id, HitType.fingerprint == terms.fingerprint)
-    kind = session.scalars(same).one_or_none()
-    if kind is None:
-        kind = HitType(
+    hit_type = session.scalars(same).one_or_none()
+    if hit_type is None:
+        hit_type = HitType(
             id=entity_id(),
             group_id=entity_id(),
             requester_id=requester.id,
             fingerprint=terms.fingerprint,
             **asdict(terms),
         )
-        session.add(kind)
+        session.add(hit_type)
         session.flush()
-    return kind
+    return hit_type
 
 
 def create(
     session: Session,
-    kind: HitType,
-    page: Page,
+    hit_type: HitType,
+    page: QuestionPage,
     question: str,
     *,
     max_assignments: int,
@@ -92,24 +91,24 @@ def create(
     annotation: str | None,
     now: datetime,
 ) -> Hit:
-    """A HIT that workers can take at once; all that it can cost is held from now on, or it is refused."""
-    within("MaxAssignments", max_assignments, 1, MOST_ASSIGNMENTS, "assignments")
-    within("LifetimeInSeconds", lifetime_seconds, SHORTEST_SECONDS, LONGEST_SECONDS, "seconds")
-    within("RequesterAnnotation", len(annotation or ""), 0, 255, "characters")
+    """Create a HIT that workers can accept at once; hold everything that it can cost."""
+    check_range("MaxAssignments", max_assignments, 1, MOST_ASSIGNMENTS, "assignments")
+    check_range("LifetimeInSeconds", lifetime_seconds, SHORTEST_SECONDS, LONGEST_SECONDS, "seconds")
+    check_range("RequesterAnnotation", len(annotation or ""), 0, 255, "characters")
     hit = Hit(
         id=entity_id(),
-        requester_id=kind.requester_id,
-        type_id=kind.id,
+        requester_id=hit_type.requester_id,
+        type_id=hit_type.id,
         question=question,
         page_url=page.url,
         frame_height=page.frame_height,
         annotation=annotation,
         max_assignments=max_assignments,
-        reward_cents=kind.reward_cents,
-        fee_cents=MTURK.fees.reward(kind.reward_cents, max_assignments).fee_cents,
+        reward_cents=hit_type.reward_cents,
+        fee_cents=MTURK.fees.reward(hit_type.reward_cents, max_assignments).fee_cents,
         created_at=now,
         expires_at=now + timedelta(seconds=lifetime_seconds),
-        # Before it is in the database, which fills in defaults only then.
+        # Set here because column defaults are applied only when the row is inserted.
         expired=False,
         status=HitStatus.ASSIGNABLE,
         pending=0,
@@ -117,74 +116,111 @@ def create(
         completed=0,
         held_cents=0,
     )
-    standing.refresh(session, hit, now)
+    update_state(session, hit, now)
     session.add(hit)
     events.record(session, hit, "HITCreated", now)
     return hit
 
 
 def extend(session: Session, hit: Hit, more: int, now: datetime) -> None:
-    """More assignments; across ten the fee would change, so a HIT of fewer never grows to ten."""
-    _must_exist(hit)
-    within("NumberOfAdditionalAssignments", more, 1, MOST_ASSIGNMENTS - hit.max_assignments, "assignments")
+    """Add assignments, unless that would raise the fee of those already posted."""
+    _check_not_deleted(hit)
+    check_range("NumberOfAdditionalAssignments", more, 1, MOST_ASSIGNMENTS - hit.max_assignments, "assignments")
     if MTURK.fees.rises_for(hit.max_assignments + more) and not MTURK.fees.rises_for(hit.max_assignments):
-        raise MarketError(
+        raise InvalidState(
             "InvalidMaximumAssignmentsIncrease",
             f"HIT {hit.id} has {count(hit.max_assignments, 'assignment')} and cannot grow to "
-            f"{hit.max_assignments + more}: its fee would rise; post another one",
+            f"{hit.max_assignments + more}: its fee would rise; post another HIT",
         )
     hit.max_assignments += more
-    standing.refresh(session, hit, now)
+    update_state(session, hit, now)
     events.record(session, hit, "HITExtended", now)
     session.flush()
 
 
 def change_expiration(session: Session, hit: Hit, expires_at: datetime, now: datetime) -> None:
-    """Another end of its lifetime; one in the past is now."""
-    _must_exist(hit)
+    """Change when a HIT expires; a time in the past expires it now."""
+    _check_not_deleted(hit)
     if expires_at > now + timedelta(seconds=LONGEST_SECONDS):
-        raise bad_parameter("ExpireAt: more than a year from now")
+        raise InvalidParameter("ExpireAt: more than a year from now")
     if expires_at <= now:
         if not hit.expired:
             hit.expires_at = now
-            standing.expire(session, hit, now)
+            expire(session, hit, now)
     else:
         extended = expires_at > hit.expires_at
         hit.expires_at, hit.expired = expires_at, False
-        standing.refresh(session, hit, now)
+        update_state(session, hit, now)
         if extended:
             events.record(session, hit, "HITExtended", now)
     session.flush()
 
 
-def mark(session: Session, hit: Hit, *, reviewing: bool) -> None:
-    """A Reviewable HIT becomes Reviewing, or the other way round; a sign for the requester's own order."""
+def set_reviewing(session: Session, hit: Hit, *, reviewing: bool) -> None:
+    """Set a Reviewable HIT to Reviewing, or back; the mark is for the requester only."""
     needed = HitStatus.REVIEWABLE if reviewing else HitStatus.REVIEWING
     if hit.status is not needed:
-        raise MarketError("InvalidHITState", f"HIT {hit.id} is {hit.status}; it would have to be {needed}")
+        raise InvalidState("InvalidHITState", f"HIT {hit.id} is {hit.status}; it has to be {needed}")
     hit.status = HitStatus.REVIEWING if reviewing else HitStatus.REVIEWABLE
     session.flush()
 
 
 def delete(session: Session, hit: Hit, now: datetime) -> None:
-    """Takes a HIT off the lists when nobody works on it and all its work is decided."""
-    _must_exist(hit)
+    """Delete a HIT that no worker holds and whose work is all decided."""
+    _check_not_deleted(hit)
     if hit.status not in (HitStatus.REVIEWABLE, HitStatus.REVIEWING):
-        raise MarketError(
+        raise InvalidState(
             "InvalidHITState",
             f"HIT {hit.id} is {hit.status}; only a Reviewable HIT can be deleted: expire it and wait for its workers",
         )
     if hit.undecided:
-        raise MarketError(
+        raise InvalidState(
             "InvalidHITState",
             f"HIT {hit.id} has {count(hit.undecided, 'submitted assignment')} to be approved or rejected first",
         )
     hit.status, hit.listed, hit.expired = HitStatus.DISPOSED, False, True
-    standing.refresh(session, hit, now)
+    update_state(session, hit, now)
     events.record(session, hit, "HITDisposed", now)
     session.flush()
 
 
-def _must_exist(hit: Hit) -> None:
+def _check_not_deleted(hit: Hit) -> None:
     if hit.status is HitStatus.DISPOSED:
-        raise MarketError("InvalidHITState", f"HIT {hit.id} was deleted")
+        raise InvalidState("InvalidHITState", f"HIT {hit.id} was deleted")
+
+
+def update_state(session: Session, hit: Hit, now: datetime) -> None:
+    """Update the status and the hold of a HIT from its counts; refuse if the balance does not cover the hold."""
+    _hold(session, hit, now)
+    before, hit.status = hit.status, _status(hit)
+    if hit.status is HitStatus.REVIEWABLE and before is not HitStatus.REVIEWABLE:
+        events.record(session, hit, "HITReviewable", now)
+
+
+def expire(session: Session, hit: Hit, now: datetime) -> None:
+    """Expire a HIT: it cannot be accepted any more; workers who hold it may finish."""
+    hit.expired = True
+    events.record(session, hit, "HITExpired", min(now, hit.expires_at))
+    update_state(session, hit, now)
+
+
+def _status(hit: Hit) -> HitStatus:
+    if hit.status is HitStatus.DISPOSED:
+        return hit.status
+    if hit.available and not hit.expired:
+        return HitStatus.ASSIGNABLE
+    if hit.pending:
+        return HitStatus.UNASSIGNABLE
+    return HitStatus.REVIEWING if hit.status is HitStatus.REVIEWING else HitStatus.REVIEWABLE
+
+
+def _hold(session: Session, hit: Hit, now: datetime) -> None:
+    """Hold what can still be owed: for accepted, undecided and available assignments."""
+    places = hit.pending + hit.undecided + (0 if hit.expired else hit.available)
+    needed = places * (hit.reward_cents + hit.fee_cents)
+    free, held = money.available(hit.requester_id), money.held(hit.requester_id)
+    if needed > hit.held_cents:
+        money.move(session, free, held, needed - hit.held_cents, "hold", now, hit_id=hit.id)
+    elif needed < hit.held_cents:
+        money.move(session, held, free, hit.held_cents - needed, "release", now, hit_id=hit.id)
+    hit.held_cents = needed

@@ -1,59 +1,61 @@
-"""The market: one database, opened, checked, and used in transactions that know what time it is."""
+"""The market: one database, used in transactions that first apply everything that is due."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Engine, insert, inspect, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, bindparam, exists, not_, or_, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace.columns import Base
-from mturk.marketplace.engine import BUSY_SECONDS, open_engine, reading
-from mturk.marketplace.errors import MarketDatabaseError
-from mturk.marketplace.tables import Release
-from mturk.marketplace.upkeep import anything_due, catch_up
+from common.clock import Clock
+from mturk.marketplace import assignments, hits, request_tokens
+from mturk.marketplace.database import open_database, read_only
+from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, UtcDateTime
 
-VERSION = 2
-# Since then, tables were only added: a database of that version is brought along as it is.
-OLDEST = 1
-
-
-def utc_now() -> datetime:
-    """This moment."""
-    return datetime.now(UTC)
+# Built once, because every transaction runs it.
+_NOW = bindparam("now", type_=UtcDateTime())
+_DUE = select(
+    or_(
+        exists().where(Assignment.status == AssignmentStatus.ACCEPTED, Assignment.deadline <= _NOW),
+        exists().where(Assignment.status == AssignmentStatus.SUBMITTED, Assignment.auto_approve_at <= _NOW),
+        exists().where(not_(Hit.expired), Hit.expires_at <= _NOW),
+    )
+)
 
 
 class Market:
-    """One marketplace's database; make it with open_market."""
+    """The database of one marketplace, and its clock; create it with open_market."""
 
-    def __init__(self, engine: Engine, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self.engine = engine
-        self.now = now
-        self._reading = reading(engine)
-        # Writers of one process queue here: in SQLite's own queue who waits sleeps, longer and longer.
-        self._turn = threading.Lock()
+        self.clock = clock
+        self._read_only = read_only(engine)
+        # Writers of one process queue here: SQLite's own queue makes them sleep for longer and longer.
+        self._write_lock = threading.Lock()
+
+    def now(self) -> datetime:
+        """Return the current time."""
+        return self.clock.now()
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A transaction in which all that was due has happened: committed at the end, undone by an error.
+        """Open a transaction in which everything due was applied; commit at the end, roll back on an error.
 
-        Writers come one after the other: keep it short, and make no call to the outside inside it.
+        Writers run one after the other: keep it short, and call nothing outside the process from inside it.
         """
-        # expire_on_commit off: what was read stays readable after the block.
-        with self._turn, Session(self.engine, expire_on_commit=False) as session, session.begin():
-            catch_up(session, self.now())
+        # expire_on_commit off: rows stay readable after the block.
+        with self._write_lock, Session(self.engine, expire_on_commit=False) as session, session.begin():
+            _apply_due(session, self.now())
             yield session
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """One moment, in which all that was due has happened; what is changed in it is undone."""
+        """Open a snapshot in which everything due was applied; changes to it are discarded."""
         with self.glance() as session:
-            if not anything_due(session, self.now()):
+            if not _anything_due(session, self.now()):
                 yield session
                 return
         with self.write():
@@ -63,12 +65,12 @@ class Market:
 
     @contextmanager
     def glance(self) -> Iterator[Session]:
-        """One moment as it was left by the last writer, for what no deadline changes."""
-        with Session(self._reading, expire_on_commit=False, autoflush=False) as session:
+        """Open a snapshot as the last writer left it, for data that no deadline changes."""
+        with Session(self._read_only, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -80,60 +82,31 @@ class Market:
         self.close()
 
 
-def open_market(url: str, now: Callable[[], datetime] = utc_now) -> Market:
-    """The market behind a URL, its tables made where there are none; a database of somebody else is refused."""
-    engine = open_engine(url)
-    try:
-        _make_tables(engine)
-    except DBAPIError as error:
-        engine.dispose()
-        raise MarketDatabaseError(
-            f"the database cannot be opened ({error.orig}); correct the URL or start it"
-        ) from error
-    except BaseException:
-        engine.dispose()
-        raise
-    return Market(engine, now)
+def open_market(url: str, clock: Clock) -> Market:
+    """Open the market at a database URL; create its tables where they are missing."""
+    return Market(open_database(url), clock)
 
 
-def _make_tables(engine: Engine) -> None:
-    # In one transaction that others wait for: of two processes that start at once, one makes the tables.
-    with engine.begin() as connection:
-        tables = set(inspect(connection).get_table_names())
-        ours = Release.__tablename__ in tables
-        if tables and not ours:
-            raise MarketDatabaseError("this database belongs to something else; give the marketplace one of its own")
-        version = connection.execute(select(Release.version)).scalar_one() if ours else VERSION
-        if not OLDEST <= version <= VERSION:
-            raise MarketDatabaseError(
-                f"this marketplace's database is of version {version}, this program of {VERSION}; "
-                "use the program that made it, or another database"
-            )
-        # Also where there are some: those of the worker's site are made by whoever serves it first.
-        Base.metadata.create_all(connection)
-        if not ours:
-            connection.execute(insert(Release).values(version=VERSION))
-        elif version < VERSION:
-            connection.execute(update(Release).values(version=VERSION))
-    if engine.dialect.name == "sqlite":
-        _use_wal(engine)
+def _anything_due(session: Session, now: datetime) -> bool:
+    return bool(session.execute(_DUE, {"now": now}).scalar())
 
 
-def _use_wal(engine: Engine) -> None:
-    connection = engine.raw_connection()
-    deadline = time.monotonic() + BUSY_SECONDS
-    try:
-        while True:
-            try:
-                mode = connection.cursor().execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            except Exception as error:
-                # The busy timeout does not cover two processes that switch a new file at the same moment.
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-                continue
-            if mode != "wal":
-                raise MarketDatabaseError("SQLite cannot use its log here; put the database on a local disk")
-            return
-    finally:
-        connection.close()
+def _apply_due(session: Session, now: datetime) -> None:
+    """Expire HITs, release abandoned assignments and approve undecided ones, with the times at which they were due."""
+    if not _anything_due(session, now):
+        return
+    for hit in session.scalars(select(Hit).where(not_(Hit.expired), Hit.expires_at <= now)).all():
+        hits.expire(session, hit, now)
+    abandoned = select(Assignment).where(Assignment.status == AssignmentStatus.ACCEPTED, Assignment.deadline <= now)
+    for assignment in session.scalars(abandoned.order_by(Assignment.deadline)).all():
+        assignments.release(session, assignment, now, abandoned=True)
+    undecided = (
+        select(Assignment, Hit)
+        .join(Hit, Hit.id == Assignment.hit_id)
+        .where(Assignment.status == AssignmentStatus.SUBMITTED, Assignment.auto_approve_at <= now)
+        .order_by(Assignment.auto_approve_at)
+    )
+    for assignment, hit in session.execute(undecided).all():
+        assignments.approve(session, assignment, hit, assignment.auto_approve_at or now)
+    request_tokens.delete_expired(session, now)
+    session.flush()

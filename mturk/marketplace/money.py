@@ -1,6 +1,7 @@
-"""Money: accounts with balances, and movements between them; the sum over all accounts is always zero."""
+"""Accounts and the movements between them; the balances of all accounts always sum to zero."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
@@ -14,31 +15,64 @@ FEES = "fees"
 PAYOUTS = "payouts"
 
 
+@dataclass(frozen=True)
+class MoneySummary:
+    """Where all the money is. It comes in by deposits only."""
+
+    deposited_cents: int
+    available_cents: int
+    held_cents: int
+    workers_cents: int
+    fees_cents: int
+    paid_out_cents: int
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every deposited cent is accounted for."""
+        found = self.available_cents + self.held_cents + self.workers_cents + self.fees_cents + self.paid_out_cents
+        return found == self.deposited_cents
+
+
 def available(requester_id: str) -> str:
-    """The account of what a requester can spend."""
+    """Return the name of the account with what a requester can spend."""
     return f"available:{requester_id}"
 
 
 def held(requester_id: str) -> str:
-    """The account of what is set aside for a requester's HITs."""
+    """Return the name of the account with what is reserved for a requester's HITs."""
     return f"held:{requester_id}"
 
 
 def worker(worker_id: str) -> str:
-    """The account of what a worker has earned and not been paid out."""
+    """Return the name of the account with what a worker earned and was not paid out yet."""
     return f"worker:{worker_id}"
 
 
 def balance(session: Session, name: str) -> int:
-    """What is in an account; nothing when nothing was ever moved there."""
+    """Return the balance of an account in cents; 0 if nothing was ever moved there."""
     account = session.get(Account, name)
     return account.balance_cents if account else 0
+
+
+def summary(session: Session) -> MoneySummary:
+    """Return the sums of all accounts by kind."""
+    sums = {"deposits": 0, "available": 0, "held": 0, "worker": 0, "fees": 0, "payouts": 0}
+    for name, cents in session.execute(select(Account.name, Account.balance_cents)):
+        sums[name.partition(":")[0]] += cents
+    return MoneySummary(
+        deposited_cents=-sums["deposits"],
+        available_cents=sums["available"],
+        held_cents=sums["held"],
+        workers_cents=sums["worker"],
+        fees_cents=sums["fees"],
+        paid_out_cents=sums["payouts"],
+    )
 
 
 def move(
     session: Session, source: str, target: str, cents: int, reason: str, now: datetime, *, hit_id: str | None = None
 ) -> None:
-    """Moves money, all or nothing; more than a source has is refused."""
+    """Move money between two accounts; refuse more than the source has."""
     pay(session, source, ((target, cents, reason),), now, hit_id=hit_id)
 
 
@@ -51,16 +85,16 @@ def pay(
     hit_id: str | None = None,
     assignment_id: str | None = None,
 ) -> None:
-    """Moves money to several accounts, each with how much and why: all of it, or nothing."""
+    """Move money to several accounts, all or nothing; each payment is a target, an amount in cents and a reason."""
     accounts = _accounts(session, [source, *(target for target, _, _ in payments)])
     total = sum(cents for _, cents, _ in payments)
-    giver = accounts[source]
-    if source != DEPOSITS and giver.balance_cents < total:
-        raise InsufficientFunds(total, giver.balance_cents)
+    payer = accounts[source]
+    if source != DEPOSITS and payer.balance_cents < total:
+        raise InsufficientFunds(total, payer.balance_cents)
     for target, cents, reason in payments:
         if not cents:
             continue
-        giver.balance_cents -= cents
+        payer.balance_cents -= cents
         accounts[target].balance_cents += cents
         session.add(
             Movement(
@@ -76,7 +110,7 @@ def pay(
 
 
 def _accounts(session: Session, names: Sequence[str]) -> dict[str, Account]:
-    """The accounts, read once in a transaction however often money is moved in it."""
+    """Return the accounts; each is read once in a transaction."""
     known: dict[str, Account] = session.info.setdefault("accounts", {})
     missing = [name for name in dict.fromkeys(names) if name not in known]
     if missing:
@@ -85,6 +119,6 @@ def _accounts(session: Session, names: Sequence[str]) -> dict[str, Account]:
     if new:
         known |= {account.name: account for account in new}
         session.add_all(new)
-        # Before their first movement: there is no relationship that would tell the order.
+        # Flushed before the first movement: without a relationship, SQLAlchemy does not know the order.
         session.flush()
     return known

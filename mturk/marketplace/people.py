@@ -1,4 +1,4 @@
-"""Requesters with their keys and money, and workers: what the marketplace's owner looks after."""
+"""Requesters with their access keys and deposits, and workers."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,29 +8,27 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace import money
-from mturk.marketplace.errors import MarketError, bad_parameter
-from mturk.marketplace.ids import access_key_id, access_secret, person_id
-from mturk.marketplace.tables import AccessKey, Requester, Worker
+from mturk.marketplace.errors import AccessKeyNotFound, EntityExists, InvalidParameter
+from mturk.marketplace.tables import AccessKey, Requester, Worker, access_key_id, access_secret, person_id
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """An access key as it is shown once; the secret stays out of logs."""
+    """An access key with its secret, which is shown once and stays out of logs."""
 
     id: str
     secret: str = field(repr=False)
 
 
 def add_requester(session: Session, name: str, now: datetime) -> Requester:
-    """A new requester with an empty account; names are unique, also without regard to case."""
+    """Add a requester with an empty account; names are unique, ignoring case."""
     name = _name(name)
     for known in session.scalars(select(Requester.name)):
         if known.casefold() == name.casefold():
-            raise MarketError(
-                "RequesterAlreadyExists",
-                f"there is an account {known} already; write it exactly so, or choose another name",
+            raise EntityExists(
+                "RequesterAlreadyExists", f"there is already an account {known}; use this exact name, or choose another"
             )
     requester = Requester(id=person_id(), name=name, created_at=now)
     session.add(requester)
@@ -39,12 +37,12 @@ def add_requester(session: Session, name: str, now: datetime) -> Requester:
 
 
 def find_requester(session: Session, name: str) -> Requester | None:
-    """The requester of that name."""
+    """Return the requester of that name, or None."""
     return session.scalars(select(Requester).where(Requester.name == name)).one_or_none()
 
 
 def add_key(session: Session, requester: Requester, now: datetime) -> KeyPair:
-    """Another access key for a requester."""
+    """Add an access key to a requester."""
     pair = KeyPair(access_key_id(), access_secret())
     session.add(AccessKey(id=pair.id, secret=pair.secret, requester_id=requester.id, created_at=now))
     session.flush()
@@ -52,36 +50,33 @@ def add_key(session: Session, requester: Requester, now: datetime) -> KeyPair:
 
 
 def keys(session: Session, requester: Requester) -> list[AccessKey]:
-    """The access keys of a requester, the oldest first."""
+    """Return the access keys of a requester, the oldest first."""
     mine = select(AccessKey).where(AccessKey.requester_id == requester.id)
     return list(session.scalars(mine.order_by(AccessKey.created_at, AccessKey.id)))
 
 
 def revoke_key(session: Session, requester: Requester, key_id: str) -> None:
-    """The key signs nothing any more."""
+    """Delete an access key of a requester."""
     found = session.get(AccessKey, key_id)
     if found is None or found.requester_id != requester.id:
-        raise MarketError(
-            "AccessKeyDoesNotExist",
-            f"{requester.name} has no access key {key_id}; `outfox marketplace key {requester.name}` lists them",
-        )
+        raise AccessKeyNotFound(requester.name, key_id)
     session.delete(found)
     session.flush()
 
 
 def deposit(session: Session, requester: Requester, cents: int, now: datetime) -> int:
-    """Adds money to what a requester can spend; the new balance."""
+    """Add money to what a requester can spend; return the new balance."""
     if cents <= 0:
-        raise bad_parameter("a deposit is more than nothing")
+        raise InvalidParameter("a deposit must be more than $0")
     money.move(session, money.DEPOSITS, money.available(requester.id), cents, "deposit", now)
     session.flush()
     return money.balance(session, money.available(requester.id))
 
 
 def add_worker(session: Session, name: str, now: datetime, *, country: str = "", adult: bool = False) -> Worker:
-    """A new worker."""
+    """Add a worker."""
     if country and not re.fullmatch("[A-Z]{2}", country):
-        raise bad_parameter(f"{country!r} is no country; write two capital letters such as US")
+        raise InvalidParameter(f"{country!r} is not a country code; use two capital letters such as US")
     worker = Worker(id=person_id(), name=_name(name), country=country, adult=adult, created_at=now)
     session.add(worker)
     session.flush()
@@ -90,6 +85,6 @@ def add_worker(session: Session, name: str, now: datetime, *, country: str = "",
 
 def _name(name: str) -> str:
     name = name.strip()
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise bad_parameter(f"a name has 1 to {LONGEST_NAME} characters that can be printed")
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidParameter(f"a name must have 1 to {MAX_NAME_LENGTH} printable characters")
     return name

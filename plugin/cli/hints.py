@@ -3,12 +3,17 @@
 The domain names an action; only this table knows the command that performs it. Keep it sorted.
 """
 
+import shlex
+
 from common.errors import CodedError, Hint
 
 COMMANDS = {
     "check_installation": "outfox doctor",
+    "create_marketplace_account": "outfox marketplace account {account}",
     "install_extra": "pip install 'outfox[{extra}]'",
     "list_all_models": "outfox model list",
+    "list_marketplace_keys": "outfox marketplace key {account}",
+    "list_marketplace_workers": "outfox marketplace workers",
     "list_models": "outfox model list {task}",
     "list_settings": "outfox config",
     "open_round": "outfox round open {task}",
@@ -24,7 +29,7 @@ COMMANDS = {
 
 def command_for(hint: Hint) -> str:
     """Return the command line for a hint."""
-    return COMMANDS[hint.action].format_map({name: str(value) for name, value in hint.params.items()})
+    return COMMANDS[hint.action].format_map({name: shlex.quote(str(value)) for name, value in hint.params.items()})
 
 
 def advice_for(error: CodedError) -> str:

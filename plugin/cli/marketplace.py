@@ -1,4 +1,4 @@
-"""`outfox marketplace`: a crowd of your own, served, and looked after by its owner."""
+"""`outfox marketplace`: serve a marketplace of your own, and manage its accounts."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -7,25 +7,24 @@ import click
 
 from common.money import dollars as in_dollars
 from common.money import parse_dollars
-from plugin.cli.marketplace_keys import key as key_command
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
 from plugin.cli.output import console, json_option, show, table, wants_json
-from plugin.errors import PluginError
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from plugin.marketplace_place import MarketplacePlace
+    from mturk.marketplace.services.accounts import MarketplaceStatus
+    from plugin.marketplace import MarketplaceConfig
 
 THREADS = 16
 
 
 class Dollars(click.ParamType[int]):
-    """An amount of money, read exactly; the value is in cents."""
+    """An exact amount of money in dollars; its value is in cents."""
 
     name = "dollars"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Cents; a fraction of a cent, a sign or an exponent is refused."""
+        """Return the amount in cents; refuse fractions of a cent, signs and exponents."""
         if isinstance(value, int):
             return value
         try:
@@ -37,24 +36,32 @@ class Dollars(click.ParamType[int]):
 @click.group(invoke_without_command=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 finds a free one."
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 picks a free one."
 )
 @click.option("--workers", "processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option(
     "--database",
     metavar="URL",
-    help="Its database, a file or a SQLAlchemy URL. Default: the setting `marketplace_database`.",
+    help="Its database: a file or a SQLAlchemy URL. Default: the setting `marketplace_database`.",
 )
 @click.option(
     "--public-url",
     metavar="URL",
-    help="Where browsers reach it. Default: the address that it listens on; for links, where it was last served.",
+    help="Its URL in browsers. Default: the address it listens on; for links, the URL it was last served at.",
 )
 @click.option(
-    "--proxies", type=click.IntRange(0, 9), default=0, show_default=True, help="Reverse proxies that stand before it."
+    "--proxies",
+    type=click.IntRange(0, 9),
+    default=0,
+    show_default=True,
+    help="Number of reverse proxies in front of it.",
 )
 @click.option(
-    "--grace", type=click.IntRange(8, 600), default=30, show_default=True, help="Seconds to finish when told to stop."
+    "--grace",
+    type=click.IntRange(8, 600),
+    default=30,
+    show_default=True,
+    help="Seconds to finish requests on shutdown.",
 )
 @click.pass_context
 def marketplace(
@@ -67,45 +74,46 @@ def marketplace(
     proxies: int,
     grace: int,
 ) -> None:
-    """Run a crowd of your own: alone, it serves the marketplace until Ctrl-C; its commands are for the owner.
+    """Run a marketplace of your own. Without a command, serve it until Ctrl-C; the commands manage it.
 
-    Requesters use it through any MTurk client whose endpoint is this address, workers through its site.
+    Requesters use it through any MTurk client whose endpoint is its URL, workers through its site.
     """
     app: Application = context.obj
-    from plugin.marketplace_place import find_place
+    from plugin.marketplace import marketplace_config, serve_marketplace
 
-    place = context.obj = find_place(app.settings, database, public_url)
+    config = context.obj = marketplace_config(app.settings, app.clock, database, public_url)
     if context.invoked_subcommand is None:
         from ml_backend.serving.processes import Address, Workers
-        from plugin.marketplace_process import serve_marketplace
 
-        serve_marketplace(place, Address(host, port), Workers("outfox-market", processes, THREADS, grace), proxies)
+        serve_marketplace(config, Address(host, port), Workers("outfox-market", processes, THREADS, grace), proxies)
 
 
 @marketplace.command()
 @click.argument("name")
 @json_option
 @click.pass_obj
-def account(place: "MarketplacePlace", name: str) -> None:
-    """Make an account for a requester, or another access key for one; the secret is shown only now."""
-    from mturk.marketplace import people
+def account(config: "MarketplaceConfig", name: str) -> None:
+    """Create an account for a requester, or another access key for one; the secret is shown only once."""
+    from mturk.marketplace.services import accounts
 
-    with place.open() as market, market.write() as session:
-        requester = people.find_requester(session, name.strip())
-        is_new = requester is None
-        requester = requester or people.add_requester(session, name, market.now())
-        key = people.add_key(session, requester, market.now())
-        data = {"account": requester.name, "requester_id": requester.id, "new": is_new}
-    data |= {"access_key_id": key.id, "secret_access_key": key.secret}
-    begun = "new account" if is_new else "another key for"
+    with config.open() as market:
+        opened = accounts.open_account(market, name)
+    data = {
+        "account": opened.name,
+        "requester_id": opened.requester_id,
+        "new": opened.is_new,
+        "access_key_id": opened.key.id,
+        "secret_access_key": opened.key.secret,
+    }
     lines = [
-        f"{begun} {requester.name}",
+        f"{'new account' if opened.is_new else 'another key for'} {opened.name}",
         "",
-        f"  AWS_ACCESS_KEY_ID={key.id}",
-        f"  AWS_SECRET_ACCESS_KEY={key.secret}",
+        f"  AWS_ACCESS_KEY_ID={opened.key.id}",
+        f"  AWS_SECRET_ACCESS_KEY={opened.key.secret}",
         "",
+        "Store the secret now: it is not shown again.",
     ]
-    show(data, "\n".join([*lines, "The secret is shown only now."]))
+    show(data, "\n".join(lines))
 
 
 @marketplace.command()
@@ -113,64 +121,90 @@ def account(place: "MarketplacePlace", name: str) -> None:
 @click.argument("dollars", type=Dollars())
 @json_option
 @click.pass_obj
-def deposit(place: "MarketplacePlace", account: str, dollars: int) -> None:
+def deposit(config: "MarketplaceConfig", account: str, dollars: int) -> None:
     """Add money to what a requester can spend."""
-    from mturk.marketplace import people
+    from mturk.marketplace.services import accounts
 
-    with place.open() as market, market.write() as session:
-        requester = people.find_requester(session, account)
-        if requester is None:
-            raise PluginError(f"there is no account {account}; make it with `outfox marketplace account {account}`")
-        available = people.deposit(session, requester, dollars, market.now())
-    data = {"account": account, "deposited_cents": dollars, "available_cents": available}
-    show(data, f"{account} can spend {in_dollars(available)}")
+    with config.open() as market:
+        made = accounts.deposit(market, account, dollars)
+    data = {"account": made.account, "deposited_cents": made.cents, "available_cents": made.available_cents}
+    show(data, f"{made.account} can spend {in_dollars(made.available_cents)}")
+
+
+@marketplace.command()
+@click.argument("account")
+@click.option("--revoke", metavar="ID", help="Revoke the key with this ID.")
+@json_option
+@click.pass_obj
+def key(config: "MarketplaceConfig", account: str, revoke: str | None) -> None:
+    """List the access keys of an account, or revoke one; `account` creates another."""
+    from mturk.marketplace.api.authentication import KEY_CACHE_SECONDS
+    from mturk.marketplace.services import accounts
+
+    with config.open() as market:
+        keys = accounts.revoke_key(market, account, revoke) if revoke else accounts.list_keys(market, account)
+    data = {
+        "account": account,
+        "revoked": revoke,
+        "keys": [{"access_key_id": one.id, "created_at": one.created_at} for one in keys],
+    }
+    if revoke:
+        show(
+            data, f"{revoke} is revoked; running servers refuse it after {KEY_CACHE_SECONDS:.0f} seconds at the latest"
+        )
+    else:
+        rows = [[one.id, f"{one.created_at:%Y-%m-%d %H:%M}"] for one in keys]
+        show(data, table(("access key", "created"), rows))
 
 
 @marketplace.command()
 @json_option
 @click.pass_obj
-def status(place: "MarketplacePlace") -> None:
+def status(config: "MarketplaceConfig") -> None:
     """Show accounts, open HITs, workers, and where all the money is."""
-    from mturk.marketplace import site_owner
+    from mturk.marketplace.services import accounts
 
-    with place.open() as market, market.read() as session:
-        accounts = [asdict(one) for one in site_owner.accounts(session)]
-        money = site_owner.sums(session)
-        people = site_owner.workers(session)
-        address = place.public_url or site_owner.known_address(session)
-    joined = sum(one.signed_in for one in people)
-    data = {
-        "database": place.shown,
-        "address": address,
-        "accounts": accounts,
-        "workers": {"all": len(people), "signed_in": joined},
-        "money": {**asdict(money), "add_up": money.add_up},
-    }
+    with config.open() as market:
+        found = accounts.marketplace_status(market)
+    signed_in = sum(one.signed_in for one in found.workers)
     if wants_json():
+        data = {
+            "database": config.safe_database,
+            "address": config.public_url or found.address,
+            "accounts": [asdict(one) for one in found.accounts],
+            "workers": {"all": len(found.workers), "signed_in": signed_in},
+            "money": {**asdict(found.money), "add_up": found.money.is_balanced},
+        }
         show(data, "")
         return
+    _show_status(found, signed_in)
+
+
+def _show_status(found: "MarketplaceStatus", signed_in: int) -> None:
     columns = ("account", "can spend", "held for HITs", "open HITs", "to decide", "access keys")
     rows = [
         [
-            one["name"],
-            in_dollars(one["available_cents"]),
-            in_dollars(one["held_cents"]),
-            one["open_hits"],
-            one["to_decide"],
-            "\n".join(one["keys"]),
+            one.name,
+            in_dollars(one.available_cents),
+            in_dollars(one.held_cents),
+            one.open_hits,
+            one.to_decide,
+            "\n".join(one.keys),
         ]
-        for one in accounts
+        for one in found.accounts
     ]
+    money = found.money
     screen = console()
     screen.print(table(columns, rows))
-    screen.print(f"\nworkers: {len(people)}, signed in: {joined}")
+    screen.print(f"\nworkers: {len(found.workers)}, signed in: {signed_in}")
     screen.print(
         f"{in_dollars(money.deposited_cents)} deposited = {in_dollars(money.available_cents)} to spend"
         f" + {in_dollars(money.held_cents)} held + {in_dollars(money.workers_cents)} owed to workers"
         f" + {in_dollars(money.paid_out_cents)} paid out + {in_dollars(money.fees_cents)} fees"
-        + ("" if money.add_up else "\nTHIS DOES NOT ADD UP: keep a copy of the database and report it")
     )
+    if not money.is_balanced:
+        screen.print("THESE AMOUNTS DO NOT ADD UP: keep a copy of the database and report this as a bug")
 
 
-for _command in (invite, key_command, workers, payout):
+for _command in (invite, workers, payout):
     marketplace.add_command(_command)

@@ -77,7 +77,7 @@ class Demo:
     @property
     def market(self) -> DemoMarket:
         """Its marketplace, as that one's owner."""
-        return DemoMarket(self._place)
+        return DemoMarket(self._place, self._clock)
 
     def prepare(self, progress: Progress) -> Ready:
         """Starts and fills everything; what takes longest runs beside the rest."""

@@ -1,43 +1,34 @@
-"""What the owner of the demo's own marketplace does: an account with money for the requester, and links for workers."""
+"""The demo's own marketplace: an account with money for the requester, and sign-in links for workers."""
 
-from mturk.marketplace import people, site_owner
-from mturk.marketplace.market import Market
+from common.clock import Clock
+from mturk.marketplace.services import accounts, workers
 from plugin.demo.place import DemoPlace
-from plugin.marketplace_place import find_place
+from plugin.marketplace import marketplace_config
 
 ACCOUNT = "Outfox demo"
 VISITOR = "Demo visitor"
 
 
 class DemoMarket:
-    """The marketplace behind a demo; nothing in it is real money."""
+    """The marketplace behind a demo; no real money is involved."""
 
-    def __init__(self, place: DemoPlace) -> None:
-        self._place = find_place(place.settings, None, place.settings.crowd_url)
+    def __init__(self, place: DemoPlace, clock: Clock) -> None:
         self._url = place.settings.crowd_url
+        self._config = marketplace_config(place.settings, clock, public_url=self._url)
 
     def open_account(self, place: DemoPlace, cents: int) -> DemoPlace:
-        """The place with an access key for the requester's account, which is made and filled where it is not there."""
-        with self._place.open() as market, market.write() as session:
-            requester = people.find_requester(session, ACCOUNT)
-            if requester is None:
-                requester = people.add_requester(session, ACCOUNT, market.now())
-                people.deposit(session, requester, cents, market.now())
-            known = {one.id: one.secret for one in people.keys(session, requester)}
-            if known.get(place.settings.crowd_key_id) == place.settings.crowd_key_secret:
+        """Return the place with an access key of the requester's account; create the account if needed."""
+        key_id, secret = place.settings.crowd_key_id, place.settings.crowd_key_secret
+        with self._config.open() as market:
+            if accounts.is_valid_key(market, ACCOUNT, key_id, secret):
                 return place
-            key = people.add_key(session, requester, market.now())
-        return place.with_key(key.id, key.secret)
+            opened = accounts.open_account(market, ACCOUNT, deposit_cents=cents)
+        return place.with_key(opened.key.id, opened.key.secret)
 
     def invite(self, name: str) -> str:
-        """A link that signs in the worker of this name, who is made where nobody has it."""
-        with self._place.open() as market:
-            return self._invite(market, name)
-
-    def _invite(self, market: Market, name: str) -> str:
-        with market.write() as session:
-            known = [one.worker_id for one in site_owner.workers(session) if one.name == name]
+        """Return a sign-in link for the worker of this name; create the worker if needed."""
+        with self._config.open() as market:
+            known = [one.worker_id for one in workers.list_workers(market) if one.name == name]
             if known:
-                return site_owner.invite_again(session, known[0], self._url, market.now()).link
-            (made,) = site_owner.invite_all(session, [name], self._url, market.now(), country="", adult=False)
-            return made.link
+                return workers.invite_again(market, known[0], self._url).link
+            return workers.invite_workers(market, [name], self._url)[0].link

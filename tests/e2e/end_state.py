@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
 from ml_backend.serving.outbox import count_tries
-from mturk.marketplace import site_owner, tables
-from plugin.marketplace_place import find_place
+from mturk.marketplace import money, tables
+from plugin.marketplace import marketplace_config
 from plugin.settings import Settings, load_settings
 from round_manager.crowd.status import loose_ends
 from round_manager.database.store import open_store
@@ -174,7 +174,7 @@ def work_and_fooling_examples_are_paid_once(books: Books) -> Iterator[str]:
 
 
 def both_books_agree_to_the_cent(books: Books) -> Iterator[str]:
-    if not site_owner.sums(books.theirs).add_up:
+    if not money.summary(books.theirs).is_balanced:
         yield "the marketplace's money does not add up"
     if _confirmed_cents(books) != _spent_there(books):
         yield f"{_confirmed_cents(books)} cents are confirmed here, and {_spent_there(books)} were spent there"
@@ -266,7 +266,7 @@ def _confirmed_cents(books: Books) -> int:
 
 
 def _spent_there(books: Books) -> int:
-    sums = site_owner.sums(books.theirs)
+    sums = money.summary(books.theirs)
     return sums.workers_cents + sums.fees_cents + sums.paid_out_cents
 
 
@@ -278,6 +278,6 @@ def _version(books: Books, job: TrainingJob) -> str:
 def _books(home: Path, rounds: int) -> Iterator[Books]:
     config = home / "demo.toml"
     settings = load_settings({}, config=config)
-    place = find_place(settings, None, settings.crowd_url)
+    place = marketplace_config(settings, SystemClock(), public_url=settings.crowd_url)
     with open_store(settings.database) as store, store.read() as ours, place.open() as market, market.read() as theirs:
         yield Books(settings, config, ours, theirs, rounds)

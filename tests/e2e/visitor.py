@@ -169,4 +169,4 @@ class Visitor:
 
     def _expect_handed_in(self) -> None:
         """The marketplace says so, above whatever it shows next."""
-        expect(self._page.get_by_role("status").filter(has_text="Handed in.")).to_be_visible()
+        expect(self._page.get_by_role("status").filter(has_text="Submitted.")).to_be_visible()

@@ -11,9 +11,10 @@ import boto3
 from botocore.config import Config
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from mturk.marketplace import people, working
-from mturk.marketplace.api import RequesterApi
-from mturk.marketplace.market import open_market, utc_now
+from common.clock import SystemClock
+from mturk.marketplace import people, worker_actions
+from mturk.marketplace.api.app import RequesterApi
+from mturk.marketplace.market import open_market
 from mturk.marketplace.people import KeyPair
 from mturk.marketplace.tables import Assignment, HitType, Requester, Worker
 
@@ -28,7 +29,7 @@ class ShiftedClock:
 
     def now(self) -> datetime:
         """What time it is for the marketplace."""
-        return utc_now() + self.shift
+        return SystemClock().now() + self.shift
 
     def advance(self, step: timedelta) -> datetime:
         """Let time pass; the new time."""
@@ -47,8 +48,8 @@ class MarketServer:
     def __init__(self, database: str | Path, *, deposit_cents: int = DEPOSIT_CENTS, app: Any = None) -> None:
         url = database if isinstance(database, str) else f"sqlite:///{database}"
         self.clock = ShiftedClock()
-        self.market = open_market(url, self.clock.now)
-        self._make_app = app or (lambda market, url: RequesterApi(market, url, signing_time=utc_now))
+        self.market = open_market(url, self.clock)
+        self._make_app = app or (lambda market, url: RequesterApi(market, url, signing_time=SystemClock().now))
         self.requester: Requester
         self.key: KeyPair
         self.requester, self.key = self.make_requester("Lab", deposit_cents)
@@ -86,12 +87,12 @@ class MarketServer:
         """The worker takes some HIT of a type."""
         with self.market.write() as session:
             group_id = session.query(HitType.group_id).where(HitType.id == type_id).scalar()
-            return working.accept(session, worker, str(group_id), self.market.now())
+            return worker_actions.accept(session, worker, str(group_id), self.market.now())
 
     def submit(self, assignment: Assignment, answers: Mapping[str, str] | None = None) -> Assignment:
         """The holder hands it in."""
         with self.market.write() as session:
-            return working.submit(session, assignment.id, answers or {"answer": "yes"}, self.market.now())
+            return worker_actions.submit(session, assignment.id, answers or {"answer": "yes"}, self.market.now())
 
     def work(self, worker: Worker, type_id: str, answers: Mapping[str, str] | None = None) -> Assignment:
         """The worker takes some HIT of a type and hands it in."""

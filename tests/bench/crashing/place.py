@@ -11,7 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from mturk.marketplace import money, people, working
+from common.clock import SystemClock
+from mturk.marketplace import money, people, worker_actions
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.tables import Assignment, AssignmentStatus, Bonus, Hit, HitType, Worker
@@ -61,8 +62,8 @@ class Place:
             for group in groups:
                 try:
                     while done < most:
-                        taken = working.accept(session, worker, group, now())
-                        working.submit(session, taken.id, {"text": "a sentence"}, now())
+                        taken = worker_actions.accept(session, worker, group, now())
+                        worker_actions.submit(session, taken.id, {"text": "a sentence"}, now())
                         done += 1
                 except MarketError:
                     continue
@@ -74,7 +75,7 @@ def marketplace(folder: Path, environment: dict[str, str] | None = None, process
     """`outfox marketplace` in a home of its own, until the end of the block."""
     command = [str(Path(sys.executable).parent / "outfox"), "--home", str(folder)]
     database = f"sqlite:///{folder / 'marketplace.db'}"
-    market = open_market(database)
+    market = open_market(database, SystemClock())
     with market.write() as session:
         requester = people.add_requester(session, ACCOUNT, market.now())
         key = people.add_key(session, requester, market.now())

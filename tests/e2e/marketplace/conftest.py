@@ -9,9 +9,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect
 from sqlalchemy import select
 
-from mturk.marketplace import sessions
+from common.clock import SystemClock
+from mturk.marketplace import credentials
 from mturk.marketplace.app import marketplace_app
-from mturk.marketplace.market import Market, utc_now
+from mturk.marketplace.market import Market
 from mturk.marketplace.tables import Assignment, HitType, Worker
 from tests.e2e.browser import Complaints
 from tests.e2e.marketplace.question import question_app, served
@@ -60,7 +61,7 @@ class Crowd:
 
     def link(self, worker: Worker) -> str:
         with self.server.market.write() as session:
-            return f"{self.server.url}/join/{sessions.invite(session, worker.id, self.server.clock.now())}"
+            return f"{self.server.url}/join/{credentials.create_link(session, worker.id, self.server.clock.now())}"
 
     def page(self, **options: Any) -> Page:
         """A browser of its own."""
@@ -117,7 +118,7 @@ def silent(*pages: Page) -> Complaints:
 
 
 def _app(market: Market, url: str) -> Any:
-    return marketplace_app(market, public_url=url, signing_time=utc_now)
+    return marketplace_app(market, public_url=url, signing_time=SystemClock().now)
 
 
 @pytest.fixture(scope="session")

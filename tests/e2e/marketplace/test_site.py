@@ -124,18 +124,18 @@ def test_a_returned_task_is_accepted_by_another_worker_under_the_same_id(crowd: 
     ada, bob = crowd.signed_in(crowd.worker("Ada")), crowd.signed_in(crowd.worker("Bob"))
     assignment = crowd.accepted(ada)
     bob.goto(crowd.server.url)
-    expect(bob.get_by_text("No work just now")).to_be_visible()
+    expect(bob.get_by_text("No work at the moment")).to_be_visible()
 
     ada.get_by_role("link", name="Return").click()
     ada.get_by_role("button", name="Keep working").click()
     expect(task_in(ada).get_by_label("Your review")).to_be_visible()
     ada.get_by_role("link", name="Return").click()
     ada.get_by_role("button", name="Return it").click()
-    expect(ada.get_by_text("Returned. Somebody else can take it now.")).to_be_visible()
+    expect(ada.get_by_text("Returned. Someone else can take it now.")).to_be_visible()
 
     assert crowd.accepted(bob) == assignment
     ada.goto(f"{crowd.server.url}/work/{assignment}")
-    expect(ada.get_by_role("heading", name="Somebody else has this task")).to_be_visible()
+    expect(ada.get_by_role("heading", name="Someone else has this task")).to_be_visible()
     write_and_submit(bob, "from Bob")
     expect(bob.get_by_text("That was the last one")).to_be_visible()
     (work,) = crowd.handed_in(hit)
@@ -174,7 +174,7 @@ def test_a_task_that_is_open_twice_is_handed_in_once(crowd: Crowd) -> None:
     write_and_submit(page, "first")
     expect(page.get_by_text("That was the last one")).to_be_visible()
     write_and_submit(again, "second")
-    expect(task_in(again).get_by_role("heading", name="You have handed this in already")).to_be_visible()
+    expect(task_in(again).get_by_role("heading", name="You have already submitted this")).to_be_visible()
     task_in(again).get_by_role("link", name="Earnings").click()
     expect(again.get_by_role("heading", name="Earnings")).to_be_visible()
     (work,) = crowd.handed_in(hit)
@@ -187,7 +187,7 @@ def test_a_page_that_claims_another_worker_is_refused(crowd: Crowd) -> None:
     page = crowd.signed_in(crowd.worker("Ada"))
     assignment = crowd.accepted(page)
     write_and_submit(page, "forged")
-    expect(task_in(page).get_by_role("heading", name="Somebody else has this task")).to_be_visible()
+    expect(task_in(page).get_by_role("heading", name="Someone else has this task")).to_be_visible()
     assert crowd.handed_in(hit) == []
     assert crowd.assignment(assignment).status is AssignmentStatus.ACCEPTED
     task_in(page).get_by_role("link", name="Your queue").click()

@@ -118,7 +118,7 @@ class HitPage:
     def expect_handed_in(self) -> None:
         """The marketplace has taken it in, and its page has moved on."""
         expect(self.page).not_to_have_url(self._address)
-        expect(self.page.get_by_text("Handed in.")).to_be_visible()
+        expect(self.page.get_by_text("Submitted.")).to_be_visible()
 
     def keep(self, name: str) -> Path:
         """A screenshot of all that the window shows."""

@@ -27,9 +27,9 @@ from sqlalchemy import select
 from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
 from ml_backend.targets.loading import load_target
-from mturk.marketplace import sessions
+from mturk.marketplace import credentials
 from mturk.marketplace.app import marketplace_app
-from mturk.marketplace.market import Market, utc_now
+from mturk.marketplace.market import Market
 from mturk.marketplace.tables import Worker
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.hit_links import HitLinks
@@ -177,7 +177,7 @@ class WorkStage:
         """The link that signs a worker in, a new one where only a name is given."""
         who = self.worker(worker) if isinstance(worker, str) else worker
         with self.market.market.write() as session:
-            return f"{self.market.url}/join/{sessions.invite(session, who.id, self.market.clock.now())}"
+            return f"{self.market.url}/join/{credentials.create_link(session, who.id, self.market.clock.now())}"
 
     def link(self, hit: Hit) -> str:
         """The signed address of a HIT's page, without what the marketplace adds."""
@@ -231,4 +231,4 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
 
 
 def _site(market: Market, url: str) -> Any:
-    return marketplace_app(market, public_url=url, signing_time=utc_now)
+    return marketplace_app(market, public_url=url, signing_time=SystemClock().now)

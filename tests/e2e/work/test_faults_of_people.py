@@ -107,7 +107,7 @@ def test_the_back_button_shows_that_it_is_handed_in_and_changes_nothing(
     hit.submit()
     hit.expect_handed_in()
     hit.page.go_back()
-    expect(hit.page.get_by_text("handed this in already").or_(hit.page.get_by_text("work is not here"))).to_be_visible()
+    expect(hit.page.get_by_text("already submitted this").or_(hit.page.get_by_text("work is not here"))).to_be_visible()
     hit.keep("fault-back-button")
     hit.page.goto(link)
     expect(hit.page.locator("body")).to_have_attribute("data-state", "submitted")

@@ -185,7 +185,7 @@ def _refused_as_author(stage: WorkStage, hands: Hands, author: Worker, reader: R
     hit.keep(f"{reader.spec.name}-own")
     hands.press(hit.page.get_by_role("link", name="Return", exact=True))
     hands.press(hit.page.get_by_role("button", name="Return it"))
-    expect(hit.page.get_by_text("Returned. Somebody else can take it now.")).to_be_visible()
+    expect(hit.page.get_by_text("Returned. Someone else can take it now.")).to_be_visible()
 
 
 def _judge(stage: WorkStage, hands: Hands, validator: Worker, reader: Reader, texts: Texts) -> HitPage:

@@ -12,7 +12,7 @@ from crowd.port import BonusOrder, Crowd, HitOrder, HitTerms, PostedHit, Submitt
 from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
-from mturk.marketplace import working
+from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.tables import Assignment, Message, Worker
 from tests.fakes.clock import SettableClock
@@ -153,7 +153,7 @@ class MarketStage:
         with self.server.market.write() as session:
             held = self._held(hit, worker_id)
             assert held is not None
-            working.give_back(session, self._worker(worker_id), held.id, self.now())
+            worker_actions.return_assignment(session, self._worker(worker_id), held.id, self.now())
 
     def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
         held = self._held(hit, worker_id) or self.server.accept(self._worker(worker_id), hit.type_id)

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import select, text
 
 from crowd.port import Crowd
-from mturk.marketplace import earnings, money, working
+from mturk.marketplace import money, worker_actions
+from mturk.marketplace.services import earnings
 from mturk.marketplace.tables import Hit as MarketHit
 from mturk.marketplace.tables import Worker
 from plugin.crowd import crowd_of
@@ -90,7 +91,7 @@ class Shop:
         assignment = self.take(name)
         self.market.clock.advance(timedelta(minutes=minutes))
         with self.market.market.write() as session:
-            return working.submit(
+            return worker_actions.submit(
                 session, assignment, {"text": "Fine."}, self.market.market.now(), worker_id=worker.id
             ).id
 
@@ -98,19 +99,21 @@ class Shop:
         """The worker takes some HIT; the assignment's id."""
         worker, now = self.worker(name), self.market.market.now()
         with self.market.market.write() as session:
-            (group, *_) = [one for one in working.groups(session, worker, now) if not one.title.startswith("Check")]
-            return working.accept(session, worker, group.group_id, now).id
+            (group, *_) = [
+                one for one in worker_actions.list_groups(session, worker, now) if not one.title.startswith("Check")
+            ]
+            return worker_actions.accept(session, worker, group.group_id, now).id
 
     def work_for(self, name: str) -> int:
         """How many HITs the worker could take now."""
         worker = self.worker(name)
         with self.market.market.read() as session:
-            return sum(one.available for one in working.groups(session, worker, self.market.market.now()))
+            return sum(one.available for one in worker_actions.list_groups(session, worker, self.market.market.now()))
 
     def earned(self, name: str = "Ann") -> int:
         """What the marketplace owes the worker by its own books."""
         with self.market.market.read() as session:
-            return earnings.of(session, self.worker(name)).total_cents
+            return earnings.worker_earnings(session, self.worker(name)).total_cents
 
     def account(self) -> int:
         """What the marketplace says that we can spend."""

@@ -13,7 +13,7 @@ import pytest
 
 from crowd.errors import CrowdUnavailable
 from mturk.event_queue import open_queue
-from mturk.marketplace.courier import Courier
+from mturk.marketplace.event_delivery import EventForwarder
 from plugin.crowd import crowd_of, crowd_services
 from plugin.settings import load_settings
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
@@ -65,7 +65,7 @@ def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue:
     def hand_in() -> None:
         shop.hand_in()
         # What the marketplace tells, and tells again.
-        with Courier(shop.market.market) as courier:
+        with EventForwarder(shop.market.market) as courier:
             courier.deliver()
 
     # Long after the first reading has found nothing.

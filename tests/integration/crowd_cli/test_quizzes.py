@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mturk.marketplace import working
+from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import NotQualified
 from mturk.marketplace.tables import Worker
 from round_manager.learning.versions import register_version
@@ -23,7 +23,7 @@ POST = ("post", SENTIMENT, "--kind", "quiz", "--hits")
 def _offered(shop: Shop, worker: Worker, title: str) -> list[str]:
     """The groups of HITs that the worker is shown, with titles that begin so."""
     with shop.market.market.read() as session:
-        groups = working.groups(session, worker, shop.market.market.now())
+        groups = worker_actions.list_groups(session, worker, shop.market.market.now())
         return [one.group_id for one in groups if one.title.startswith(title)]
 
 
@@ -31,12 +31,12 @@ def _take(shop: Shop, worker: Worker, title: str) -> str:
     """The worker takes a HIT whose title begins so; the assignment's id."""
     (group,) = _offered(shop, worker, title)
     with shop.market.market.write() as session:
-        return working.accept(session, worker, group, shop.market.market.now()).id
+        return worker_actions.accept(session, worker, group, shop.market.market.now()).id
 
 
 def _hand_in(shop: Shop, worker: Worker, assignment: str) -> None:
     with shop.market.market.write() as session:
-        working.submit(session, assignment, {"session": "x"}, shop.market.market.now(), worker_id=worker.id)
+        worker_actions.submit(session, assignment, {"session": "x"}, shop.market.market.now(), worker_id=worker.id)
 
 
 def test_a_quiz_costs_what_the_pack_pays_for_it_and_leads_to_no_bonus(shop: Shop) -> None:

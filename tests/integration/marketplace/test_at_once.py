@@ -9,9 +9,11 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import func, select
 
-from mturk.marketplace import earnings, working
-from mturk.marketplace.errors import AlreadySubmitted, MarketError, NothingLeft
+from common.clock import SystemClock
+from mturk.marketplace import worker_actions
+from mturk.marketplace.errors import AlreadySubmitted, MarketError, NoWorkLeft
 from mturk.marketplace.market import open_market
+from mturk.marketplace.services import earnings
 from mturk.marketplace.tables import Account, Assignment, Hit
 from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
@@ -49,7 +51,7 @@ def test_the_last_place_goes_to_one_worker(lab: Requests) -> None:
     workers = [lab.server.make_worker(f"W{number}") for number in range(6)]
     got = _at_once(6, lambda number: lab.server.accept(workers[number], lab.type_id))
     assert sum(isinstance(one, Assignment) for one in got) == 1
-    assert sum(isinstance(one, NothingLeft) for one in got) == 5
+    assert sum(isinstance(one, NoWorkLeft) for one in got) == 5
 
 
 def test_one_worker_with_many_tabs_gets_one_place_at_a_hit(lab: Requests) -> None:
@@ -87,7 +89,7 @@ def test_one_approval_pays_however_many_ask_for_it(lab: Requests) -> None:
     got = _at_once(4, lambda number: clients[number].approve_assignment(AssignmentId=work.id))
     assert sum(isinstance(one, dict) for one in got) == 1
     with lab.server.market.read() as session:
-        assert earnings.of(session, worker).total_cents == 25
+        assert earnings.worker_earnings(session, worker).total_cents == 25
         assert session.execute(select(func.sum(Account.balance_cents))).scalar_one() == 0
 
 
@@ -108,7 +110,7 @@ def test_the_whole_story_adds_up(lab: Requests) -> None:
     market = lab.server.market
     held = lab.server.accept(workers[0], lab.type_id)
     with market.write() as session:
-        working.give_back(session, workers[0], held.id, market.now())
+        worker_actions.return_assignment(session, workers[0], held.id, market.now())
     again = lab.server.accept(workers[1], lab.type_id)
     assert again.id == held.id, "the same place is given to another worker"
     lab.server.submit(again, {"text": "ünï ✓"})
@@ -116,9 +118,9 @@ def test_the_whole_story_adds_up(lab: Requests) -> None:
     lab.server.accept(workers[2], lab.type_id)
     lab.server.clock.advance(timedelta(days=2))
     with market.read() as session:
-        earned = earnings.of(session, workers[1])
+        earned = earnings.worker_earnings(session, workers[1])
         assert (earned.approved_cents, earned.bonus_cents, earned.pending_cents) == (25, 100, 0)
-        assert [work.title for work in earned.works] == ["Fool the model"]
+        assert [work.title for work in earned.assignments] == ["Fool the model"]
         hit = session.scalars(select(Hit)).one()
         assert (hit.pending, hit.available, hit.completed, hit.held_cents) == (0, 2, 1, 0)
         assert session.execute(select(func.sum(Account.balance_cents))).scalar_one() == 0
@@ -127,7 +129,7 @@ def test_the_whole_story_adds_up(lab: Requests) -> None:
 
 def test_all_who_open_a_new_database_at_once_get_it(databases: Databases) -> None:
     url = databases.empty()
-    got = _at_once(4, lambda _: open_market(url))
+    got = _at_once(4, lambda _: open_market(url, SystemClock()))
     for one in got:
         assert not isinstance(one, (Exception, MarketError)), one
         one.close()

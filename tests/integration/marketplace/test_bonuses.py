@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mturk.marketplace import earnings
+from mturk.marketplace.services import earnings
 from mturk.marketplace.tables import Assignment, Worker
 from tests.fakes.market import MarketServer
 from tests.integration.marketplace.conftest import Requests, refused
@@ -32,7 +32,7 @@ def test_a_bonus_reaches_the_worker_and_is_listed(lab: Requests, worker: Worker,
         assert (listed["BonusAmount"], listed["Reason"], listed["WorkerId"]) == ("1.50", "Well done.", worker.id)
     assert lab.balance() == ("9997.90", "0.30")
     with lab.server.market.read() as session:
-        assert earnings.of(session, worker).bonus_cents == 150
+        assert earnings.worker_earnings(session, worker).bonus_cents == 150
 
 
 def test_a_token_pays_once(lab: Requests, worker: Worker, work: Assignment) -> None:

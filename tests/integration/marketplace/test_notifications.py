@@ -8,8 +8,8 @@ from typing import Any
 import boto3
 import pytest
 
-from mturk.marketplace import working
-from mturk.marketplace.courier import Courier, SqsPost
+from mturk.marketplace import worker_actions
+from mturk.marketplace.event_delivery import EventForwarder, SqsSender
 from mturk.marketplace.tables import OutgoingEvent
 from tests.fakes.registry import eventually
 from tests.fakes.s3 import S3Server
@@ -63,7 +63,7 @@ def test_what_happens_to_hits_of_a_type_arrives_in_the_queue(lab: Requests, queu
     hit = lab.hit()
     work = lab.server.work(lab.server.make_worker(), lab.type_id)
     lab.client.approve_assignment(AssignmentId=work.id)
-    with Courier(lab.server.market, SqsPost(**KEYS), look_seconds=0.01):
+    with EventForwarder(lab.server.market, SqsSender(**KEYS), poll_seconds=0.01):
         eventually(lambda: not _waiting(lab), "all events are delivered")
     messages = queue.messages()
     assert [message["Events"][0]["EventType"] for message in messages] == [
@@ -95,14 +95,14 @@ def test_returns_abandonments_rejections_and_expiry_are_told_too(lab: Requests, 
     hit, worker = lab.hit(), lab.server.make_worker()
     held = lab.server.accept(worker, lab.type_id)
     with lab.server.market.write() as session:
-        working.give_back(session, worker, held.id, lab.server.market.now())
+        worker_actions.return_assignment(session, worker, held.id, lab.server.market.now())
     lab.server.accept(worker, lab.type_id)
     lab.server.clock.advance(timedelta(minutes=11))
     work = lab.server.work(lab.server.make_worker("Bob"), lab.type_id)
     lab.client.reject_assignment(AssignmentId=work.id, RequesterFeedback="no")
     lab.server.clock.advance(timedelta(hours=1))
     lab.client.delete_hit(HITId=hit["HITId"])
-    Courier(lab.server.market, SqsPost(**KEYS)).deliver()
+    EventForwarder(lab.server.market, SqsSender(**KEYS)).deliver()
     told = [message["Events"][0]["EventType"] for message in queue.messages()]
     assert told == [
         "HITCreated",
@@ -127,7 +127,7 @@ def test_a_switched_off_subscription_is_silent(lab: Requests, queue: Queue) -> N
 
 def test_a_test_event_arrives(lab: Requests, queue: Queue) -> None:
     lab.client.send_test_event_notification(Notification=queue.notification("Ping"), TestEventType="Ping")
-    assert Courier(lab.server.market, SqsPost(**KEYS)).deliver() == 1
+    assert EventForwarder(lab.server.market, SqsSender(**KEYS)).deliver() == 1
     (message,) = queue.messages()
     assert message["Events"][0]["EventType"] == "Ping"
 
@@ -135,7 +135,7 @@ def test_a_test_event_arrives(lab: Requests, queue: Queue) -> None:
 def test_events_wait_for_a_queue_that_is_away(aws: S3Server, lab: Requests, queue: Queue) -> None:
     lab.client.update_notification_settings(HITTypeId=lab.type_id, Notification=queue.notification("HITCreated"))
     lab.hit()
-    courier = Courier(lab.server.market, SqsPost(**KEYS))
+    courier = EventForwarder(lab.server.market, SqsSender(**KEYS))
     aws.stop()
     try:
         assert courier.deliver() == 0

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mturk.marketplace import slow_senders
+from mturk.marketplace import body_timeouts
 from tests.bench.crashing.place import Place, marketplace
 
 BODY = b"{}"
@@ -84,7 +84,7 @@ def test_many_who_send_a_byte_now_and_then_do_not_stop_the_others(place: Place) 
 
 
 def test_who_stops_sending_is_told_so_and_let_go(place: Place) -> None:
-    assert slow_senders.SECONDS_OF_SILENCE <= 15
+    assert body_timeouts.IDLE_SECONDS <= 15
     with connect(place) as connection:
         connection.sendall(head("/", 500, f"X-Amz-Target: {TARGET}"))
         assert status(connection) == 408

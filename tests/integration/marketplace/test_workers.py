@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from mturk.marketplace import working
+from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import NotQualified
 from mturk.marketplace.tables import Message, Worker
-from mturk.marketplace.working import Group
+from mturk.marketplace.worker_actions import HitGroup
 from tests.fakes.market import MarketServer
 from tests.integration.marketplace.conftest import TYPE, Requests, question, refused
 
 
-def _groups(server: MarketServer, worker: Worker) -> list[Group]:
+def _groups(server: MarketServer, worker: Worker) -> list[HitGroup]:
     with server.market.read() as session:
-        return working.groups(session, worker, server.market.now())
+        return worker_actions.list_groups(session, worker, server.market.now())
 
 
 def _asking(lab: Requests, *requirements: dict[str, Any]) -> str:
@@ -103,10 +103,10 @@ def test_a_requirement_stands_in_the_way_from_the_action_that_it_guards(
     assert [group.qualified for group in _groups(lab.server, worker)] == ([False] if listed else [])
     with market.read() as session:
         if previewed:
-            assert working.preview(session, worker, group_id, market.now()).type_id == type_id
+            assert worker_actions.preview(session, worker, group_id, market.now()).type_id == type_id
         else:
             with pytest.raises(NotQualified):
-                working.preview(session, worker, group_id, market.now())
+                worker_actions.preview(session, worker, group_id, market.now())
     with pytest.raises(NotQualified, match=r"You need “Careful” first\. Reads the instructions\.$"):
         lab.server.accept(worker, type_id)
     lab.client.associate_qualification_with_worker(QualificationTypeId=kind, WorkerId=worker.id)

@@ -10,9 +10,9 @@ import requests
 from botocore.exceptions import ClientError
 from werkzeug.test import Client
 
+from common.clock import SystemClock
 from mturk.marketplace.app import marketplace_app
-from mturk.marketplace.market import utc_now
-from mturk.marketplace.site import worker_site
+from mturk.marketplace.site.app import worker_site
 from plugin.attempts import intake_of
 from plugin.labelstudio.bundle import font_files
 from plugin.labelstudio.webhooks import HEADER, webhook_secret
@@ -103,7 +103,7 @@ def test_the_marketplaces_api(any_databases: Databases) -> None:
     recorder, url = HttpRecorder(), any_databases.empty()
 
     def app(market: Any, address: str) -> Any:
-        return recorder.wrap(marketplace_app(market, public_url=address, signing_time=utc_now), operation)
+        return recorder.wrap(marketplace_app(market, public_url=address, signing_time=SystemClock().now), operation)
 
     with MarketServer(url, app=app) as server:
         use_all_operations(server)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mturk.marketplace import hits, people, working
+from mturk.marketplace import hits, people, worker_actions
 from mturk.marketplace.market import Market, open_market
-from mturk.marketplace.questions import Page
+from mturk.marketplace.questions import QuestionPage
 from mturk.marketplace.tables import Assignment, Hit, HitType, Worker
 from tests.fakes.clock import SettableClock
 
@@ -31,14 +31,14 @@ class Stage:
         with market.write() as session:
             self.requester = people.add_requester(session, "Lab", clock.now())
             people.deposit(session, self.requester, 10_000, clock.now())
-            self.kind: HitType = hits.ensure_type(session, self.requester, TERMS)
+            self.kind: HitType = hits.find_or_create_type(session, self.requester, TERMS)
 
     def hit(self, assignments: int = 1, lifetime: int = 3600) -> Hit:
         with self.market.write() as session:
             return hits.create(
                 session,
                 self.kind,
-                Page("https://example.org/", 0),
+                QuestionPage("https://example.org/", 0),
                 "",
                 max_assignments=assignments,
                 lifetime_seconds=lifetime,
@@ -52,17 +52,19 @@ class Stage:
 
     def accept(self, worker: Worker) -> Assignment:
         with self.market.write() as session:
-            return working.accept(session, worker, self.kind.group_id, self.clock.now())
+            return worker_actions.accept(session, worker, self.kind.group_id, self.clock.now())
 
     def give_back(self, worker: Worker, assignment: Assignment) -> None:
         with self.market.write() as session:
-            working.give_back(session, worker, assignment.id, self.clock.now())
+            worker_actions.return_assignment(session, worker, assignment.id, self.clock.now())
 
     def submit(
         self, assignment: Assignment, worker_id: str | None = None, answers: Mapping[str, str] | None = None
     ) -> Assignment:
         with self.market.write() as session:
-            return working.submit(session, assignment.id, answers or {"a": "b"}, self.clock.now(), worker_id=worker_id)
+            return worker_actions.submit(
+                session, assignment.id, answers or {"a": "b"}, self.clock.now(), worker_id=worker_id
+            )
 
     def fresh(self, row: Assignment) -> Assignment:
         with self.market.read() as session:
@@ -79,5 +81,5 @@ class Stage:
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     clock = SettableClock()
-    with open_market(f"sqlite:///{tmp_path / 'market.db'}", clock.now) as market:
+    with open_market(f"sqlite:///{tmp_path / 'market.db'}", clock) as market:
         yield Stage(market, clock)

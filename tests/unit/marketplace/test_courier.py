@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mturk.marketplace import events
-from mturk.marketplace.courier import LEASE, Courier, SqsPost, Undelivered
+from mturk.marketplace.event_delivery import LEASE, DeliveryFailed, EventForwarder, SqsSender
 from mturk.marketplace.tables import OutgoingEvent
 from tests.unit.marketplace.conftest import Stage
 
@@ -19,7 +19,7 @@ class FarQueue:
     def __call__(self, queue_url: str, body: str) -> None:
         self.asked += 1
         if not self.open:
-            raise Undelivered("away")
+            raise DeliveryFailed("away")
         self.taken.append(queue_url)
 
 
@@ -37,7 +37,7 @@ def _left(stage: Stage) -> int:
 def test_all_that_waits_is_delivered_in_order_and_gone(stage: Stage) -> None:
     queue = FarQueue()
     _enqueue(stage, 120)
-    assert Courier(stage.market, queue).deliver() == 120
+    assert EventForwarder(stage.market, queue).deliver() == 120
     assert queue.taken == [f"https://queue/{number}" for number in range(120)]
     assert _left(stage) == 0
 
@@ -46,7 +46,7 @@ def test_a_queue_that_is_away_is_asked_less_and_less_often(stage: Stage) -> None
     queue = FarQueue()
     queue.open = False
     _enqueue(stage)
-    courier = Courier(stage.market, queue)
+    courier = EventForwarder(stage.market, queue)
     asked_at = []
     for second in range(120):
         before = queue.asked
@@ -67,9 +67,9 @@ def test_after_a_day_an_event_is_given_up_with_a_line_in_the_log(
     queue.open = False
     _enqueue(stage)
     stage.pass_time(days=1, seconds=1)
-    Courier(stage.market, queue).deliver()
+    EventForwarder(stage.market, queue).deliver()
     assert _left(stage) == 0
-    assert "given up" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_what_a_killed_courier_had_taken_is_delivered_by_another(stage: Stage) -> None:
@@ -81,13 +81,13 @@ def test_what_a_killed_courier_had_taken_is_delivered_by_another(stage: Stage) -
 
     _enqueue(stage)
     with pytest.raises(Killed):
-        Courier(stage.market, die).deliver()
+        EventForwarder(stage.market, die).deliver()
     queue = FarQueue()
-    assert Courier(stage.market, queue).deliver() == 0, "it may still be on its way"
+    assert EventForwarder(stage.market, queue).deliver() == 0, "it may still be on its way"
     stage.clock.advance(LEASE + timedelta(seconds=1))
-    assert Courier(stage.market, queue).deliver() == 1
+    assert EventForwarder(stage.market, queue).deliver() == 1
 
 
 def test_a_destination_that_is_no_queue_is_undelivered() -> None:
-    with pytest.raises(Undelivered):
-        SqsPost(aws_access_key_id="a", aws_secret_access_key="b")("http://127.0.0.1:1/1/queue", "{}")
+    with pytest.raises(DeliveryFailed):
+        SqsSender(aws_access_key_id="a", aws_secret_access_key="b")("http://127.0.0.1:1/1/queue", "{}")

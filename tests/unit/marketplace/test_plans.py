@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from mturk.marketplace import decisions, working
+from mturk.marketplace import assignments, worker_actions
 from mturk.marketplace.tables import Assignment, Hit
 from tests.unit.marketplace.conftest import Stage
 
@@ -38,8 +38,8 @@ def _a_day_on_the_market(stage: Stage) -> None:
     stage.accept(worker)
     with stage.market.write() as session:
         place, hit = session.get_one(Assignment, work.number), session.query(Hit).filter_by(id=work.hit_id).one()
-        decisions.approve(session, place, hit, stage.clock.now())
-        working.groups(session, worker, stage.clock.now())
+        assignments.approve(session, place, hit, stage.clock.now())
+        worker_actions.list_groups(session, worker, stage.clock.now())
     stage.pass_time(days=2)
     with stage.market.read() as session:
-        working.held(session, worker, stage.clock.now())
+        worker_actions.held_assignments(session, worker, stage.clock.now())

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import bonuses, decisions, hits, money, people, working
+from mturk.marketplace import assignments, hits, money, people, worker_actions
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import open_market
 from mturk.marketplace.tables import (
@@ -42,7 +42,7 @@ class Promises(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         clock = SettableClock()
-        market = open_market(f"sqlite:///{Path(self.folder.name) / 'market.db'}", clock.now)
+        market = open_market(f"sqlite:///{Path(self.folder.name) / 'market.db'}", clock)
         self.stage = Stage(market, clock)
         self.deposited = FIRST_DEPOSIT
         self.workers = [self.stage.worker(f"W{number}") for number in range(3)]
@@ -75,13 +75,13 @@ class Promises(RuleBasedStateMachine):
 
     @rule(who=pick)
     def accept(self, who: int) -> None:
-        self._try(lambda session: working.accept(session, self._worker(who), self.stage.kind.group_id, self.now))
+        self._try(lambda session: worker_actions.accept(session, self._worker(who), self.stage.kind.group_id, self.now))
 
     @rule(who=pick)
     def work(self, who: int) -> None:
         def both(session: Session) -> None:
-            held = working.accept(session, self._worker(who), self.stage.kind.group_id, self.now)
-            working.submit(session, held.id, {"a": "b"}, self.now)
+            held = worker_actions.accept(session, self._worker(who), self.stage.kind.group_id, self.now)
+            worker_actions.submit(session, held.id, {"a": "b"}, self.now)
 
         self._try(both)
 
@@ -90,7 +90,7 @@ class Promises(RuleBasedStateMachine):
         def by_the_holder_or_another(session: Session, place: Assignment) -> None:
             holder = session.get(Worker, place.worker_id or "")
             worker = holder if holder and who < 4 else self._worker(who)
-            working.give_back(session, worker, place.id, self.now)
+            worker_actions.return_assignment(session, worker, place.id, self.now)
 
         self._on_place(which, AssignmentStatus.ACCEPTED, by_the_holder_or_another)
 
@@ -100,24 +100,24 @@ class Promises(RuleBasedStateMachine):
         self._on_place(
             which,
             AssignmentStatus.ACCEPTED,
-            lambda session, one: working.submit(session, one.id, {"a": "b"}, self.now, worker_id=worker_id),
+            lambda session, one: worker_actions.submit(session, one.id, {"a": "b"}, self.now, worker_id=worker_id),
         )
 
     @rule(which=pick)
     def approve(self, which: int) -> None:
-        self._decide(which, decisions.approve, AssignmentStatus.SUBMITTED)
+        self._decide(which, assignments.approve, AssignmentStatus.SUBMITTED)
 
     @rule(which=pick)
     def reject(self, which: int) -> None:
-        self._decide(which, decisions.reject, AssignmentStatus.SUBMITTED)
+        self._decide(which, assignments.reject, AssignmentStatus.SUBMITTED)
 
     @rule(which=pick)
     def override(self, which: int) -> None:
         def reject_and_override(session: Session, place: Assignment) -> None:
             hit = self._hit_of(session, place)
             if place.status is AssignmentStatus.SUBMITTED:
-                decisions.reject(session, place, hit, self.now, "no")
-            decisions.override(session, place, hit, self.now, "after all")
+                assignments.reject(session, place, hit, self.now, "no")
+            assignments.override_rejection(session, place, hit, self.now, "after all")
 
         wanted = AssignmentStatus.REJECTED if which % 2 else AssignmentStatus.SUBMITTED
         self._on_place(which, wanted, reject_and_override)
@@ -126,7 +126,7 @@ class Promises(RuleBasedStateMachine):
     def bonus(self, which: int, who: int, cents: int) -> None:
         def to_the_worker_or_another(session: Session, place: Assignment) -> None:
             worker_id = place.worker_id if place.worker_id and who < 4 else self._worker(who).id
-            bonuses.send(session, self._hit_of(session, place), place, worker_id, cents, "good", self.now)
+            assignments.send_bonus(session, self._hit_of(session, place), place, worker_id, cents, "good", self.now)
 
         self._on_place(which, AssignmentStatus.APPROVED, to_the_worker_or_another)
 

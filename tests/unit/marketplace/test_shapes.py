@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mturk.marketplace.shapes import DoesNotFit, model
+from mturk.marketplace.api.protocol import ShapeMismatch, model
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -22,7 +22,7 @@ def test_whatever_is_sent_it_fits_or_is_refused(operation: str, value: Any, data
     names = ["HITId", "Reward", "MaxAssignments", "ExpireAt", "WorkerIds", "QualificationRequirements", "Notification"]
     members = data.draw(st.dictionaries(st.sampled_from(names), JSON))
     for sent in (value, members):
-        with suppress(DoesNotFit):
+        with suppress(ShapeMismatch):
             assert isinstance(model().request(operation, sent), dict)
 
 
@@ -31,25 +31,27 @@ def test_times_are_numbers_on_the_wire_and_aware_inside() -> None:
     read = model().request("UpdateExpirationForHIT", {"HITId": "3A", "ExpireAt": time.timestamp()})
     assert read["ExpireAt"] == time
     assert model().response("GetHIT", {"HIT": {"CreationTime": time}}) == {"HIT": {"CreationTime": time.timestamp()}}
-    with pytest.raises(DoesNotFit, match="CreationTime"):
+    with pytest.raises(ShapeMismatch, match="CreationTime"):
         model().response("GetHIT", {"HIT": {"CreationTime": datetime(2027, 3, 1)}})
 
 
 def test_members_that_are_null_are_not_there() -> None:
     assert model().request("ListHITs", {"MaxResults": None}) == {}
-    with pytest.raises(DoesNotFit, match="HITId is required"):
+    with pytest.raises(ShapeMismatch, match="HITId is required"):
         model().request("GetHIT", {"HITId": None})
 
 
 def test_a_member_deep_inside_is_named_with_its_way() -> None:
     bad = {"QualificationTypeId": "3A", "Comparator": "In", "LocaleValues": [{"Country": "USA"}]}
     members = {"Reward": "1", "Title": "t", "Description": "d", "AssignmentDurationInSeconds": 60}
-    with pytest.raises(DoesNotFit, match=r"^QualificationRequirements\[0\].LocaleValues\[0\].Country has 3 characters"):
+    with pytest.raises(
+        ShapeMismatch, match=r"^QualificationRequirements\[0\].LocaleValues\[0\].Country has 3 characters"
+    ):
         model().request("CreateHITType", {**members, "QualificationRequirements": [bad]})
 
 
 def test_a_response_that_the_model_does_not_know_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match=r"HIT\.Colour is not known"):
+    with pytest.raises(ShapeMismatch, match=r"HIT\.Colour is unknown"):
         model().response("GetHIT", {"HIT": {"Colour": "red"}})
-    with pytest.raises(DoesNotFit, match=r"HIT\.HITStatus has to be one of"):
+    with pytest.raises(ShapeMismatch, match=r"HIT\.HITStatus has to be one of"):
         model().response("GetHIT", {"HIT": {"HITStatus": "Free"}})

@@ -13,7 +13,7 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mturk.marketplace.signature import NotSigned, SignedRequest, verify
+from mturk.marketplace.api.authentication import SignatureError, SignedRequest, verify_signature
 
 KEY, SECRET = "AKIATEST", "s3cret/+"
 TARGET = "MTurkRequesterServiceV20170117.GetHIT"
@@ -37,7 +37,7 @@ def _signed(
 
 
 def _verify(request: SignedRequest, now: datetime | None = None) -> str:
-    return verify(request, {KEY: SECRET}.get, now or datetime.now(UTC))
+    return verify_signature(request, {KEY: SECRET}.get, now or datetime.now(UTC))
 
 
 def _changed(request: SignedRequest, **headers: str) -> SignedRequest:
@@ -54,7 +54,7 @@ def test_spaces_in_a_header_count_as_one() -> None:
 
 
 def _refusal(request: SignedRequest, now: datetime | None = None) -> tuple[str, int]:
-    with pytest.raises(NotSigned) as caught:
+    with pytest.raises(SignatureError) as caught:
         _verify(request, now)
     return caught.value.kind, caught.value.status
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mturk.marketplace.slow_senders import Patience, SlowSenders
+from mturk.marketplace.body_timeouts import BodyLimits, BodyTimeouts
 
 SIZE = 1_000
 
@@ -19,7 +19,7 @@ SIZE = 1_000
 class Wire:
     """Connections of which one end sends a byte now and then, as long as anybody reads."""
 
-    senders: SlowSenders
+    senders: BodyTimeouts
     ends: list[socket.socket] = field(default_factory=list)
 
     def request(self, length: str = str(SIZE)) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Wire:
             got.append(environ["wsgi.input"].read(size))
             return []
 
-        answer: Any = self.senders.watch(app)(environ, lambda *_: lambda _data: None)
+        answer: Any = self.senders.wrap(app)(environ, lambda *_: lambda _data: None)
         answer.close()
         return got[0]
 
@@ -52,8 +52,8 @@ class Wire:
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    patience = Patience(seconds=0.6, seconds_unnoticed=0.1, slow_at_once=2, look_seconds=0.02)
-    made = Wire(SlowSenders(patience))
+    patience = BodyLimits(seconds=0.6, slow_after_seconds=0.1, slow_at_once=2, poll_seconds=0.02)
+    made = Wire(BodyTimeouts(patience))
     yield made
     for one in made.ends:
         one.close()

@@ -2,23 +2,24 @@
 
 import pytest
 
-from mturk.marketplace import earnings, working
+from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import (
     AlreadySubmitted,
-    NoSuchWork,
-    NothingLeft,
+    AssignmentExpired,
     NotTheHolder,
-    TimeIsOver,
-    TooManyHeld,
+    NoWorkLeft,
+    QueueFull,
+    WorkNotFound,
 )
+from mturk.marketplace.services import earnings
 from mturk.marketplace.tables import AssignmentStatus, HitStatus, Worker
-from mturk.marketplace.working import Group
+from mturk.marketplace.worker_actions import HitGroup
 from tests.unit.marketplace.conftest import Stage
 
 
-def _groups(stage: Stage, worker: Worker) -> list[Group]:
+def _groups(stage: Stage, worker: Worker) -> list[HitGroup]:
     with stage.market.read() as session:
-        return working.groups(session, worker, stage.clock.now())
+        return worker_actions.list_groups(session, worker, stage.clock.now())
 
 
 def test_a_group_says_what_it_pays_and_how_much_is_there(stage: Stage) -> None:
@@ -42,9 +43,9 @@ def test_what_is_previewed_is_what_is_accepted(stage: Stage) -> None:
     stage.hit()
     worker = stage.worker()
     with stage.market.read() as session:
-        shown = working.preview(session, worker, stage.kind.group_id, stage.clock.now())
-        with pytest.raises(NoSuchWork):
-            working.preview(session, worker, "3NONE", stage.clock.now())
+        shown = worker_actions.preview(session, worker, stage.kind.group_id, stage.clock.now())
+        with pytest.raises(WorkNotFound):
+            worker_actions.preview(session, worker, "3NONE", stage.clock.now())
     assert stage.accept(worker).hit_id == shown.id
 
 
@@ -52,7 +53,7 @@ def test_nobody_works_twice_on_one_hit(stage: Stage) -> None:
     stage.hit(assignments=2)
     worker = stage.worker()
     stage.submit(stage.accept(worker))
-    with pytest.raises(NothingLeft):
+    with pytest.raises(NoWorkLeft):
         stage.accept(worker)
 
 
@@ -83,9 +84,9 @@ def test_when_its_time_is_over_a_place_is_free_again(stage: Stage) -> None:
     stage.pass_time(seconds=599)
     assert stage.seen(hit).status is HitStatus.UNASSIGNABLE
     stage.pass_time(seconds=1)
-    with pytest.raises(TimeIsOver):
+    with pytest.raises(AssignmentExpired):
         stage.submit(held, worker_id=ann.id)
-    with pytest.raises(TimeIsOver):
+    with pytest.raises(AssignmentExpired):
         stage.give_back(ann, held)
     assert stage.fresh(held).status is AssignmentStatus.FREE
     assert stage.accept(bob).id == held.id
@@ -110,19 +111,21 @@ def test_work_is_handed_in_once_and_by_its_holder_only(stage: Stage) -> None:
     with pytest.raises(AlreadySubmitted):
         stage.submit(held, answers={"text": "second"})
     assert "first" in stage.fresh(held).answer
-    with pytest.raises(NoSuchWork), stage.market.write() as session:
-        working.submit(session, "3NONE", {}, stage.clock.now())
+    with pytest.raises(WorkNotFound), stage.market.write() as session:
+        worker_actions.submit(session, "3NONE", {}, stage.clock.now())
 
 
 def test_a_worker_holds_so_many_hits_and_no_more(stage: Stage) -> None:
     worker = stage.worker()
-    for _ in range(working.HELD_AT_MOST + 1):
+    for _ in range(worker_actions.MAX_HELD + 1):
         stage.hit()
-    held = [stage.accept(worker) for _ in range(working.HELD_AT_MOST)]
-    with pytest.raises(TooManyHeld):
+    held = [stage.accept(worker) for _ in range(worker_actions.MAX_HELD)]
+    with pytest.raises(QueueFull):
         stage.accept(worker)
     with stage.market.read() as session:
-        assert [one.id for one in working.held(session, worker, stage.clock.now())] == [one.id for one in held]
+        assert [one.id for one in worker_actions.held_assignments(session, worker, stage.clock.now())] == [
+            one.id for one in held
+        ]
     stage.submit(held[0])
     assert stage.accept(worker)
 
@@ -132,10 +135,10 @@ def test_earnings_say_what_is_pending_and_what_was_approved(stage: Stage) -> Non
     stage.hit()
     stage.submit(stage.accept(worker))
     with stage.market.read() as session:
-        before = earnings.of(session, worker)
+        before = earnings.worker_earnings(session, worker)
     stage.pass_time(days=1)
     with stage.market.read() as session:
-        after = earnings.of(session, worker)
+        after = earnings.worker_earnings(session, worker)
     assert (before.pending_cents, before.total_cents) == (25, 0)
     assert (after.pending_cents, after.total_cents, after.balance_cents) == (0, 25, 25)
-    assert [work.status for work in after.works] == [AssignmentStatus.APPROVED]
+    assert [work.status for work in after.assignments] == [AssignmentStatus.APPROVED]

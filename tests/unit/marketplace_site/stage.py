@@ -13,13 +13,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from werkzeug.test import TestResponse
 
-from mturk.marketplace import bonuses, decisions, hits, people, sessions
+from mturk.marketplace import assignments, credentials, hits, people
 from mturk.marketplace.hits import TypeTerms
 from mturk.marketplace.market import Market, open_market
-from mturk.marketplace.questions import Page
-from mturk.marketplace.site import worker_site
-from mturk.marketplace.site_tables import make_site_tables
+from mturk.marketplace.questions import QuestionPage
+from mturk.marketplace.site.app import worker_site
 from mturk.marketplace.tables import Assignment, Hit, HitType, Message, Requester, Worker
 from tests.fakes.clock import SettableClock
 
@@ -46,9 +46,9 @@ class Stage:
         with self.market.write() as session:
             return people.add_worker(session, name, self.clock.now(), country=country, adult=adult)
 
-    def link(self, worker: Worker, life: timedelta = sessions.INVITATION_LIFE) -> str:
+    def link(self, worker: Worker, life: timedelta = credentials.INVITATION_LIFE) -> str:
         with self.market.write() as session:
-            return f"/join/{sessions.invite(session, worker.id, self.clock.now(), life)}"
+            return f"/join/{credentials.create_link(session, worker.id, self.clock.now(), life)}"
 
     def signed_in(self, worker: Worker, public_url: str = SITE) -> FlaskClient:
         browser = self.site(public_url).test_client()
@@ -73,11 +73,11 @@ class Stage:
         terms = TypeTerms(title, description, keywords, cents, seconds, 7 * 86_400, requirements or [])
         with self.market.write() as session:
             requester = session.get_one(Requester, self.requester.number)
-            kind = hits.ensure_type(session, requester, terms)
+            kind = hits.find_or_create_type(session, requester, terms)
             return hits.create(
                 session,
                 kind,
-                Page(page_url, frame_height),
+                QuestionPage(page_url, frame_height),
                 "<ExternalQuestion/>",
                 max_assignments=places,
                 lifetime_seconds=5 * 86_400,
@@ -95,16 +95,16 @@ class Stage:
 
     def approve(self, assignment_id: str, feedback: str = "") -> None:
         with self.market.write() as session:
-            decisions.approve(session, *_assignment_and_hit(session, assignment_id), self.clock.now(), feedback)
+            assignments.approve(session, *_assignment_and_hit(session, assignment_id), self.clock.now(), feedback)
 
     def reject(self, assignment_id: str, reason: str) -> None:
         with self.market.write() as session:
-            decisions.reject(session, *_assignment_and_hit(session, assignment_id), self.clock.now(), reason)
+            assignments.reject(session, *_assignment_and_hit(session, assignment_id), self.clock.now(), reason)
 
     def bonus(self, assignment_id: str, cents: int, reason: str) -> None:
         with self.market.write() as session:
             assignment, hit = _assignment_and_hit(session, assignment_id)
-            bonuses.send(session, hit, assignment, str(assignment.worker_id), cents, reason, self.clock.now())
+            assignments.send_bonus(session, hit, assignment, str(assignment.worker_id), cents, reason, self.clock.now())
 
     def write_to(self, worker: Worker, subject: str, text: str) -> None:
         with self.market.write() as session:
@@ -117,6 +117,11 @@ class Stage:
                     sent_at=self.clock.now(),
                 )
             )
+
+
+def has_code(response: TestResponse, code: str) -> bool:
+    """Return whether a page carries this code."""
+    return f'data-code="{code}"' in response.text
 
 
 def csrf(page: str) -> str:
@@ -149,8 +154,7 @@ def submit_path(browser: FlaskClient, assignment_id: str) -> str:
 def open_stage(url: str, name: str = "Lexicon Lab") -> Iterator[Stage]:
     """A market in a database, with a requester who has $1,000."""
     clock = SettableClock()
-    with open_market(url, clock.now) as market:
-        make_site_tables(market)
+    with open_market(url, clock) as market:
         with market.write() as session:
             requester = people.add_requester(session, name, clock.now())
             people.deposit(session, requester, 100_000, clock.now())

@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from mturk.marketplace.app import marketplace_app, public_address
-from mturk.marketplace.errors import MarketError
-from mturk.marketplace.market import VERSION, open_market
-from mturk.marketplace.site_door import WRONG_LINKS
+from common.clock import SystemClock
+from mturk.marketplace.app import marketplace_app
+from mturk.marketplace.database import SCHEMA_VERSION
+from mturk.marketplace.errors import InvalidParameter
+from mturk.marketplace.market import open_market
+from mturk.marketplace.site.auth import MAX_WRONG_LINKS
+from mturk.marketplace.urls import public_address
 from tests.unit.marketplace_site.stage import SITE, Stage
 
 
@@ -23,9 +26,9 @@ def test_programs_get_the_requester_api_and_browsers_the_site(stage: Stage) -> N
 
 def test_health_tells_whether_the_database_answers(tmp_path: Path) -> None:
     file = tmp_path / "market.db"
-    with open_market(f"sqlite:///{file}") as market:
+    with open_market(f"sqlite:///{file}", SystemClock()) as market:
         client = Client(marketplace_app(market, public_url=SITE))
-        assert client.get("/health").json == {"status": "UP", "version": VERSION}
+        assert client.get("/health").json == {"status": "UP", "version": SCHEMA_VERSION}
         market.close()
         file.write_bytes(b"")
         answer = client.get("/health")
@@ -35,14 +38,14 @@ def test_health_tells_whether_the_database_answers(tmp_path: Path) -> None:
 def test_behind_a_proxy_visitors_are_told_apart_and_in_front_of_none_nobody_can_lie(stage: Stage) -> None:
     for proxies, status in ((1, 404), (0, 429)):
         client = Client(marketplace_app(stage.market, public_url=SITE, proxies=proxies))
-        for number in range(WRONG_LINKS):
+        for number in range(MAX_WRONG_LINKS):
             client.get(f"/join/{number}", headers={"X-Forwarded-For": "192.0.2.1"})
         assert client.get("/join/x", headers={"X-Forwarded-For": "192.0.2.2"}).status_code == status
 
 
 @pytest.mark.parametrize("url", ["", "crowd.example", "ftp://x", "http://", "http://u:p@x", "http://x/a", "http://x:y"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(MarketError, match="no public address"):
+    with pytest.raises(InvalidParameter):
         public_address(url)
 
 

@@ -3,11 +3,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from mturk.marketplace import sessions
-from mturk.marketplace.ids import hashed
-from mturk.marketplace.site_door import WRONG_LINKS
-from mturk.marketplace.site_tables import Invitation, Login
-from tests.unit.marketplace_site.stage import Stage, csrf
+from mturk.marketplace import credentials
+from mturk.marketplace.site.auth import MAX_WRONG_LINKS
+from mturk.marketplace.tables import Invitation, Login, hash_token
+from tests.unit.marketplace_site.stage import Stage, csrf, has_code
 
 ACCOUNT = "/account"
 
@@ -28,7 +27,7 @@ def test_a_link_works_once(stage: Stage) -> None:
     seen = csrf(second.get(link).text)
     first.post(link, data={"csrf": csrf(first.get(link).text)})
     assert second.post(link, data={"csrf": seen}).status_code == 410
-    assert "used already" in second.get(link).text
+    assert has_code(second.get(link), "link_used")
     assert second.get(ACCOUNT).status_code == 401
 
 
@@ -38,7 +37,7 @@ def test_a_link_is_good_for_fourteen_days_and_no_longer(stage: Stage) -> None:
     assert browser.get(link).status_code == 200
     stage.clock.advance(timedelta(seconds=1))
     answer = browser.get(link)
-    assert (answer.status_code, "too old" in answer.text) == (410, True)
+    assert (answer.status_code, has_code(answer, "link_expired")) == (410, True)
 
 
 def test_neither_a_link_nor_a_login_can_be_read_from_the_database(stage: Stage) -> None:
@@ -48,8 +47,8 @@ def test_neither_a_link_nor_a_login_can_be_read_from_the_database(stage: Stage) 
     assert cookie is not None
     with stage.market.read() as session:
         stored = [*session.scalars(select(Invitation.token_hash)), *session.scalars(select(Login.token_hash))]
-    assert hashed(link.removeprefix("/join/")) in stored
-    assert hashed(cookie.value) in stored
+    assert hash_token(link.removeprefix("/join/")) in stored
+    assert hash_token(cookie.value) in stored
     assert link.removeprefix("/join/") not in stored
     assert cookie.value not in stored
 
@@ -66,7 +65,7 @@ def test_another_site_cannot_sign_a_visitor_in(stage: Stage) -> None:
 
 def test_many_wrong_links_from_one_address_are_slowed_down_for_a_minute(stage: Stage) -> None:
     link, browser = stage.link(stage.worker()), stage.site().test_client()
-    assert [browser.get(f"/join/{number}").status_code for number in range(WRONG_LINKS)] == [404] * WRONG_LINKS
+    assert [browser.get(f"/join/{number}").status_code for number in range(MAX_WRONG_LINKS)] == [404] * MAX_WRONG_LINKS
     assert browser.get("/join/x").status_code == 429
     assert browser.get("/join/x", environ_base={"REMOTE_ADDR": "192.0.2.7"}).status_code == 404
     assert browser.get(link).status_code == 200, "a right link is let in all the same"
@@ -84,7 +83,7 @@ def test_a_signed_in_worker_makes_a_link_for_another_device(stage: Stage) -> Non
 
 
 def test_a_link_for_another_device_is_good_for_a_day(stage: Stage) -> None:
-    link = stage.link(stage.worker(), sessions.DEVICE_LINK_LIFE)
+    link = stage.link(stage.worker(), credentials.DEVICE_LINK_LIFE)
     stage.clock.advance(timedelta(days=1))
     assert stage.site().test_client().get(link).status_code == 410
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from mturk.marketplace import money, payouts, site_owner, working
-from mturk.marketplace.errors import MarketError
-from mturk.marketplace.payouts import Batch, Share
+from mturk.marketplace import money, worker_actions
+from mturk.marketplace.errors import PayoutNotFound
+from mturk.marketplace.services import earnings
+from mturk.marketplace.services.earnings import PayoutBatch, PayoutShare
 from mturk.marketplace.tables import Movement, Worker
 from tests.fakes.clock import NOON
 from tests.unit.marketplace_site.stage import Stage, accepted
@@ -16,7 +17,7 @@ from tests.unit.marketplace_site.stage import Stage, accepted
 def hand_in(stage: Stage, worker: Worker, cents: int, title: str = "Is this review positive?") -> str:
     assignment = accepted(stage.signed_in(worker), stage.group_of(stage.post(title, cents=cents)))
     with stage.market.write() as session:
-        working.submit(session, assignment, {"text": "x"}, stage.clock.now())
+        worker_actions.submit(session, assignment, {"text": "x"}, stage.clock.now())
     return assignment
 
 
@@ -36,7 +37,7 @@ def test_earnings_tell_what_was_approved_rejected_and_is_in_review_with_reasons_
 
 
 def test_a_long_record_comes_in_pages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mturk.marketplace.site_money.ON_A_PAGE", 2)
+    monkeypatch.setattr("mturk.marketplace.site.earnings.PAGE_SIZE", 2)
     ada = stage.worker()
     for title in ("First", "Second", "Third"):
         hand_in(stage, ada, 5, title)
@@ -73,9 +74,7 @@ def test_a_payout_takes_each_balance_once_and_shows_as_paid_out(stage: Stage) ->
     stage.approve(hand_in(stage, bob, 40, "Another"))
     hand_in(stage, bob, 99, "Not decided")
     stage.clock.advance(timedelta(days=1))
-    with stage.market.write() as session:
-        first = payouts.pay_out(session, stage.clock.now())
-        second = payouts.pay_out(session, stage.clock.now())
+    first, second = earnings.make_payout(stage.market), earnings.make_payout(stage.market)
     assert [(share.name, share.cents) for share in first.shares] == [("Ada", 125), ("Bob", 40)]
     assert (second.shares, second.id) == ((), "")
     figures = stage.signed_in(ada).get("/earnings").text.partition("</dl>")[0]
@@ -84,42 +83,42 @@ def test_a_payout_takes_each_balance_once_and_shows_as_paid_out(stage: Stage) ->
     assert "$0.00" in to_be_paid
     with stage.market.read() as session:
         assert money.balance(session, money.PAYOUTS) == 165
-        assert site_owner.sums(session).add_up
+        assert money.summary(session).is_balanced
 
 
 def test_a_payout_can_be_printed_again_and_the_next_begins_where_it_ended(stage: Stage) -> None:
     ada = stage.worker("Ada")
     stage.approve(hand_in(stage, ada, 100))
-    with stage.market.write() as session:
-        first = payouts.pay_out(session, stage.clock.now())
+    first = earnings.make_payout(stage.market)
     stage.clock.advance(timedelta(days=7))
     stage.approve(hand_in(stage, ada, 50, "Another"))
-    with stage.market.write() as session:
-        second = payouts.pay_out(session, stage.clock.now())
-        assert payouts.paid_out(session, first.id) == first
-        assert payouts.paid_out(session, second.id) == second
+    second = earnings.make_payout(stage.market)
+    assert earnings.find_payout(stage.market, first.id) == first
+    assert earnings.find_payout(stage.market, second.id) == second
     assert (first.since, first.until, second.since) == (None, NOON, NOON)
-    assert payouts.as_csv(second).splitlines()[1] == (
+    assert earnings.payout_csv(second).splitlines()[1] == (
         f"{ada.id},Ada,50,0.50,{second.id},2027-03-01T12:00:00Z,2027-03-08T12:00:00Z"
     )
 
 
 def test_what_would_be_paid_out_changes_nothing(stage: Stage) -> None:
     stage.approve(hand_in(stage, stage.worker(), 100))
-    with stage.market.write() as session:
-        before = session.scalar(select(func.count()).select_from(Movement))
-        assert payouts.due(session, stage.clock.now()).cents == 100
-        assert session.scalar(select(func.count()).select_from(Movement)) == before
+    movements = select(func.count()).select_from(Movement)
+    with stage.market.read() as session:
+        before = session.scalar(movements)
+    assert earnings.preview_payout(stage.market).cents == 100
+    with stage.market.read() as session:
+        assert session.scalar(movements) == before
 
 
 def test_a_payout_that_was_never_made_is_named_with_those_that_were(stage: Stage) -> None:
-    with stage.market.read() as session, pytest.raises(MarketError, match="there is no payout X; none was made yet"):
-        payouts.paid_out(session, "X")
+    with pytest.raises(PayoutNotFound):
+        earnings.find_payout(stage.market, "X")
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", '=HYPERLINK("http://x")', "a,b", 'a"b'])
 def test_no_name_becomes_a_formula_or_another_cell(name: str) -> None:
-    written = payouts.as_csv(Batch("B", None, NOON, (Share("A1", name, 5),)))
+    written = earnings.payout_csv(PayoutBatch("B", None, NOON, (PayoutShare("A1", name, 5),)))
     _, row = csv.reader(io.StringIO(written))
     assert row[1] == (f"'{name}" if name[0] in "=+-@" else name)
     assert row[2:4] == ["5", "0.05"]

@@ -6,8 +6,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from mturk.marketplace.tables import AssignmentStatus
-from mturk.marketplace.working import HELD_AT_MOST
-from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf, frame_address, submit_path
+from mturk.marketplace.worker_actions import MAX_HELD
+from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf, frame_address, has_code, submit_path
 
 FIFTY_APPROVED = {
     "QualificationTypeId": "00000000000000000040",
@@ -77,42 +77,40 @@ def lead(page: str) -> str:
 
 def test_what_is_said_above_the_list_is_true_of_what_is_listed(stage: Stage) -> None:
     browser = stage.signed_in(stage.worker())
-    assert lead(browser.get("/").text) == "Nothing for you at this moment"
+    assert lead(browser.get("/").text) == "Nothing for you at the moment"
     stage.post("For the experienced", requirements=[FIFTY_APPROVED])
-    asks = "Nothing that you can take now. 1 group asks for something that you do not have; why is said there."
+    needs = "Nothing that you can take now. 1 group needs a qualification that you do not have; see below."
     moment = "A qualification that you have just earned may take a moment to be granted."
-    assert lead(browser.get("/").text) == f"{asks} {moment}"
+    assert lead(browser.get("/").text) == f"{needs} {moment}"
     stage.post("For others", cents=50, requirements=[FIFTY_APPROVED])
-    assert "2 groups ask for something" in lead(browser.get("/").text)
+    assert "2 groups need a qualification" in lead(browser.get("/").text)
     group = stage.group_of(stage.post("For all"))
     assert lead(browser.get("/").text) == "1 task for you now, in 1 group"
     accepted(browser, group)
-    assert lead(browser.get("/").text).endswith(f"why is said there. {moment} You have 1 task to finish in your queue.")
+    assert lead(browser.get("/").text).endswith(f"see below. {moment} You have 1 task to finish in your queue.")
 
 
 def test_who_has_all_there_is_in_the_queue_is_led_there(stage: Stage) -> None:
     browser = stage.signed_in(stage.worker())
     accepted(browser, stage.group_of(stage.post()))
     page = browser.get("/").text
-    assert lead(page) == "Nothing more for you at this moment You have 1 task to finish in your queue."
+    assert lead(page) == "Nothing more for you at the moment You have 1 task to finish in your queue."
     assert '<a href="/queue">your queue</a>' in page
-    assert "No other work just now" in page
 
 
 def test_who_holds_as_much_as_one_may_is_told_before_they_try(stage: Stage) -> None:
     browser = stage.signed_in(stage.worker())
-    hits = [stage.post() for _ in range(HELD_AT_MOST + 1)]
+    hits = [stage.post() for _ in range(MAX_HELD + 1)]
     group = stage.group_of(hits[0])
-    for _ in range(HELD_AT_MOST):
+    for _ in range(MAX_HELD):
         accepted(browser, group)
-    assert lead(browser.get("/").text).startswith("Your queue is full: hand in or return one of its tasks")
+    assert lead(browser.get("/").text).startswith("Your queue is full")
 
 
 def test_a_preview_that_is_closed_shows_no_frame(stage: Stage) -> None:
     group = stage.group_of(stage.post(requirements=[{**FIFTY_APPROVED, "ActionsGuarded": "PreviewAndAccept"}]))
     page = stage.signed_in(stage.worker()).get(f"/groups/{group}")
     assert page.status_code == 200
-    assert "The preview is closed to you" in page.text
     assert "<iframe" not in page.text
 
 
@@ -177,20 +175,21 @@ def test_an_accepted_task_waits_in_the_queue_with_the_time_that_is_left(stage: S
     stage.clock.advance(timedelta(seconds=539))
     assert "Your queue is empty" in browser.get("/queue").text
     answer = browser.get(f"/work/{assignment}")
-    assert (answer.status_code, "time for this task is over" in answer.text) == (410, True)
+    assert (answer.status_code, has_code(answer, "assignment_expired")) == (410, True)
 
 
 def test_a_returned_task_goes_to_another_worker_with_the_same_assignment_id(stage: Stage) -> None:
     ada, bob = stage.signed_in(stage.worker("Ada")), stage.signed_in(stage.worker("Bob"))
     group = stage.group_of(stage.post())
     assignment = accepted(ada, group)
-    assert "Nothing left" in bob.post(f"/groups/{group}/accept", data={"csrf": csrf(bob.get("/account").text)}).text
+    answer = bob.post(f"/groups/{group}/accept", data={"csrf": csrf(bob.get("/account").text)})
+    assert (answer.status_code, has_code(answer, "no_work_left")) == (409, True)
     assert "Return this task?" in ada.get(f"/work/{assignment}/return").text
     answer = ada.post(f"/work/{assignment}/return", data={"csrf": csrf(ada.get("/account").text)})
     assert answer.location == "/?said=returned"
     assert accepted(bob, group) == assignment
     answer = ada.get(f"/work/{assignment}")
-    assert (answer.status_code, "Somebody else has this task" in answer.text) == (409, True)
+    assert (answer.status_code, has_code(answer, "not_the_holder")) == (409, True)
     answer = ada.post(f"/work/{assignment}/return", data={"csrf": csrf(ada.get("/account").text)})
     assert answer.status_code == 409
     assert bob.get(f"/work/{assignment}").status_code == 200
@@ -267,9 +266,9 @@ def test_a_failure_of_ours_shows_no_traceback(stage: Stage, caplog: pytest.LogCa
     stage.market.now = lambda: 1 / 0  # type: ignore[assignment,return-value]
     answer = browser.get("/queue")
     assert answer.status_code == 500
-    assert "Something went wrong here" in answer.text
+    assert has_code(answer, "server_error")
     assert "ZeroDivision" not in answer.text
-    assert "the worker's site failed" in caplog.text
+    assert "ZeroDivision" in caplog.text
 
 
 def test_no_page_of_ours_can_be_framed_cached_or_run_foreign_scripts(stage: Stage) -> None:

@@ -1,0 +1,1 @@
+"""The requester API: MTurk's wire protocol, one module for each family of operations."""

@@ -1,0 +1,235 @@
+"""Texts of the worker site: notices, status and error pages, and formats for money and time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from common.money import dollars
+from common.text import count
+from mturk.marketplace import errors
+
+FIND = ("/", "Find work")
+QUEUE = ("/queue", "Your queue")
+EARNINGS = ("/earnings", "Earnings")
+DAY, HOUR, MINUTE = 86_400, 3_600, 60
+
+
+@dataclass(frozen=True)
+class StatusPage:
+    """A page that explains what happened; `code` is for programs, the first link is the one that most people want."""
+
+    status: int
+    code: str
+    title: str
+    text: str
+    links: tuple[tuple[str, str], ...] = (FIND,)
+
+
+class SiteError(Exception):
+    """Ends a request with a status page instead of the requested one."""
+
+    def __init__(self, page: StatusPage) -> None:
+        super().__init__(page.title)
+        self.page = page
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A line above the next page; `tone` is `quiet` for a neutral one."""
+
+    text: str
+    tone: str = ""
+
+
+NOTICES = {
+    "submitted": Notice("Submitted. You can find it under Earnings, and here is more of the same."),
+    "last": Notice("Submitted. That was the last one of its kind for you."),
+    "returned": Notice("Returned. Someone else can take it now.", "quiet"),
+    "elsewhere": Notice("Signed out on your other devices."),
+    "welcome": Notice("You are signed in. Pick something you like."),
+}
+
+_PAGES: dict[type[errors.MarketError], StatusPage] = {
+    errors.WorkNotFound: StatusPage(
+        404, errors.WorkNotFound.code, "This work is not here", "It may be finished, or the address is not complete."
+    ),
+    errors.NoWorkLeft: StatusPage(
+        409,
+        errors.NoWorkLeft.code,
+        "Nothing left for you here",
+        "Others took the rest, or you have done your share of it.",
+    ),
+    # The error's message says what is missing.
+    errors.NotQualified: StatusPage(403, errors.NotQualified.code, "You cannot take this at the moment", ""),
+    errors.QueueFull: StatusPage(
+        409,
+        errors.QueueFull.code,
+        "Your queue is full",
+        "Submit or return something that you have accepted, then take more.",
+        (QUEUE, FIND),
+    ),
+    errors.NotTheHolder: StatusPage(
+        409,
+        errors.NotTheHolder.code,
+        "Someone else has this task",
+        "It is not yours, or no longer: you returned it, or its time ran out.",
+        (QUEUE, FIND),
+    ),
+    errors.AssignmentExpired: StatusPage(
+        410,
+        errors.AssignmentExpired.code,
+        "The time for this task is over",
+        "It is available to others again and cannot be submitted. This does not count against you.",
+        (QUEUE, FIND),
+    ),
+    errors.AlreadySubmitted: StatusPage(
+        409,
+        errors.AlreadySubmitted.code,
+        "You have already submitted this",
+        "Your first submission counts, and it is safe.",
+        (EARNINGS, FIND),
+    ),
+    errors.LinkNotFound: StatusPage(
+        404,
+        errors.LinkNotFound.code,
+        "This link does not work",
+        "Check that you copied all of it, or ask for another one.",
+    ),
+    errors.LinkUsed: StatusPage(
+        410,
+        errors.LinkUsed.code,
+        "This link was already used",
+        "A link signs you in once. Are you signed in on another device? Make a new link there, under Account. "
+        "If not, ask the person who invited you for another one.",
+    ),
+    errors.LinkExpired: StatusPage(
+        410, errors.LinkExpired.code, "This link has expired", "Ask the person who invited you for another one."
+    ),
+}
+
+NOT_FOUND = StatusPage(404, "page_not_found", "Page not found", "The address may be mistyped or old.")
+SIGNED_OUT = StatusPage(
+    401, "signed_out", "You are not signed in", "Open the link that you were given, or ask for a new one."
+)
+OLD_FORM = StatusPage(
+    400, "form_expired", "This page was out of date", "Nothing was changed. Open the page again and try once more."
+)
+TOO_LARGE = StatusPage(
+    413,
+    "submission_too_large",
+    "This is too much",
+    "The answers are larger than a task may submit, so nothing was stored.",
+    (QUEUE,),
+)
+REQUEST_TIMEOUT = StatusPage(
+    408, "request_timeout", "Your answer did not arrive", "The connection was interrupted. Try once more.", (QUEUE,)
+)
+TOO_MANY_WRONG_LINKS = StatusPage(
+    429,
+    "too_many_wrong_links",
+    "Too many attempts",
+    "Too many wrong links were opened from your network. Wait a minute and try again.",
+)
+FAILED = StatusPage(
+    500,
+    "server_error",
+    "Something went wrong",
+    "This is our fault, and it was logged. Try again in a moment.",
+    (FIND, QUEUE),
+)
+PREVIEW = StatusPage(
+    409,
+    "task_not_accepted",
+    "Accept the task first",
+    "This was only a preview, so nothing was submitted. Accept the task, then work on it.",
+)
+NO_ASSIGNMENT = StatusPage(
+    400,
+    "assignment_missing",
+    "No task was named",
+    "The requester's page did not say which task this is, so nothing was stored.",
+    (QUEUE, FIND),
+)
+NO_PASS = StatusPage(
+    400,
+    "submit_pass_missing",
+    "This page sent its work to the wrong address",
+    "Nothing was stored. The requester's page has to post to the exact value of turkSubmitTo, followed by "
+    "/mturk/externalSubmit.",
+    (QUEUE, FIND),
+)
+FILES = StatusPage(
+    400,
+    "files_not_supported",
+    "Files cannot be submitted here",
+    "Nothing was stored. Leave the file out; if the task needs it, return the task and tell its requester.",
+    (QUEUE,),
+)
+TOO_MANY_FIELDS = StatusPage(
+    413,
+    "too_many_fields",
+    "Too many answers",
+    "The task's form has more fields than can be submitted. Nothing was stored.",
+    (QUEUE,),
+)
+THANKS = StatusPage(200, "submitted", "Thank you", "Your work was submitted.", ())
+
+
+def page_for_error(error: errors.MarketError) -> StatusPage:
+    """Return the page that explains an error."""
+    message = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    for kind, page in _PAGES.items():
+        if isinstance(error, kind):
+            return page if page.text else replace(page, text=message)
+    return StatusPage(400, error.code, "That did not work", message)
+
+
+def grouped(number: int) -> str:
+    """Return a number such as 1,234."""
+    return f"{number:,}"
+
+
+def duration(seconds: int) -> str:
+    """Return the two largest units of a duration: 45 s, 10 min, 1 h 30 min, 3 days."""
+    days, rest = divmod(seconds, DAY)
+    hours, rest = divmod(rest, HOUR)
+    minutes, rest = divmod(rest, MINUTE)
+    units = [(days, count(days, "day")), (hours, f"{hours} h"), (minutes, f"{minutes} min"), (rest, f"{rest} s")]
+    return " ".join([text for number, text in units if number][:2]) or "0 s"
+
+
+def countdown(milliseconds: int) -> str:
+    """Return 1:02:03 or 02:03; seconds are rounded up, as in the script that continues the countdown."""
+    minutes, seconds = divmod(max(0, -(-milliseconds // 1_000)), MINUTE)
+    hours, minutes = divmod(minutes, MINUTE)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"
+
+
+def moment(at: datetime) -> Markup:
+    """Return a time to the minute, in UTC; the page's script converts it to the visitor's time zone."""
+    return _time(at, "moment", f"{at:%b} {at.day}, {at:%H:%M}")
+
+
+def day(at: datetime) -> Markup:
+    """Return a date."""
+    return _time(at, "day", f"{at:%b} {at.day}")
+
+
+def weekday(on: date) -> str:
+    """Return a date such as Monday, Mar 1."""
+    return f"{on:%A}, {on:%b} {on.day}"
+
+
+def _time(at: datetime, kind: str, text: str) -> Markup:
+    stamp = at.isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" data-as="{}" title="{} UTC">{}</time>').format(
+        stamp, kind, f"{at:%Y-%m-%d %H:%M}", text
+    )
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    one.__name__: one for one in (dollars, grouped, count, duration, countdown, moment, day, weekday)
+}

@@ -1,0 +1,204 @@
+"""What workers do: find groups of HITs, preview one, accept it, return it, submit it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, and_, exists, func, select
+from sqlalchemy.orm import Session
+
+from mturk.marketplace import assignments, events, hits
+from mturk.marketplace.errors import (
+    AlreadySubmitted,
+    AssignmentExpired,
+    NotQualified,
+    NotTheHolder,
+    NoWorkLeft,
+    QueueFull,
+    WorkNotFound,
+)
+from mturk.marketplace.qualifications import GuardedAction, WorkerProfile
+from mturk.marketplace.questions import answers_xml
+from mturk.marketplace.tables import (
+    Assignment,
+    AssignmentStatus,
+    Hit,
+    HitStatus,
+    HitType,
+    Requester,
+    ReturnedHit,
+    Worker,
+)
+
+MAX_HELD = 25
+
+
+@dataclass(frozen=True)
+class HitGroup:
+    """The HITs of one type that a worker could accept, and why they cannot if they are not qualified."""
+
+    group_id: str
+    title: str
+    description: str
+    requester: str
+    reward_cents: int
+    assignment_seconds: int
+    available: int
+    created_at: datetime
+    expires_at: datetime
+    keywords: tuple[str, ...]
+    qualified: bool
+    why_not: str
+
+
+def list_groups(session: Session, worker: Worker, now: datetime) -> list[HitGroup]:
+    """Return the groups with work for this worker, the newest first, without those that they may not discover."""
+    open_hits = (
+        select(
+            Hit.type_id,
+            func.count().label("available"),
+            func.max(Hit.created_at, type_=Hit.created_at.type).label("created_at"),
+            func.max(Hit.expires_at, type_=Hit.expires_at.type).label("expires_at"),
+        )
+        .where(_available_to(worker, now))
+        .group_by(Hit.type_id)
+        .subquery()
+    )
+    found = session.execute(
+        select(HitType, Requester.name, open_hits.c.available, open_hits.c.created_at, open_hits.c.expires_at)
+        .join(open_hits, open_hits.c.type_id == HitType.id)
+        .join(Requester, Requester.id == HitType.requester_id)
+        .order_by(open_hits.c.created_at.desc(), HitType.number.desc())
+    ).all()
+    profile = WorkerProfile(session, worker)
+    listed = []
+    for hit_type, requester, available, created_at, expires_at in found:
+        unmet = profile.unmet_requirements(hit_type)
+        if any(one.first is GuardedAction.DISCOVER for one in unmet):
+            continue
+        listed.append(
+            HitGroup(
+                group_id=hit_type.group_id,
+                title=hit_type.title,
+                description=hit_type.description,
+                requester=requester,
+                reward_cents=hit_type.reward_cents,
+                assignment_seconds=hit_type.assignment_seconds,
+                available=available,
+                created_at=created_at,
+                expires_at=expires_at,
+                keywords=tuple(word.strip() for word in hit_type.keywords.split(",") if word.strip()),
+                qualified=not unmet,
+                why_not=" ".join(one.why for one in unmet),
+            )
+        )
+    return listed
+
+
+def preview(session: Session, worker: Worker, group_id: str, now: datetime) -> Hit:
+    """Return the HIT of a group that this worker would get next."""
+    hit_type = _find_type(session, group_id)
+    _check_requirements(session, worker, hit_type, GuardedAction.PREVIEW)
+    return _next_hit(session, worker, hit_type, now)
+
+
+def accept(session: Session, worker: Worker, group_id: str, now: datetime) -> Assignment:
+    """Accept a HIT of the group that this worker has not worked on."""
+    hit_type = _find_type(session, group_id)
+    _check_requirements(session, worker, hit_type, GuardedAction.ACCEPT)
+    if len(held_assignments(session, worker, now)) >= MAX_HELD:
+        raise QueueFull(
+            "ExceedsMaxAssignmentsPerWorker",
+            f"you hold {MAX_HELD} HITs already; submit or return one first",
+        )
+    return assignments.assign(
+        session, _next_hit(session, worker, hit_type, now), worker, hit_type.assignment_seconds, now
+    )
+
+
+def return_assignment(session: Session, worker: Worker, assignment_id: str, now: datetime) -> None:
+    """Return an assignment, so that others can accept it."""
+    assignment = _active_assignment(session, assignment_id, worker.id, now)
+    assignments.release(session, assignment, now, abandoned=False)
+
+
+def submit(
+    session: Session,
+    assignment_id: str,
+    answers: Mapping[str, str],
+    now: datetime,
+    *,
+    worker_id: str | None = None,
+) -> Assignment:
+    """Submit the work of an accepted assignment, once and in time; with a worker's id, that worker has to hold it."""
+    assignment = _active_assignment(session, assignment_id, worker_id, now)
+    hit, hit_type = session.execute(
+        select(Hit, HitType).join(HitType, HitType.id == Hit.type_id).where(Hit.id == assignment.hit_id)
+    ).one()
+    assignment.status = AssignmentStatus.SUBMITTED
+    assignment.answer = answers_xml(answers)
+    assignment.submitted_at = now
+    assignment.auto_approve_at = now + timedelta(seconds=hit_type.auto_approve_seconds)
+    hit.pending -= 1
+    hit.undecided += 1
+    events.record(session, hit, "AssignmentSubmitted", now, assignment.id)
+    hits.update_state(session, hit, now)
+    session.flush()
+    return assignment
+
+
+def held_assignments(session: Session, worker: Worker, now: datetime) -> list[Assignment]:
+    """Return the assignments that the worker holds, the most urgent first."""
+    mine = select(Assignment).where(
+        Assignment.worker_id == worker.id, Assignment.status == AssignmentStatus.ACCEPTED, Assignment.deadline > now
+    )
+    return list(session.scalars(mine.order_by(Assignment.deadline, Assignment.number)))
+
+
+def _find_type(session: Session, group_id: str) -> HitType:
+    hit_type = session.scalars(select(HitType).where(HitType.group_id == group_id)).one_or_none()
+    if hit_type is None:
+        raise WorkNotFound("HITGroupDoesNotExist", "there is no such group of HITs")
+    return hit_type
+
+
+def _check_requirements(session: Session, worker: Worker, hit_type: HitType, action: GuardedAction) -> None:
+    unmet = [one for one in WorkerProfile(session, worker).unmet_requirements(hit_type) if one.first <= action]
+    if unmet:
+        raise NotQualified("DoesNotMeetRequirements", " ".join(one.why for one in unmet))
+
+
+def _available_to(worker: Worker, now: datetime) -> ColumnElement[bool]:
+    worked = exists().where(Assignment.hit_id == Hit.id, Assignment.worker_id == worker.id)
+    return and_(Hit.status == HitStatus.ASSIGNABLE, Hit.expires_at > now, ~worked)
+
+
+def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime) -> Hit:
+    # HITs that this worker returned come last.
+    returned = exists().where(ReturnedHit.hit_id == Hit.id, ReturnedHit.worker_id == worker.id)
+    candidates = select(Hit).where(_available_to(worker, now), Hit.type_id == hit_type.id)
+    for query in (candidates.where(~returned), candidates.where(returned)):
+        hit = session.scalars(query.order_by(Hit.number).limit(1)).one_or_none()
+        if hit is not None:
+            return hit
+    raise NoWorkLeft("NoMoreWorkableHITsInGroupException", "there is no more work for you in this group at the moment")
+
+
+def _active_assignment(session: Session, assignment_id: str, worker_id: str | None, now: datetime) -> Assignment:
+    """Return an accepted assignment; with a worker's id, that worker has to hold it."""
+    assignment = session.scalars(select(Assignment).where(Assignment.id == assignment_id)).one_or_none()
+    if assignment is None:
+        raise WorkNotFound("AssignmentDoesNotExist", "there is no such assignment")
+    if assignment.status is AssignmentStatus.FREE or (
+        assignment.status is AssignmentStatus.ACCEPTED
+        and assignment.deadline is not None
+        and assignment.deadline <= now
+    ):
+        raise AssignmentExpired(
+            "InvalidAssignmentState", "no worker has this assignment: its time ran out, or it was returned"
+        )
+    if worker_id is not None and assignment.worker_id != worker_id:
+        raise NotTheHolder("PermissionDenied", "another worker has this assignment")
+    if assignment.status is not AssignmentStatus.ACCEPTED:
+        raise AlreadySubmitted("InvalidAssignmentState", "this assignment was submitted already")
+    return assignment
