@@ -1,93 +1,147 @@
-"""One serving process, put together: models, verdicts, sink and web application."""
+"""The ML backend: its configuration, the packs it serves, one serving process, and the server of several."""
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from flask import Flask
 
+from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.auth import BasicAuth
-from ml_backend.serving.gate import Gate
+from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache, SharedCache
+from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
-from ml_backend.serving.notes import OwnNotes, SharedNotes
-from ml_backend.serving.outbox import Outbox
-from ml_backend.serving.recollection import Recollection
-from ml_backend.serving.service import BULK_PATIENCE, PATIENCE, Shelf, VerdictService
-from ml_backend.serving.sink import NoSink
-from ml_backend.serving.web import Hint, backend_app, ignore_hint
+from ml_backend.serving.middleware import BasicAuth
+from ml_backend.serving.outbox import NoSink, Outbox
+from ml_backend.serving.processes import Workers, serve_processes
+from ml_backend.serving.service import BULK_TIMEOUT, TIMEOUT, ModelProvider, VerdictService
+from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
+from templates.errors import TemplateError
 from templates.pack import Pack
 
+NAME = "outfox-backend"
 ROOM = 64
+# Threads beyond those at the models and in line, so that a full backend can still answer that it is full.
+SPARE_THREADS = 8
+log = logging.getLogger(__name__)
 
 
-class LiveShelf(Shelf, Protocol):
-    """A shelf that is filled and watched from `start` to `stop`."""
+class RunningModelProvider(ModelProvider, Protocol):
+    """A model provider that loads and follows its models between `start` and `stop`."""
 
     def start(self) -> None:
-        """Loads what is pinned and follows the pins from then on."""
+        """Load the pinned models, then follow the pins."""
         ...
 
     def stop(self) -> None:
-        """Follows them no more."""
+        """Stop following the pins."""
         ...
 
 
+class PackCatalogue(Mapping[str, Pack]):
+    """The packs of the served tasks, including tasks that appear later; looking up a known one reads no disk."""
+
+    def __init__(self, find: Callable[[str], Pack]) -> None:
+        self._find = find
+        # Replaced as a whole and never changed: requests read it while a task is added.
+        self._packs: Mapping[str, Pack] = {}
+        self._errors: dict[str, str] = {}
+
+    def __getitem__(self, task: str) -> Pack:
+        return self._packs[task]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packs)
+
+    def __len__(self) -> int:
+        return len(self._packs)
+
+    def add(self, task: str) -> None:
+        """Add the task's pack; raise a TemplateError if it cannot be served."""
+        self._packs = {**self._packs, task: self._find(task)}
+
+    def can_serve(self, task: str) -> bool:
+        """Add the task's pack if needed and return whether it can be served; log each new reason why not."""
+        if task not in self._packs:
+            try:
+                self.add(task)
+            except TemplateError as error:
+                if self._errors.get(task) != str(error):
+                    log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
+                self._errors[task] = str(error)
+        return task in self._packs
+
+
 def cores() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that a serving process is made of; it is made once and carried out in every process.
+class BackendConfig:
+    """Everything that a serving process is built from; made once and used in every process.
 
-    `at_once` calls are at the models at a time and `room` wait. Tries are put into the folder `outbox`, from
-    where a process of its own delivers them; without one they are not kept.
+    At most `at_once` calls reach the models at a time, and `room` others wait. Attempts go to the folder `outbox`, from
+    which a sidecar process delivers them; without one they are not kept.
     """
 
     packs: Mapping[str, Pack]
-    open_shelf: Callable[[], LiveShelf]
+    open_models: Callable[[], RunningModelProvider]
     deliver: Callable[[Sequence[AttemptRecord]], None] | None = None
     outbox: Path | None = None
     auth: BasicAuth | None = field(default=None, repr=False)
-    hint: Callable[[Hint], None] = ignore_hint
-    # Shared with the web app, for which verdicts are signed; without one it is not served.
+    # Shared with the web app, for which verdicts are signed; without one, the web app is not served.
     secrets: tuple[str, ...] = field(default=(), repr=False)
     at_once: int = 1
     room: int = ROOM
-    patience: float = PATIENCE
-    bulk_patience: float = BULK_PATIENCE
+    timeout: float = TIMEOUT
+    bulk_timeout: float = BULK_TIMEOUT
 
 
 class Backend:
-    """A running serving process; `close` when its last request is answered."""
+    """One serving process; call `close` after its last request."""
 
-    def __init__(self, plan: Plan, notes: Path | None = None) -> None:
+    def __init__(self, config: BackendConfig, shared: Path | None = None) -> None:
         metrics = Metrics()
-        self._sink = Outbox(plan.outbox, told=metrics.tries) if plan.outbox else None
-        self._shelf = plan.open_shelf()
+        self._outbox = Outbox(config.outbox, on_count=metrics.attempts) if config.outbox else None
+        self._models = config.open_models()
         service = VerdictService(
-            plan.packs,
-            self._shelf,
-            self._sink or NoSink(),
-            gate=Gate(plan.at_once, plan.room),
-            recollection=Recollection(SharedNotes(notes) if notes else OwnNotes()),
-            told=metrics.judged,
-            patience=plan.patience,
-            bulk_patience=plan.bulk_patience,
+            config.packs,
+            self._models,
+            self._outbox or NoSink(),
+            limiter=ConcurrencyLimiter(config.at_once, config.room),
+            feedback_cache=FeedbackCache(SharedCache(shared) if shared else MemoryCache()),
+            on_verdict=metrics.judged,
+            timeout=config.timeout,
+            bulk_timeout=config.bulk_timeout,
         )
-        signer = VerdictSigner(plan.secrets) if plan.secrets else None
-        self.app: Flask = backend_app(service, metrics=metrics, auth=plan.auth, hint=plan.hint, signer=signer)
-        if self._sink:
-            self._sink.start()
-        self._shelf.start()
+        signer = VerdictSigner(config.secrets) if config.secrets else None
+        self.app: Flask = backend_app(service, metrics=metrics, auth=config.auth, signer=signer)
+        if self._outbox:
+            self._outbox.start()
+        self._models.start()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stops following the pins and leaves every try to the courier, in that order."""
-        self._shelf.stop()
-        if self._sink:
-            self._sink.close()
+        """Stop following the pins, then hand the remaining attempts to the forwarder."""
+        self._models.stop()
+        if self._outbox:
+            self._outbox.close()
+
+
+def serve(config: BackendConfig, listening: socket.socket, *, workers: int = 1, grace: int = 30) -> None:
+    """Serve until SIGTERM or SIGINT, then finish within `grace` seconds; this call ends the process."""
+
+    def start_worker(shared: Path) -> Backend:
+        return Backend(config, shared if workers > 1 else None)
+
+    def forward(wait: Callable[[float], bool]) -> None:
+        if config.outbox and config.deliver:
+            AttemptForwarder(config.outbox, config.deliver, on_count=Metrics().attempts).run(wait)
+
+    processes = Workers(NAME, workers, config.at_once + config.room + SPARE_THREADS, grace)
+    serve_processes(start_worker, listening, processes, forward if config.outbox and config.deliver else None)

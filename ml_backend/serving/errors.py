@@ -1,36 +1,89 @@
-"""What can go wrong while a request is answered.
+"""Errors while a request is answered.
 
 BackendError
-├── RequestRefused   the request itself is wrong; sending it again does not help
-├── Busy             too much to do, or it took too long; sending it again later does
-└── Undeliverable    a sink's far side will never take this; keeping it for later does not help
+├── RequestRefused              the request is wrong; sending it again does not help
+│   ├── InvalidRequest          400: the body is malformed
+│   ├── BodyTimeout             408: the body did not arrive in time
+│   ├── RequestTooLarge         413: the body, a text or the number of tasks is too large
+│   ├── UnknownTask             404: the backend does not serve the task
+│   ├── LabellingConfigMismatch 422: the project's labelling config is not one of the task
+│   └── InvalidTaskData         422: the task's data does not fit the pack
+├── Busy                        too many requests; retrying later helps
+│   └── AnswerTimeout           no answer in time
+└── Undeliverable               the receiver will never accept these attempts; keeping them does not help
 """
+
+from typing import ClassVar
 
 from ml_backend.errors import BackendError
 
 
 class RequestRefused(BackendError):
-    """A request that cannot be answered; the status says of which kind the mistake is."""
+    """A request that cannot be answered; `status` is its HTTP status."""
 
     code = "request_refused"
+    status: ClassVar[int] = 400
 
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
+
+class InvalidRequest(RequestRefused):
+    """The request's body is malformed."""
+
+    code = "invalid_request"
+
+
+class BodyTimeout(RequestRefused):
+    """The request's body did not arrive in time."""
+
+    code = "body_timeout"
+    status = 408
+
+
+class RequestTooLarge(RequestRefused):
+    """The request's body, one of its texts or its number of tasks is too large."""
+
+    code = "request_too_large"
+    status = 413
+
+
+class UnknownTask(RequestRefused):
+    """The backend does not serve the task."""
+
+    code = "unknown_task"
+    status = 404
+
+
+class LabellingConfigMismatch(RequestRefused):
+    """The labelling config of the Label Studio project is not one of the task."""
+
+    code = "labelling_config_mismatch"
+    status = 422
+
+
+class InvalidTaskData(RequestRefused):
+    """The data of a Label Studio task does not fit the task's pack."""
+
+    code = "invalid_task_data"
+    status = 422
 
 
 class Busy(BackendError):
-    """No place or no time for a request just now; `after` is in how many seconds to come back."""
+    """There is no capacity for a request at the moment; `after` is when to retry, in seconds."""
 
     code = "busy"
     retry = True
 
-    def __init__(self, text: str, after: int = 1) -> None:
-        super().__init__(text)
+    def __init__(self, message: str, after: int = 1) -> None:
+        super().__init__(message)
         self.after = after
 
 
+class AnswerTimeout(Busy):
+    """The request could not be answered in time."""
+
+    code = "answer_timeout"
+
+
 class Undeliverable(BackendError):
-    """What a sink's `deliver` raises for tries that no later attempt would deliver either."""
+    """Attempts that the receiver would refuse again however often they are delivered."""
 
     code = "undeliverable"

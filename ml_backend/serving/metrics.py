@@ -1,4 +1,4 @@
-"""What a backend counts and times: for Prometheus over all of its processes, and lately for people over this one."""
+"""Metrics of the backend: for Prometheus over all of its processes, and recent latencies of this one."""
 
 import os
 import time
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Names the folder in which the processes of one backend keep their figures together. prometheus_client looks for it
-# when it is imported, and never again: that is why it is imported below, by whoever counts, and not here.
+# Names the folder in which the processes of one backend keep their metrics together. prometheus_client reads it only
+# when it is imported; that is why it is imported below and not here.
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 RECENT = 2_048
 PREDICT = "predict"
@@ -21,14 +21,14 @@ _FOOLED = {True: "yes", False: "no", None: "unknown"}
 
 
 class Metrics:
-    """The figures of one backend; cheap enough for every request."""
+    """The metrics of one backend; cheap enough for every request."""
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._registry = CollectorRegistry()
         self._requests = Counter(
-            "outfox_backend_requests", "Requests by task, what was asked and status", ["task", "what", "status"],
+            "outfox_backend_requests", "Requests by task, action and status", ["task", "what", "status"],
             registry=self._registry,
         )  # fmt: skip
         self._seconds = Histogram(
@@ -39,8 +39,8 @@ class Metrics:
             "outfox_backend_verdicts", "Verdicts by task and whether the model was fooled", ["task", "fooled"],
             registry=self._registry,
         )  # fmt: skip
-        self._tries = Counter(
-            "outfox_backend_tries", "Tries by what became of them on their way to be stored", ["what"],
+        self._attempts = Counter(
+            "outfox_backend_tries", "Attempts by the result of their delivery", ["what"],
             registry=self._registry,
         )  # fmt: skip
         self._in_progress = Gauge(
@@ -51,11 +51,11 @@ class Metrics:
         self.began = time.monotonic()
 
     def arrived(self) -> None:
-        """A predict call came in; `answered` will tell of it."""
+        """Count a predict call that arrived; `answered` follows."""
         self._in_progress.inc()
 
     def answered(self, task: str, what: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._requests.labels(task, what, str(status)).inc()
         if what == PREDICT:
             self._in_progress.dec()
@@ -63,31 +63,31 @@ class Metrics:
             self._recent.append((time.monotonic(), seconds))
 
     def judged(self, verdict: Verdict) -> None:
-        """A verdict was given."""
+        """Count a verdict."""
         self._verdicts.labels(verdict.task, _FOOLED[verdict.fooled]).inc()
 
-    def tries(self, what: str, count: int) -> None:
-        """So many tries were delivered, refused or dropped."""
-        self._tries.labels(what).inc(count)
+    def attempts(self, what: str, count: int) -> None:
+        """Count attempts that were delivered, refused or dropped."""
+        self._attempts.labels(what).inc(count)
 
     def page(self) -> bytes:
-        """Everything in Prometheus' text format, from all processes that share a folder."""
+        """Return the metrics of all processes that share a folder, in Prometheus' text format."""
         return metrics_page(self._registry)
 
     def latency(self) -> dict[str, Any]:
-        """The predict calls of this process lately: how many in the last minute, and how long they took."""
+        """Return the recent predict calls of this process: their number in the last minute, and their latency."""
         recent = list(self._recent)
         since = time.monotonic() - 60
         times = sorted(seconds for _, seconds in recent)
         last_minute = sum(at >= since for at, _ in recent)
         if not times:
             return {"last_minute": 0, "of": 0}
-        shares = {f"p{share}_ms": _share(times, share) for share in (50, 90, 99)}
-        return {"last_minute": last_minute, "of": len(times), **shares}
+        percentiles = {f"p{percent}_ms": _percentile(times, percent) for percent in (50, 90, 99)}
+        return {"last_minute": last_minute, "of": len(times), **percentiles}
 
 
 def metrics_page(own: "CollectorRegistry") -> bytes:
-    """The figures of all processes that share a folder, or else this process's own, in Prometheus' text format."""
+    """Return the metrics of all processes that share a folder, or this process's own, in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest, multiprocess
 
     if SHARED_FOLDER not in os.environ:
@@ -98,11 +98,11 @@ def metrics_page(own: "CollectorRegistry") -> bytes:
 
 
 def forget_process(process: int) -> None:
-    """What a process that is no more was doing counts no more; what it did still does."""
+    """Drop the gauges of a process that has ended; its counters are kept."""
     from prometheus_client import multiprocess
 
     multiprocess.mark_process_dead(process)  # type: ignore[no-untyped-call]
 
 
-def _share(times: list[float], percent: int) -> float:
+def _percentile(times: list[float], percent: int) -> float:
     return round(times[min(len(times) - 1, len(times) * percent // 100)] * 1_000, 2)

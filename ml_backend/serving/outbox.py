@@ -1,7 +1,7 @@
-"""The outbox: tries that wait on disk until the courier takes them, one JSON object a line.
+"""The outbox: attempts that wait on disk until the forwarder delivers them, one JSON object per line.
 
-A process writes to a file of its own, which it holds locked, and seals it when the courier may have it. A file that is
-sealed, or whose owner is no more, holds only what was not delivered yet, for the courier removes what it delivered.
+A process writes to a file of its own, which it holds locked, and seals it when the forwarder may read it. A file that
+is sealed, or whose owner has ended, holds only undelivered attempts: the forwarder removes what it has delivered.
 """
 
 import fcntl
@@ -14,37 +14,70 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import Protocol
 
 from ml_backend.errors import VerdictError
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.sink import SinkState
 
 DRAFT, OPEN, SEALED = ".draft", ".open", ".jsonl"
-NOTES = "courier.json"
-SECONDS_UNTIL_SEALED = 0.5
+STATE_FILE = "courier.json"
+SEAL_SECONDS = 0.5
 
 
-def _tell_nobody(_what: str, _count: int) -> None:
-    """Where nobody counts."""
+def _no_count(_what: str, _count: int) -> None:
+    """Count nothing."""
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """The state of a sink: files that wait, what happened to the other attempts, and the current error."""
+
+    waiting: int = 0
+    delivered: int = 0
+    refused: int = 0
+    dropped: int = 0
+    error: str | None = None
+
+
+class AttemptSink(Protocol):
+    """Takes attempts to be stored."""
+
+    def put(self, attempt: AttemptRecord) -> None:
+        """Take one attempt, without waiting for it to be stored and without raising."""
+        ...
+
+    def state(self) -> SinkState:
+        """Return the state of the sink."""
+        ...
+
+
+class NoSink:
+    """An AttemptSink that keeps nothing, for a backend that runs on its own."""
+
+    def put(self, attempt: AttemptRecord) -> None:
+        """Discard the attempt."""
+
+    def state(self) -> SinkState:
+        return SinkState()
 
 
 class Outbox:
-    """A Sink that has every try on disk before `put` returns: a process that is killed loses none.
+    """An AttemptSink that has every attempt on disk before `put` returns: a process that is killed loses none.
 
-    Nothing is synced: what was written survives the death of the process, and that is what is guarded against. While
-    the disk refuses, tries wait in memory, `capacity` of them.
+    Writes are not synced: they survive the death of the process, not of the machine. While the disk refuses writes, up
+    to `capacity` attempts wait in memory.
     """
 
     def __init__(
         self,
         folder: Path,
         *,
-        told: Callable[[str, int], None] = _tell_nobody,
+        on_count: Callable[[str, int], None] = _no_count,
         capacity: int = 10_000,
-        seal_after: float = SECONDS_UNTIL_SEALED,
+        seal_after: float = SEAL_SECONDS,
     ) -> None:
         self._folder = folder
-        self._told = told
+        self._on_count = on_count
         self._capacity = capacity
         self._seal_after = seal_after
         self._lock = threading.Lock()
@@ -56,14 +89,14 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     def start(self) -> None:
-        """From now on what is put in is sealed every now and then."""
+        """Start sealing files at intervals."""
         self._thread.start()
 
-    def put(self, tried: AttemptRecord) -> None:
-        line = json.dumps(tried.to_json()).encode("ascii") + b"\n"
+    def put(self, attempt: AttemptRecord) -> None:
+        line = json.dumps(attempt.to_json()).encode("ascii") + b"\n"
         with self._lock:
             kept = not self._closing.is_set()
-            if kept and not (self._flushed() and self._written(line)):
+            if kept and not (self._flush() and self._write(line)):
                 kept = len(self._unwritten) < self._capacity
                 if kept:
                     self._unwritten.append(line)
@@ -71,30 +104,30 @@ class Outbox:
             self._drop(1)
 
     def state(self) -> SinkState:
-        told = read_notes(self._folder)
+        forwarder = read_state(self._folder)
         return SinkState(
             waiting=len(self._unwritten) + sum(1 for _ in waiting_files(self._folder)),
-            delivered=told.delivered,
-            refused=told.refused,
+            delivered=forwarder.delivered,
+            refused=forwarder.refused,
             dropped=self._dropped,
-            error=told.error,
+            error=forwarder.error,
         )
 
     def seal(self) -> None:
-        """What was put in so far is the courier's now."""
+        """Hand what was put in so far to the forwarder."""
         with self._lock:
-            self._flushed()
+            self._flush()
             if self._file is None:
                 return
             try:
                 self._path.rename(self._path.with_suffix(SEALED))
             except OSError:
-                return  # It is found all the same, when this process is no more.
+                return  # The forwarder takes it after this process has ended.
             os.close(self._file)
             self._file = None
 
     def close(self) -> None:
-        """Takes nothing more, and leaves what it has to the courier."""
+        """Take no more attempts, and hand the rest to the forwarder."""
         with self._lock:
             self._closing.set()
         if self._thread.is_alive():
@@ -107,13 +140,13 @@ class Outbox:
         while not self._closing.wait(self._seal_after):
             self.seal()
 
-    def _flushed(self) -> bool:
-        """Whether nothing waits in memory any more."""
-        while self._unwritten and self._written(self._unwritten[0]):
+    def _flush(self) -> bool:
+        """Write what waits in memory; return whether nothing is left."""
+        while self._unwritten and self._write(self._unwritten[0]):
             self._unwritten.popleft()
         return not self._unwritten
 
-    def _written(self, line: bytes) -> bool:
+    def _write(self, line: bytes) -> bool:
         try:
             if self._file is None:
                 self._path, self._file = _new_file(self._folder)
@@ -122,7 +155,7 @@ class Outbox:
                 if os.write(self._file, line) == len(line):
                     return True
             finally:
-                # A part of a line must not stay before the next one.
+                # Do not leave a partial line before the next one.
                 if os.fstat(self._file).st_size < size + len(line):
                     os.ftruncate(self._file, size)
         except OSError:
@@ -131,12 +164,12 @@ class Outbox:
 
     def _drop(self, count: int) -> None:
         self._dropped += count
-        self._told("dropped", count)
+        self._on_count("dropped", count)
 
 
 @dataclass
-class Notes:
-    """What the courier tells whoever looks at the outbox."""
+class ForwarderState:
+    """What the forwarder reports in the outbox's folder."""
 
     process: int = 0
     delivered: int = 0
@@ -144,45 +177,45 @@ class Notes:
     error: str | None = None
 
 
-def read_notes(folder: Path) -> Notes:
-    """What the courier last told; nothing where it has not begun."""
+def read_state(folder: Path) -> ForwarderState:
+    """Return what the forwarder last reported; empty before its first report."""
     try:
-        told = json.loads((folder / NOTES).read_bytes())
-        return Notes(int(told["process"]), int(told["delivered"]), int(told["refused"]), told["error"])
+        state = json.loads((folder / STATE_FILE).read_bytes())
+        return ForwarderState(int(state["process"]), int(state["delivered"]), int(state["refused"]), state["error"])
     except (OSError, ValueError, KeyError, TypeError):
-        return Notes()
+        return ForwarderState()
 
 
-def write_notes(folder: Path, notes: Notes) -> None:
-    """Tells it; an outbox on a full disk goes without."""
-    draft = folder / f".{NOTES}.{os.getpid()}"
+def write_state(folder: Path, state: ForwarderState) -> None:
+    """Report the forwarder's state; skipped if the disk is full."""
+    draft = folder / f".{STATE_FILE}.{os.getpid()}"
     try:
-        draft.write_text(json.dumps(vars(notes)), encoding="ascii")
-        draft.replace(folder / NOTES)
+        draft.write_text(json.dumps(vars(state)), encoding="ascii")
+        draft.replace(folder / STATE_FILE)
     except OSError:
         draft.unlink(missing_ok=True)
 
 
 def waiting_files(folder: Path) -> Iterator[Path]:
-    """The files that hold tries, the oldest first; one that is open may be its owner's still."""
+    """Yield the files that hold attempts, oldest first; an open one may still belong to its writer."""
     found = [path for path in _entries(folder) if path.suffix in (OPEN, SEALED) and path.name.startswith("tries-")]
     yield from sorted(found, key=lambda path: path.name)
 
 
-def count_tries(folder: Path) -> int:
-    """How many tries wait in an outbox; none where there is no such folder."""
+def count_waiting(folder: Path) -> int:
+    """Return how many attempts wait in an outbox; 0 if there is no such folder."""
     waiting = 0
     for path in waiting_files(folder):
         try:
             with path.open("rb") as file:
                 waiting += sum(1 for _ in file)
-        except OSError:  # The courier has taken it meanwhile.
+        except OSError:  # The forwarder has removed it in the meantime.
             continue
     return waiting
 
 
 def is_free(path: Path) -> bool:
-    """Whether the file is the courier's: sealed, or of a process that is no more."""
+    """Return whether the forwarder may take the file: it is sealed, or its writer has ended."""
     if path.suffix == SEALED:
         return True
     try:
@@ -193,17 +226,17 @@ def is_free(path: Path) -> bool:
     return True
 
 
-def read_tries(path: Path) -> tuple[list[AttemptRecord], int]:
-    """The tries in a file, and how many lines in it cannot be read: the last one of a process that was killed."""
-    tries: list[AttemptRecord] = []
+def read_attempts(path: Path) -> tuple[list[AttemptRecord], int]:
+    """Return the attempts in a file and the number of unreadable lines, left by a process that was killed."""
+    attempts: list[AttemptRecord] = []
     torn = 0
     with path.open("rb") as file:
         for line in file:
             try:
-                tries.append(AttemptRecord.from_json(json.loads(line)))
+                attempts.append(AttemptRecord.from_json(json.loads(line)))
             except (ValueError, RecursionError, VerdictError):
                 torn += 1
-    return tries, torn
+    return attempts, torn
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -214,10 +247,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _new_file(folder: Path) -> tuple[Path, int]:
-    """A file of this process's own, and its descriptor; names sort by the time at which they were made."""
+    """Create a file of this process and return its descriptor; names sort by creation time."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"tries-{time.time_ns():020d}-{token_hex(4)}{OPEN}"
-    # Locked before the courier can see it: it would take one that is not for a dead process's, and remove it.
+    # Locked before the forwarder can see it: an unlocked file would look like a dead process's and be removed.
     draft = path.with_suffix(DRAFT)
     file = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Processes that serve a web application under gunicorn: each begins its own, and all of them end with grace."""
+"""Worker processes that serve a web application under gunicorn, with graceful shutdown."""
 
 import logging
 import os
@@ -24,28 +24,34 @@ from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from ml_backend.errors import BackendError
-from ml_backend.serving import bodies
-from ml_backend.serving.beside import Beside, Run
+from ml_backend.serving import request_body
 from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
+from ml_backend.serving.sidecar import Run, Sidecar
 
-# Of the time for a graceful end, what is kept for what runs beside the requests.
-SECONDS_FOR_THE_REST = 5
-# A worker whose main thread says nothing for so long is taken for dead; the first models may take a while to load.
-SECONDS_SILENT = 300
+# The part of the grace period that is kept for closing the worker and the sidecar.
+CLOSE_SECONDS = 5
+# A worker whose main thread is silent for this long is considered dead; the first models may take a while to load.
+WORKER_TIMEOUT = 300
 BACKLOG = 512
-MILLISECONDS_TO_LINGER = 100
+LINGER_MILLISECONDS = 100
 _log = logging.getLogger(__name__)
+
+
+class AddressUnavailable(BackendError):
+    """The server cannot listen on the address."""
+
+    code = "address_unavailable"
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen; port 0 is any free one."""
+    """The address to listen on; port 0 picks a free one."""
 
     host: str
     port: int
 
     def listen(self) -> socket.socket:
-        """A socket that listens there."""
+        """Return a listening socket."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,14 +60,14 @@ class Address:
         except OSError as error:
             listening.close()
             text = f"cannot listen on {self.host} port {self.port}: {error.strerror}"
-            raise BackendError(f"{text}; choose another with --host and --port") from error
+            raise AddressUnavailable(f"{text}; choose another host or port") from error
         listening.listen(BACKLOG)
         return listening
 
 
 @dataclass(frozen=True)
 class Workers:
-    """How many processes serve under which name, with how many threads each, and in how many seconds they must end."""
+    """The worker processes: their name, number and threads, and the grace period in seconds for shutdown."""
 
     name: str
     count: int
@@ -69,48 +75,52 @@ class Workers:
     grace: int
 
 
-class Serving(Protocol):
-    """What one process serves, from its beginning to its end."""
+class WorkerProcess(Protocol):
+    """What one worker process serves."""
 
     @property
     def app(self) -> WSGIApplication:
-        """What answers requests."""
+        """The application that answers requests."""
         ...
 
     def close(self, timeout: float) -> None:
-        """Ends what runs beside the requests, in so many seconds."""
+        """Release resources within that many seconds."""
         ...
 
 
-# Called in every process after it has begun, with a folder that all of them share.
-Begin = Callable[[Path], Serving]
+# Called in every worker process after the fork, with a folder that all of them share.
+StartWorker = Callable[[Path], WorkerProcess]
 
 
-def serve_processes(begin: Begin, listening: socket.socket, workers: Workers, beside: Run | None = None) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes what it has in time; `beside` runs in one more process meanwhile.
+def serve_processes(
+    start_worker: StartWorker, listening: socket.socket, workers: Workers, sidecar: Run | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish the current requests; `sidecar` runs in one more process.
 
-    It ends the process: workers are copies of it, and none of them may come back to whoever called this.
+    This call ends the process: workers are forks of it, and none of them may return to the caller.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{workers.name}-", dir=_in_memory()))
     host, port = listening.getsockname()[:2]
     _log.info("serving", extra={"data": {"at": f"{host}:{port}", "workers": workers.count}})
-    _Application(begin, listening.detach(), folder, workers, Beside(beside) if beside else None).run()
+    _Application(start_worker, listening.detach(), folder, workers, Sidecar(sidecar) if sidecar else None).run()
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
-    """What gunicorn asks for; `folder` is the processes' own and ends with them."""
+    """The gunicorn application; `folder` is removed when the processes have ended."""
 
-    def __init__(self, begin: Begin, descriptor: int, folder: Path, workers: Workers, beside: Beside | None) -> None:
-        self._begin = begin
-        self._beside = beside
+    def __init__(
+        self, start_worker: StartWorker, descriptor: int, folder: Path, workers: Workers, sidecar: Sidecar | None
+    ) -> None:
+        self._start_worker = start_worker
+        self._sidecar = sidecar
         self._folder = folder
-        self._serving: Serving | None = None
+        self._worker: WorkerProcess | None = None
         self._settings: dict[str, Any] = {
             "bind": f"fd://{descriptor}",
             "workers": workers.count,
             "worker_class": _Worker,
             "threads": workers.threads,
-            "timeout": SECONDS_SILENT,
+            "timeout": WORKER_TIMEOUT,
             "graceful_timeout": workers.grace,
             "keepalive": 30,
             "worker_tmp_dir": str(folder),
@@ -119,122 +129,122 @@ class _Application(BaseApplication):  # type: ignore[misc]
             "logger_class": _Logger,
             "control_socket_disable": True,
             "proc_name": workers.name,
-            "post_worker_init": self._worker_began,
-            "worker_exit": self._worker_ends,
-            "child_exit": self._worker_ended,
-            "on_exit": self._all_ended,
+            "post_worker_init": self._worker_started,
+            "worker_exit": self._worker_exits,
+            "child_exit": self._worker_exited,
+            "on_exit": self._all_exited,
         }
         super().__init__()
 
     def load_config(self) -> None:
-        """Everything comes from here; no file is looked for."""
+        """Set every option here; no configuration file is read."""
         for name, value in self._settings.items():
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        """The application; called in every worker, so that each has models and connections of its own."""
-        self._serving = self._begin(self._folder / "shared")
-        return self._serving.app
+        """Return the application; called in every worker, so that each has its own models and connections."""
+        self._worker = self._start_worker(self._folder / "shared")
+        return self._worker.app
 
     def run(self) -> None:
-        """Runs until it is told to stop."""
+        """Run until a signal ends it."""
         (self._folder / "shared").mkdir()
         (self._folder / "figures").mkdir()
         os.environ[SHARED_FOLDER] = str(self._folder / "figures")
-        _Arbiter(self, self._beside).run()
+        _Arbiter(self, self._sidecar).run()
 
-    def _worker_began(self, worker: Any) -> None:
-        # Ctrl-C reaches the whole process group; it is for the master to say what happens then.
+    def _worker_started(self, worker: Any) -> None:
+        # Ctrl-C reaches the whole process group; the master decides what happens then.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # The master kills whoever is not done when the time is over, so that requests may not use all of it.
-        worker.cfg.set("graceful_timeout", max(1, self.cfg.graceful_timeout - SECONDS_FOR_THE_REST - 1))
+        # The master kills workers when the grace period is over, so requests must not use all of it.
+        worker.cfg.set("graceful_timeout", max(1, self.cfg.graceful_timeout - CLOSE_SECONDS - 1))
 
-    def _worker_ends(self, _server: Any, _worker: Any) -> None:
-        if self._serving is not None:
-            self._serving.close(SECONDS_FOR_THE_REST - 1)
+    def _worker_exits(self, _server: Any, _worker: Any) -> None:
+        if self._worker is not None:
+            self._worker.close(CLOSE_SECONDS - 1)
 
-    def _worker_ended(self, _server: Any, worker: Any) -> None:
+    def _worker_exited(self, _server: Any, worker: Any) -> None:
         forget_process(worker.pid)
 
-    def _all_ended(self, _server: Any) -> None:
-        if self._beside:
-            self._beside.stop(SECONDS_FOR_THE_REST)
+    def _all_exited(self, _server: Any) -> None:
+        if self._sidecar:
+            self._sidecar.stop(CLOSE_SECONDS)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]
-    def __init__(self, application: BaseApplication, beside: Beside | None) -> None:
+    def __init__(self, application: BaseApplication, sidecar: Sidecar | None) -> None:
         super().__init__(application)
-        self._beside = beside
+        self._sidecar = sidecar
 
     def manage_workers(self) -> None:
-        """Called every second or so, and when a worker ends."""
-        if self._beside:
-            self._beside.keep()
+        """Run every second or so, and when a worker exits."""
+        if self._sidecar:
+            self._sidecar.ensure_running()
         super().manage_workers()
 
     def handle_int(self) -> None:
-        """Ctrl-C is as graceful as SIGTERM."""
+        """Treat Ctrl-C like SIGTERM."""
         self.handle_term()
 
 
 class _Worker(ThreadWorker):  # type: ignore[misc]
-    """Threads that wait a moment for a connection's next request before they give the connection back.
+    """Threads that wait briefly for a connection's next request before they return the connection.
 
-    Handing it to the main thread and from there to another takes longer than all of our own work. Nobody is kept
-    waiting by it, for it is only done while there is a thread for every connection.
+    Handing it to the main thread and on to another takes longer than answering. No other connection waits for it: it is
+    only done while there is a thread for every connection.
     """
 
     def handle(self, conn: Any) -> Any:
-        """Handles a connection's requests for as long as they follow each other."""
+        """Handle a connection's requests as long as they follow each other closely."""
         kept = self._handle_once(conn)
-        while kept is True and self.alive and self.nr_conns <= self.cfg.threads and self._next_comes(conn):
+        while kept is True and self.alive and self.nr_conns <= self.cfg.threads and self._has_next(conn):
             kept = self._handle_once(conn)
         return kept
 
     def _handle_once(self, conn: Any) -> Any:
-        # A client that has begun a request and says nothing more must not keep a thread.
-        patience, began = bodies.SECONDS_OF_SILENCE, time.monotonic()
-        silence = struct.pack("ll", *divmod(int(patience * 1_000_000), 1_000_000))
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, silence)
+        # A client that stops in the middle of a request must not occupy a thread.
+        timeout, began = request_body.IDLE_SECONDS, time.monotonic()
+        idle = struct.pack("ll", *divmod(int(timeout * 1_000_000), 1_000_000))
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, idle)
         kept = super().handle(conn)
-        if kept is False and time.monotonic() - began >= patience:
-            # Or the main thread would wait for it to say goodbye, one such client after the other.
+        if kept is False and time.monotonic() - began >= timeout:
+            # Otherwise the main thread would wait for each such client to close its side.
             with suppress(OSError):
                 conn.sock.shutdown(socket.SHUT_RDWR)
         return kept
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
-        """At the end it closes the door too: whoever comes then is refused at once instead of left waiting."""
+        """At shutdown, close the listening sockets: new clients are refused at once instead of left waiting."""
         super().set_accept_enabled(enabled)
         if not self.alive:
             for listening in self.sockets:
                 listening.close()
 
     @staticmethod
-    def _next_comes(conn: Any) -> bool:
+    def _has_next(conn: Any) -> bool:
         waiting = select.poll()
         waiting.register(conn.sock, select.POLLIN)
-        return bool(conn.parser.unreader.buf.getvalue() or waiting.poll(MILLISECONDS_TO_LINGER))
+        return bool(conn.parser.unreader.buf.getvalue() or waiting.poll(LINGER_MILLISECONDS))
 
 
 class _Logger(Logger):  # type: ignore[misc]
-    """Leaves it to the process how its log looks."""
+    """Uses the logging configuration of the process."""
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
         self.error_log.propagate = True
 
     def warning(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Of a request that cannot be read only what kind of fault it has: there may be a token in its words."""
+        """Log only the type of a request that cannot be parsed: its text may contain a token."""
         error = sys.exc_info()[1]
         if isinstance(error, ParseException):
-            super().warning("a request that is no HTTP was refused: %s", type(error).__name__)
+            super().warning("refused a request that is not valid HTTP: %s", type(error).__name__)
         else:
             super().warning(msg, *args, **kwargs)
 
     def exception(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """A client that fell silent is no failure of ours, and must not fill the log; what was asked is cut short."""
+        """Log a client that went silent only at debug level, and URLs without their query."""
         if isinstance(sys.exc_info()[1], BlockingIOError | TimeoutError):
             self.debug(msg, *args)
         else:
@@ -242,5 +252,5 @@ class _Logger(Logger):  # type: ignore[misc]
 
 
 def _in_memory() -> str | None:
-    """A folder that is memory, where there is one: what is noted there is of people who are writing just now."""
+    """Return a folder in memory, if there is one: the shared cache holds what people are writing."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - mkdtemp makes its own in it

@@ -1,7 +1,12 @@
-"""What Label Studio gets back from a predict call."""
+"""Replies: the predictions that Label Studio gets back, and errors as HTTP responses."""
 
+import logging
+import traceback
+from dataclasses import dataclass
 from typing import Any
 
+from ml_backend.errors import BackendError
+from ml_backend.serving.errors import Busy, RequestRefused
 from ml_backend.verdict import Verdict
 from templates.pack import Pack
 from templates.payloads import results
@@ -9,46 +14,88 @@ from templates.written import TooLong
 from templates.xml_lines import read_elements
 
 FEEDBACK = "feedback"
+RETRY_SECONDS = 2
+_log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
 
 class Replies:
-    """Writes the replies of one task: its pack says where a verdict is shown and in which words."""
+    """Writes the predictions of one task; its pack says where and in which words a verdict is shown."""
 
     def __init__(self, pack: Pack) -> None:
         self._spec = pack.spec
         elements = read_elements(pack.create_xml, "create.xml")
         self._places = [element for element in elements if element.name == FEEDBACK]
 
-    def verdict(self, verdict: Verdict, tries: int | None) -> Json:
-        """One task's verdict as a sentence, the tries behind it where they are known.
+    def verdict(self, verdict: Verdict, attempt: int | None) -> Json:
+        """Return one task's verdict as a sentence, with the number of the attempt if it is known.
 
-        Its result has no id: Label Studio would show a result with a known id as it was before.
+        The result has no id: Label Studio would show a result with a known id as it was before.
         """
         sentence = verdict.sentence(self._spec)
-        if tries is not None:
-            # Figures alone, for the sentence is in the task's language and this must be too.
-            sentence = f"{sentence} ({tries}/{self._spec.work.tries})"
+        if attempt is not None:
+            # Numbers only: the sentence is in the task's language.
+            sentence = f"{sentence} ({attempt}/{self._spec.work.tries})"
         shown = results(self._places, {FEEDBACK: sentence})
         version = versions_named([one.version for one in verdict.outputs])
         return {"model_version": version, "score": verdict.shown.confidence, "result": shown}
 
     def too_long(self, found: TooLong, version: str) -> Json:
-        """The reply for a text that could never be handed in, whatever the models say to it."""
+        """Return the prediction for a text that is too long to be submitted."""
         shown = results(self._places, {FEEDBACK: found.sentence(self._spec)})
         return {"model_version": version, "score": 0.0, "result": shown}
 
     def nothing(self, version: str) -> Json:
-        """The reply for a task about which there is nothing to say yet."""
+        """Return the prediction for a task without a verdict yet."""
         return {"model_version": version, "score": 0.0, "result": []}
 
 
 def reply(answers: list[Json], version: str) -> Json:
-    """The whole reply: one answer for each task of the call, in their order."""
+    """Return the whole reply: one prediction per task of the call, in order."""
     return {"results": answers, "model_version": version}
 
 
 def versions_named(versions: list[str]) -> str:
-    """One name for one version or for several that answer together."""
+    """Return one name for one version, or for several that answer together."""
     return "+".join(versions)
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A status, a JSON object and headers."""
+
+    status: int
+    body: dict[str, Any]
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def unauthorized() -> HttpReply:
+    """Return the reply to a request without the right user and password."""
+    text = "the user or password is missing or wrong; enter them in the ML backend's connection in Label Studio"
+    body = {"error": text, "code": "unauthorized", "retry": False, "hint": None}
+    return HttpReply(401, body, (("WWW-Authenticate", 'Basic realm="outfox"'),))
+
+
+def error_reply(error: BackendError) -> HttpReply:
+    """Return the reply for an expected error; it says when to retry if that helps."""
+    body = {"error": str(error), **error.as_data()}
+    if isinstance(error, RequestRefused):
+        return HttpReply(error.status, body)
+    # Any other error is the backend's, not the request's.
+    after = error.after if isinstance(error, Busy) else RETRY_SECONDS
+    return HttpReply(503, {**body, "retry_after": after}, (("Retry-After", str(after)),))
+
+
+def failure(error: Exception, request_id: str) -> HttpReply:
+    """Log an unexpected error and return the reply for it.
+
+    Neither contains the error's message, which can hold what people typed.
+    """
+    where = [line.strip() for line in traceback.format_tb(error.__traceback__)]
+    data = {"request_id": request_id, "error": type(error).__name__, "where": where}
+    _log.error("a request failed", extra={"data": data})
+    text = "internal error; see the backend's log"
+    return HttpReply(
+        500, {"error": text, "code": "internal_error", "retry": False, "hint": None, "request_id": request_id}
+    )

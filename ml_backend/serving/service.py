@@ -1,19 +1,19 @@
-"""The verdict service: from what a call asks to what its people read, with nothing of HTTP in it."""
+"""The verdict service: turns a parsed call into the reply that annotators read, independent of HTTP."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
+from common.clock import Clock, SystemClock
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import RequestRefused
-from ml_backend.serving.gate import Gate
-from ml_backend.serving.notes import OwnNotes
-from ml_backend.serving.questions import Call, Question, QuestionReader
-from ml_backend.serving.recollection import Recollection
+from ml_backend.serving.errors import InvalidRequest, UnknownTask
+from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache
+from ml_backend.serving.limiter import ConcurrencyLimiter
+from ml_backend.serving.outbox import AttemptSink
+from ml_backend.serving.questions import PredictCall, PredictQuestion, QuestionReader
 from ml_backend.serving.replies import Json, Replies, reply, versions_named
-from ml_backend.serving.sink import Sink
 from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
@@ -21,35 +21,19 @@ from templates.spec import TaskSpec
 from templates.written import TooLong
 
 SOURCE = "label_studio"
-# Rows of a bulk call that are asked in one turn: whoever writes just now waits no longer than these take.
-ROWS_IN_A_TURN = 16
-# Seconds until a call is given up: somebody waits for an interactive one; Label Studio gives a bulk one 100 seconds.
-PATIENCE = 10.0
-BULK_PATIENCE = 90.0
+# Rows of a bulk call that are predicted in one slot: an interactive call waits no longer than these take.
+ROWS_PER_SLOT = 16
+# Seconds until a call times out. An annotator waits for an interactive one; Label Studio gives a bulk one 100 seconds.
+TIMEOUT = 10.0
+BULK_TIMEOUT = 90.0
 
 
-class Clock(Protocol):
-    """Tells the time."""
-
-    def now(self) -> datetime:
-        """This moment, aware, in UTC."""
-        ...
-
-
-class UtcClock:
-    """The machine's own clock."""
-
-    def now(self) -> datetime:
-        """This moment, aware, in UTC."""
-        return datetime.now(UTC)
-
-
-class Pinned(Protocol):
-    """The model versions that answer a task, or one of its rounds, just now."""
+class PinnedModels(Protocol):
+    """The model versions that answer a task, or one of its rounds, at the moment."""
 
     @property
     def generation(self) -> int:
-        """Which pinning this is; every later one has a greater number."""
+        """The generation of the pins; every later change has a greater one."""
         ...
 
     @property
@@ -58,20 +42,20 @@ class Pinned(Protocol):
         ...
 
 
-class Shelf(Protocol):
-    """Where the models stand ready; asking costs microseconds."""
+class ModelProvider(Protocol):
+    """Provides loaded models; a lookup takes microseconds."""
 
-    def models_for(self, task: str, round_number: int | None = None, /) -> Pinned:
-        """What answers now; a BackendError whose `retry` says whether waiting helps."""
+    def models_for(self, task: str, round_number: int | None = None, /) -> PinnedModels:
+        """Return the models that answer now; raise a BackendError whose `retry` says whether waiting helps."""
         ...
 
     def state(self) -> Any:
-        """What is loaded, since when, and what went wrong last, for people to read."""
+        """Return what is loaded, since when, and the last error, for operators."""
         ...
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ServedTask:
     spec: TaskSpec
     questions: QuestionReader
     replies: Replies
@@ -79,95 +63,102 @@ class _Task:
     passage: str | None
 
 
-def _tell_nobody(_verdict: Verdict) -> None:
-    """Where nobody counts."""
+def _no_count(_verdict: Verdict) -> None:
+    """Count nothing."""
 
 
 class VerdictService:
-    """Answers the predict calls of several tasks with whatever models their shelf holds."""
+    """Answers the predict calls of several tasks with the models that are pinned for them."""
 
     def __init__(
         self,
         packs: Mapping[str, Pack],
-        shelf: Shelf,
-        sink: Sink,
+        models: ModelProvider,
+        sink: AttemptSink,
         clock: Clock | None = None,
         *,
-        gate: Gate | None = None,
-        recollection: Recollection | None = None,
-        told: Callable[[Verdict], None] = _tell_nobody,
-        patience: float = PATIENCE,
-        bulk_patience: float = BULK_PATIENCE,
+        limiter: ConcurrencyLimiter | None = None,
+        feedback_cache: FeedbackCache | None = None,
+        on_verdict: Callable[[Verdict], None] = _no_count,
+        timeout: float = TIMEOUT,
+        bulk_timeout: float = BULK_TIMEOUT,
     ) -> None:
-        self.shelf = shelf
+        self.models = models
         self.sink = sink
-        self.gate = gate or Gate(at_once=1, room=64)
-        self.patience = patience
-        self.bulk_patience = bulk_patience
-        self._clock = clock or UtcClock()
-        self._recollection = recollection or Recollection(OwnNotes())
-        self._told = told
+        self.limiter = limiter or ConcurrencyLimiter(at_once=1, room=64)
+        self.timeout = timeout
+        self.bulk_timeout = bulk_timeout
+        self._clock = clock or SystemClock()
+        self._feedback_cache = feedback_cache or FeedbackCache(MemoryCache())
+        self._on_verdict = on_verdict
         self._packs = packs
-        self._tasks = {name: _task(pack) for name, pack in packs.items()}
-        self.first_tasks = frozenset(self._tasks)
+        self._tasks = {name: _served_task(pack) for name, pack in packs.items()}
+        self.initial_tasks = frozenset(self._tasks)
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that are served here: those of the beginning, and those whose packs came since."""
+        """The tasks that are served here: the initial ones, and those that were added later."""
         return tuple(self._packs)
 
     def serves(self, task: str) -> bool:
-        """Whether the task is served here."""
+        """Return whether the task is served here."""
         return task in self._packs
 
     def predict(self, task: str, round_number: int | None, body: object, arrived: float) -> Json:
-        """The reply to a call that arrived when time.monotonic() said so, or an error that says why there is none."""
+        """Return the reply to a call; `arrived` is its time of arrival by `time.monotonic()`."""
         served = self._served(task)
         call = served.questions.read(body)
         if call.interactive:
             return self._interactive(served, round_number, call, arrived)
-        return self._bulk(served, round_number, call, arrived + self.bulk_patience)
+        return self._bulk(served, round_number, call, arrived + self.bulk_timeout)
 
     def judge(
         self, task: str, round_number: int | None, fields: Mapping[str, str], target: str | None, arrived: float
     ) -> Verdict:
-        """What the models say to one text, for whoever keeps it themselves: nothing is put into the sink."""
+        """Return the verdict on one text for a caller that stores it; nothing is put into the sink."""
         spec = self._served(task).spec
         missing = [name for name in spec.model_input if not fields.get(name, "").strip()]
         if missing:
-            raise RequestRefused(400, f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
-        self.shelf.models_for(task, round_number)
-        deadline = arrived + self.patience
+            raise InvalidRequest(f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
+        self.models.models_for(task, round_number)
+        deadline = arrived + self.timeout
         (verdict,) = self._judge(spec, round_number, [fields], [target], self._clock.now(), deadline)
-        self._told(verdict)
+        self._on_verdict(verdict)
         return verdict
 
     def check_setup(self, task: str, body: object) -> None:
-        """Refuses a project whose labelling config is not the task's."""
+        """Refuse a project whose labelling config is not one of the task."""
         self._served(task).questions.check_setup(body)
 
     def versions(self, task: str, round_number: int | None) -> list[str]:
-        """The versions that answer now."""
+        """Return the versions that answer now."""
         self._served(task)
-        return [predictor.version for predictor in self.shelf.models_for(task, round_number).predictors]
+        return [predictor.version for predictor in self.models.models_for(task, round_number).predictors]
 
-    def _interactive(self, served: _Task, round_number: int | None, call: Call, arrived: float) -> Json:
+    def _interactive(self, served: _ServedTask, round_number: int | None, call: PredictCall, arrived: float) -> Json:
         version = self._ready(served, round_number)
         answers = []
         for question in call.questions:
-            told = self._try(served, round_number, call.project, question, arrived) if call.shows_feedback else None
-            answers.append(_answer(served.replies, told, version))
+            result = (
+                self._attempt(served, round_number, call.project, question, arrived) if call.shows_feedback else None
+            )
+            answers.append(_answer(served.replies, result, version))
         return reply(answers, answers[-1]["model_version"] if answers else version)
 
-    def _try(
-        self, served: _Task, round_number: int | None, project: int | None, question: Question, arrived: float
+    def _attempt(
+        self,
+        served: _ServedTask,
+        round_number: int | None,
+        project: int | None,
+        question: PredictQuestion,
+        arrived: float,
     ) -> tuple[Verdict, int | None] | TooLong | None:
-        """The verdict with the tries behind it; or what is too long for one; or nothing, while something is missing."""
+        """Return the verdict and the attempt's number, or the text that is too long, or None while a field is empty."""
         now = self._clock.now()
         key = None if project is None or question.task is None else (served.spec.name, project, question.task)
         inputs, target = question.inputs, question.target
         if key and served.joins and (inputs or target is not None):
-            inputs, target = self._recollection.join(key, inputs, target, now.timestamp())
+            inputs, target = self._feedback_cache.join(key, inputs, target, now.timestamp())
             if target is not None and served.passage and target not in question.context[served.passage]:
                 target = None
         long = served.questions.too_long(inputs, target)
@@ -176,15 +167,15 @@ class VerdictService:
         if not served.questions.is_complete(inputs, question.context):
             return None
         fields = {**question.context, **inputs}
-        (verdict,) = self._judge(served.spec, round_number, [fields], [target], now, arrived + self.patience)
-        tries = self._recollection.count(key, verdict.inputs_hash, now.timestamp()) if key else None
+        (verdict,) = self._judge(served.spec, round_number, [fields], [target], now, arrived + self.timeout)
+        number = self._feedback_cache.count(key, verdict.inputs_hash, now.timestamp()) if key else None
         latency_us = int((time.monotonic() - arrived) * 1_000_000)
         self.sink.put(AttemptRecord(verdict, fields, round_number, latency_us, SOURCE, project, question.task))
-        self._told(verdict)
-        return verdict, tries
+        self._on_verdict(verdict)
+        return verdict, number
 
-    def _bulk(self, served: _Task, round_number: int | None, call: Call, deadline: float) -> Json:
-        """Answers for every task that holds all that the model reads; a task still to be written for gets none."""
+    def _bulk(self, served: _ServedTask, round_number: int | None, call: PredictCall, deadline: float) -> Json:
+        """Predict every task that has all the fields that the model reads; the others get an empty answer."""
         version = self._ready(served, round_number)
         answers = [served.replies.nothing(version) for _ in call.questions]
         ready = [
@@ -192,8 +183,8 @@ class VerdictService:
             for place, question in enumerate(call.questions)
             if call.shows_feedback and served.questions.is_complete(question.inputs, question.context)
         ]
-        for first in range(0, len(ready), ROWS_IN_A_TURN):
-            places = ready[first : first + ROWS_IN_A_TURN]
+        for first in range(0, len(ready), ROWS_PER_SLOT):
+            places = ready[first : first + ROWS_PER_SLOT]
             asked = [call.questions[place] for place in places]
             rows, targets = [{**one.context, **one.inputs} for one in asked], [one.target for one in asked]
             verdicts = self._judge(served.spec, round_number, rows, targets, self._clock.now(), deadline)
@@ -201,9 +192,11 @@ class VerdictService:
                 answers[place] = served.replies.verdict(verdict, None)
         return reply(answers, answers[ready[-1]]["model_version"] if ready else version)
 
-    def _ready(self, served: _Task, round_number: int | None) -> str:
-        """The versions' name; where a model must be loaded first, that happens here and not while others wait."""
-        return versions_named([one.version for one in self.shelf.models_for(served.spec.name, round_number).predictors])
+    def _ready(self, served: _ServedTask, round_number: int | None) -> str:
+        """Return the versions' name; a model that must be loaded is loaded here, before the call takes a slot."""
+        return versions_named(
+            [one.version for one in self.models.models_for(served.spec.name, round_number).predictors]
+        )
 
     def _judge(
         self,
@@ -214,34 +207,35 @@ class VerdictService:
         now: datetime,
         deadline: float,
     ) -> list[Verdict]:
-        with self.gate.turn(deadline):
-            # Asked for only now: while this call waited, another version may have taken over.
-            predictors = self.shelf.models_for(spec.name, round_number).predictors
-            said = [(predictor.version, predictor.predict(rows)) for predictor in predictors]
+        with self.limiter.slot(deadline):
+            # Looked up only now: the pins may have changed while this call waited.
+            predictors = self.models.models_for(spec.name, round_number).predictors
+            outputs = [(predictor.version, predictor.predict(rows)) for predictor in predictors]
         return [
-            judge(spec, row, [(version, answers[place]) for version, answers in said], target, now=now)
+            judge(spec, row, [(version, answers[place]) for version, answers in outputs], target, now=now)
             for place, (row, target) in enumerate(zip(rows, targets, strict=True))
         ]
 
-    def _served(self, task: str) -> _Task:
+    def _served(self, task: str) -> _ServedTask:
         served = self._tasks.get(task)
         if served is None:
             pack = self._packs.get(task)
             if pack is None:
-                here = f"this backend serves {', '.join(self._packs) or 'no task yet'}"
-                raise RequestRefused(404, f"there is no task `{task}` here; {here}")
-            served = self._tasks[task] = _task(pack)
+                raise UnknownTask(
+                    f"task `{task}` is not served; this backend serves {', '.join(self._packs) or 'none'}"
+                )
+            served = self._tasks[task] = _served_task(pack)
         return served
 
 
-def _answer(replies: Replies, told: tuple[Verdict, int | None] | TooLong | None, version: str) -> Json:
-    if told is None:
+def _answer(replies: Replies, result: tuple[Verdict, int | None] | TooLong | None, version: str) -> Json:
+    if result is None:
         return replies.nothing(version)
-    return replies.too_long(told, version) if isinstance(told, TooLong) else replies.verdict(*told)
+    return replies.too_long(result, version) if isinstance(result, TooLong) else replies.verdict(*result)
 
 
-def _task(pack: Pack) -> _Task:
+def _served_task(pack: Pack) -> _ServedTask:
     spec = pack.spec
     joins = spec.target.set_by == "annotator" or len(spec.with_role("input")) > 1
     passage = spec.model_input[1] if spec.kind == "qa" else None
-    return _Task(spec, QuestionReader(spec), Replies(pack), joins, passage)
+    return _ServedTask(spec, QuestionReader(spec), Replies(pack), joins, passage)

@@ -1,42 +1,28 @@
-"""The ML backend over HTTP: the routes that Label Studio calls, and those for whoever runs the backend."""
+"""The ML backend over HTTP: the routes that Label Studio and the web app call, and those for operators."""
 
 import json
+import os
+import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from ml_backend.errors import BackendError
-from ml_backend.serving.auth import BasicAuth
-from ml_backend.serving.bodies import MOST_BYTES, BodyReader
-from ml_backend.serving.edge import REQUEST_ID, Edge
-from ml_backend.serving.errors import RequestRefused
+from ml_backend.serving.errors import InvalidRequest
 from ml_backend.serving.metrics import CONTENT_TYPE, Metrics
+from ml_backend.serving.middleware import REQUEST_ID, BackendMiddleware, BasicAuth
 from ml_backend.serving.questions import project_id
-from ml_backend.serving.replies import versions_named
-from ml_backend.serving.replying import HttpReply, failure, refusal
+from ml_backend.serving.replies import HttpReply, error_reply, failure, versions_named
+from ml_backend.serving.request_body import MAX_BYTES, BodyReader
 from ml_backend.serving.service import VerdictService
-from ml_backend.serving.status import status_of
 from ml_backend.verdict import VerdictSigner
 
 JUDGE = "judge"
-_SECONDS_FOR_A_BODY = 30.0
-
-
-@dataclass(frozen=True)
-class Hint:
-    """That something happened in a Label Studio project; what it was must be looked up there."""
-
-    task: str
-    action: str
-    project: int | None
-
-
-def ignore_hint(_hint: Hint) -> None:
-    """Where nobody wants hints."""
+_BODY_SECONDS = 30.0
 
 
 def backend_app(
@@ -44,52 +30,52 @@ def backend_app(
     *,
     metrics: Metrics | None = None,
     auth: BasicAuth | None = None,
-    hint: Callable[[Hint], None] = ignore_hint,
     signer: VerdictSigner | None = None,
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> Flask:
-    """The backend as a WSGI application; `metrics` are those that the service was given, if it was given any.
+    """Return the backend as a WSGI application; `metrics` are those that the service counts with, if any.
 
-    With a signer it also judges for the web app, which believes what is signed with their common secret.
+    With a signer, it also judges for the web app, which trusts verdicts signed with the shared secret.
     """
     app = Flask("outfox", static_folder=None)
-    figures = metrics or Metrics()
-    bodies = BodyReader(most_bytes)
-    _label_studio_routes(app, service, bodies, hint)
+    counted = metrics or Metrics()
+    bodies = BodyReader(max_bytes)
+    _label_studio_routes(app, service, bodies)
     if signer is not None:
         _judge_route(app, service, bodies, signer)
-    _operators_routes(app, service, figures)
+    _operator_routes(app, service, counted)
 
     @app.errorhandler(BackendError)
     def refused(error: BackendError) -> Response:
-        return _response(refusal(error))
+        return _response(error_reply(error))
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
         text = f"{error.name}; the routes are /tasks/<task>[/rounds/<n>]/health, setup, predict, webhook and versions"
-        return _response(HttpReply(error.code or 400, {"error": text}))
+        code = error.name.lower().replace(" ", "_")
+        return _response(HttpReply(error.code or 400, {"error": text, "code": code, "retry": False, "hint": None}))
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Response:
         return _response(failure(error, request.environ[REQUEST_ID]))
 
-    app.wsgi_app = Edge(app.wsgi_app, service, figures, bodies, auth)  # type: ignore[method-assign]
+    app.wsgi_app = BackendMiddleware(app.wsgi_app, service, counted, bodies, auth)  # type: ignore[method-assign]
     return app
 
 
-def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader, hint: Callable[[Hint], None]) -> None:
+def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader) -> None:
     def route(name: str, method: str, view: Callable[..., Any]) -> None:
         for rule in (f"/tasks/<task>/{name}", f"/tasks/<task>/rounds/<int:round_number>/{name}"):
             app.add_url_rule(rule, name, view, methods=[method], strict_slashes=False)
 
     def body() -> object:
-        return bodies.json(request.environ, time.monotonic() + _SECONDS_FOR_A_BODY)
+        return bodies.json(request.environ, time.monotonic() + _BODY_SECONDS)
 
     def health(task: str, round_number: int | None = None) -> Any:
         return {"status": "UP", "model_version": versions_named(service.versions(task, round_number))}
 
     def setup(task: str, round_number: int | None = None) -> Any:
-        # The body carries the owner's access token. Only the schema is looked at, and nothing of it is kept.
+        # The body carries the owner's access token. Only the schema is read, and nothing is kept.
         service.check_setup(task, body())
         return {"model_version": versions_named(service.versions(task, round_number))}
 
@@ -99,14 +85,14 @@ def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader
     def webhook(task: str, round_number: int | None = None) -> Any:
         if not service.serves(task):
             service.check_setup(task, {})
-        told = body()
-        # The body carries the project's invitation token and what people typed: only this much goes on.
-        action = told.get("action") if isinstance(told, dict) else None
-        project = told.get("project") if isinstance(told, dict) else None
+        # Label Studio registers this webhook by itself. The web app reads the annotations; here the event is only
+        # checked and dropped, for its body carries the project's invitation token and what people typed.
+        event = body()
+        action = event.get("action") if isinstance(event, dict) else None
+        project = event.get("project") if isinstance(event, dict) else None
         if not isinstance(action, str) or not action.isascii() or len(action) > 64:
-            raise RequestRefused(400, "`action` is missing; send what Label Studio's webhooks send")
-        number = project.get("id") if isinstance(project, dict) else project
-        hint(Hint(task, action, project_id(number)))
+            raise InvalidRequest("`action` is missing; send what Label Studio's webhooks send")
+        project_id(project.get("id") if isinstance(project, dict) else project)
         return "", 204
 
     route("health", "GET", health)
@@ -118,14 +104,14 @@ def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader
 def _judge_route(app: Flask, service: VerdictService, bodies: BodyReader, signer: VerdictSigner) -> None:
     def judge(task: str, round_number: int | None = None) -> Any:
         arrived = time.monotonic()
-        asked = bodies.json(request.environ, arrived + _SECONDS_FOR_A_BODY)
+        asked = bodies.json(request.environ, arrived + _BODY_SECONDS)
         if not isinstance(asked, dict):
-            raise RequestRefused(400, "send an object with `fields`, `target` and `holder`")
+            raise InvalidRequest("send an object with `fields`, `target` and `holder`")
         fields, target, holder = (asked.get(name) for name in ("fields", "target", "holder"))
         if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
-            raise RequestRefused(400, "`fields` must be an object of texts")
+            raise InvalidRequest("`fields` must be an object of strings")
         if not (target is None or isinstance(target, str)) or not isinstance(holder, str) or not holder:
-            raise RequestRefused(400, "`target` must be a text or null, and `holder` say whom the verdict is for")
+            raise InvalidRequest("`target` must be a string or null, and `holder` must name who the verdict is for")
         verdict = service.judge(task, round_number, fields, target, arrived)
         return {"verdict": signer.sign(verdict, holder)}
 
@@ -133,7 +119,7 @@ def _judge_route(app: Flask, service: VerdictService, bodies: BodyReader, signer
         app.add_url_rule(rule, JUDGE, judge, methods=["POST"], strict_slashes=False)
 
 
-def _operators_routes(app: Flask, service: VerdictService, metrics: Metrics) -> None:
+def _operator_routes(app: Flask, service: VerdictService, metrics: Metrics) -> None:
     def health() -> Any:
         waiting = {}
         for task in service.tasks:
@@ -141,12 +127,12 @@ def _operators_routes(app: Flask, service: VerdictService, metrics: Metrics) -> 
                 service.versions(task, None)
             except BackendError as error:
                 waiting[task] = str(error)
-        # Whoever asks may end a process that is not well: a task that came later must not cost the others theirs.
-        well = service.first_tasks.isdisjoint(waiting)
-        return {"status": "LOADING" if waiting else "UP", "waiting": waiting}, 200 if well else 503
+        # An unhealthy process may be killed: a task that was added later must not take down the others.
+        healthy = service.initial_tasks.isdisjoint(waiting)
+        return {"status": "LOADING" if waiting else "UP", "waiting": waiting}, 200 if healthy else 503
 
     def status() -> Any:
-        # Times in it are written as they are read everywhere else.
+        # `default=str` formats the times.
         return Response(json.dumps(status_of(service, metrics), default=str), content_type="application/json")
 
     def page() -> Any:
@@ -162,3 +148,28 @@ def _response(reply: HttpReply) -> Response:
     response.status_code = reply.status
     response.headers.extend(reply.headers)
     return response
+
+
+def status_of(service: VerdictService, metrics: Metrics) -> dict[str, Any]:
+    """Return the queue, load, models, recent latencies, uptime and sink of this process as JSON-compatible data."""
+    models = service.models.state()
+    return {
+        "process": os.getpid(),
+        "uptime_seconds": round(time.monotonic() - metrics.began, 1),
+        "queue": asdict(service.limiter.load()),
+        "load_average": [round(one, 2) for one in os.getloadavg()],
+        "memory_mb": round(_resident_bytes() / 1e6, 1),
+        "tasks": list(service.tasks),
+        "models": asdict(models) if is_dataclass(models) and not isinstance(models, type) else models,
+        "predict": metrics.latency(),
+        "sink": asdict(service.sink.state()),
+    }
+
+
+def _resident_bytes() -> int:
+    """Return the memory in use; if that cannot be read, the peak."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - one line, read often
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024

@@ -96,10 +96,9 @@ def ml_backend(
     from ml_backend.registry.model_loader import ModelLoader
     from ml_backend.registry.model_pool import ModelPool
     from ml_backend.registry.registry import open_registry
-    from ml_backend.serving.auth import BasicAuth
-    from ml_backend.serving.backend import Plan, cores
+    from ml_backend.serving.backend import BackendConfig, cores, serve
+    from ml_backend.serving.middleware import BasicAuth
     from ml_backend.serving.processes import Address
-    from ml_backend.serving.server import serve
     from plugin.attempts import deliver_by_post, deliver_to_store
 
     registry, cache = where or settings.registry_location, settings.cache_path / "models"
@@ -115,7 +114,7 @@ def ml_backend(
     def open_pool() -> ModelPool:
         return ModelPool(open_registry(registry, cache), ModelLoader(packs, runtime), list(packs), can_serve=can_serve)
 
-    plan = Plan(
+    config = BackendConfig(
         packs,
         open_pool,
         deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
@@ -128,7 +127,7 @@ def ml_backend(
     listening = Address(host, port).listen()
     served = f"serving {', '.join(packs) or 'no task'} at http://{host}:{listening.getsockname()[1]}/tasks/TASK"
     click.echo(f"{served} (Ctrl-C ends it){'' if packs else NO_MODEL}")
-    serve(plan, listening, workers=workers, grace=grace)
+    serve(config, listening, workers=workers, grace=grace)
 
 
 def _served(settings: Settings, names: str | None, registry: "Registry") -> tuple[Mapping[str, Pack], Knows | None]:
@@ -137,12 +136,12 @@ def _served(settings: Settings, names: str | None, registry: "Registry") -> tupl
     Of the latter, one whose pack is not here or broken is left out: a pack that somebody works on must not keep the
     others from being served. Where that leaves none, the broken one is told at once.
     """
-    from ml_backend.serving.catalogue import Catalogue
+    from ml_backend.serving.backend import PackCatalogue
 
     if names:
         found = [find_named_pack(name.strip(), settings) for name in names.split(",")]
         return {pack.spec.name: pack for pack in found}, None
-    catalogue = Catalogue(lambda task: find_named_pack(task, settings))
+    catalogue = PackCatalogue(lambda task: find_named_pack(task, settings))
     broken = None
     for task in registry.tasks():
         if registry.stamp(task):

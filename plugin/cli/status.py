@@ -46,7 +46,7 @@ def status(app: Application, task: str | None) -> None:
     """
     settings = app.settings
     from common.clock import SystemClock
-    from ml_backend.serving.outbox import count_tries
+    from ml_backend.serving.outbox import count_waiting
     from round_manager.database.store import open_store
     from round_manager.loop.manager_record import last_pass, troubles
     from round_manager.loop.overview import task_overview
@@ -57,7 +57,7 @@ def status(app: Application, task: str | None) -> None:
         tasks = [find_task(session, task)] if task else list_tasks(session)
         found = [task_overview(session, one, now=now, has_marketplace=settings.has_crowd_keys) for one in tasks]
         manager, noted = last_pass(session), troubles(session, task)
-    outbox = count_tries(settings.home_path / "tries")
+    outbox = count_waiting(settings.home_path / "tries")
     data = {
         "tasks": [_task(one) for one in found],
         "tries_in_outbox": outbox,

@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException
 from ml_backend.errors import BackendError
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.pins import check_task
-from ml_backend.serving.replying import failure
+from ml_backend.serving.replies import failure
 from plugin.attempt_post import MOST_BYTES, PATH
 from plugin.attempts import AttemptIntake
 from plugin.errors import PluginError

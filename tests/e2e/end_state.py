@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
-from ml_backend.serving.outbox import count_tries
+from ml_backend.serving.outbox import count_waiting
 from mturk.marketplace import money, tables
 from plugin.marketplace import marketplace_config
 from plugin.settings import Settings, load_settings
@@ -257,7 +257,7 @@ def nobody_holds_or_waits_for_anything(books: Books) -> Iterator[str]:
     for name, wanted in counts.items():
         if number := books.ours.scalar(wanted):
             yield f"{number} {name} are left"
-    if tries := count_tries(books.settings.home_path / "tries"):
+    if tries := count_waiting(books.settings.home_path / "tries"):
         yield f"{tries} tries wait in the outbox"
 
 

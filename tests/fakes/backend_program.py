@@ -10,16 +10,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ml_backend.serving import bodies
+from ml_backend.serving import request_body
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.backend import Plan
+from ml_backend.serving.backend import BackendConfig, serve
 from ml_backend.serving.processes import Address
-from ml_backend.serving.server import serve
 from ml_backend.targets.target import Target
 from plugin.logs import configure_logs
 from templates import find_pack
 from tests.conftest import PACKS
-from tests.fakes.shelf import FakeShelf
+from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.target import FakeTarget
 
 
@@ -27,7 +26,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     folder = Path(settings.pop("folder"))
     workers, grace = settings.pop("workers", 1), settings.pop("grace", 30)
-    bodies.SECONDS_OF_SILENCE = settings.pop("silence", bodies.SECONDS_OF_SILENCE)
+    request_body.IDLE_SECONDS = settings.pop("silence", request_body.IDLE_SECONDS)
     configure_logs("debug", "json")
     packs = {name: find_pack(name) for name in PACKS}
 
@@ -35,8 +34,8 @@ def main() -> None:
         while (folder / "hold").exists():
             time.sleep(0.002)
 
-    def shelf() -> FakeShelf:
-        made = FakeShelf()
+    def shelf() -> FakeModelProvider:
+        made = FakeModelProvider()
         for pack in packs.values():
             predictor: Target = FakeTarget(pack.spec, before=held)
             made.place(pack.spec.name, predictor)
@@ -50,7 +49,7 @@ def main() -> None:
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
             file.writelines(json.dumps(one.to_json()) + "\n" for one in tries)
 
-    plan = Plan(packs, shelf, deliver, folder / "outbox", **settings)
+    plan = BackendConfig(packs, shelf, deliver, folder / "outbox", **settings)
     serve(plan, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
 
 

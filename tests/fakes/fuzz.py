@@ -10,7 +10,7 @@ from typing import Any
 from templates import find_pack
 from tests.conftest import PACKS
 from tests.fakes import calls
-from tests.integration.serving.running import Running
+from tests.integration.ml_backend.serving.running import Running
 
 ALLOWED = {200, 204, 400, 404, 405, 408, 413, 422, 503}
 PASSAGE = "Marie Curie discovered polonium and radium in Paris in 1898."

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.registry import open_registry
-from ml_backend.serving.backend import Plan
+from ml_backend.serving.backend import BackendConfig, serve
 from ml_backend.serving.processes import Address
-from ml_backend.serving.server import serve
 from templates import find_pack
 from tests.fakes.registry import TASK, load_fixed
 
@@ -21,7 +20,7 @@ def main() -> None:
 
     listening = Address("127.0.0.1", 0).listen()
     print(f"serving at http://127.0.0.1:{listening.getsockname()[1]}/tasks/TASK", flush=True)
-    serve(Plan({TASK: find_pack(TASK)}, open_pool, at_once=2), listening)
+    serve(BackendConfig({TASK: find_pack(TASK)}, open_pool, at_once=2), listening)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
-from ml_backend.serving.sink import SinkState
+from ml_backend.serving.outbox import SinkState
 
 
 class ListSink:
-    """A Sink that keeps everything in a list."""
+    """A AttemptSink that keeps everything in a list."""
 
     def __init__(self) -> None:
         self.tries: list[AttemptRecord] = []

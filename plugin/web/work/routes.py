@@ -10,7 +10,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from common.text import sentence
-from ml_backend.serving.replying import failure
+from ml_backend.serving.replies import failure
 from plugin.labelstudio.editor import PAGES, add_files, own_address
 from plugin.page_health import OURS
 from plugin.web.edge import REQUEST_ID, whole_body

@@ -8,12 +8,12 @@ import pytest
 
 from common.clock import SystemClock
 from common.money import dollars
-from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from plugin.page_health import OURS
+from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.own_page import OwnPage
-from tests.fakes.shelf import FakeShelf
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget
 from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
@@ -35,19 +35,19 @@ def _pages(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def shelf() -> FakeShelf:
+def shelf() -> FakeModelProvider:
     """What the ML backend has loaded: nothing yet."""
-    return FakeShelf()
+    return FakeModelProvider()
 
 
-def backend_for(task: str, shelf: FakeShelf) -> Any:
+def backend_for(task: str, shelf: FakeModelProvider) -> Any:
     """An ML backend for one task, which asks for a password."""
     service = VerdictService({task: pack_of(task)}, shelf, ListSink(), SystemClock())
     return backend_app(service, auth=BasicAuth("web", "pass"))
 
 
 @pytest.fixture
-def backend(shelf: FakeShelf, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def backend(shelf: FakeModelProvider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """An ML backend that serves the task."""
     served = Served(backend_for(SENTIMENT, shelf))
     monkeypatch.setenv("OUTFOX_ML_BACKEND_URL", served.url)
@@ -82,7 +82,7 @@ def test_a_dry_run_tells_the_cost_and_warns_of_the_ml_backend_that_does_not_answ
 
 
 @pytest.mark.usefixtures("backend")
-def test_a_backend_that_has_the_rounds_model_is_enough(shop: Shop, shelf: FakeShelf) -> None:
+def test_a_backend_that_has_the_rounds_model_is_enough(shop: Shop, shelf: FakeModelProvider) -> None:
     assert "has no model for round 1 of sentiment yet" in shop.refused(*POST, "--yes", code=3)
     shelf.place(SENTIMENT, FakeTarget(pack_of(SENTIMENT).spec, "v1"), round=1)
     assert shop.asked(*POST, "--yes")["posted"] == 1
@@ -95,7 +95,7 @@ def test_a_password_that_is_wrong_is_told(shop: Shop, monkeypatch: pytest.Monkey
 
 
 def test_a_task_that_the_backend_does_not_serve_is_told_here_and_by_the_doctor(
-    shop: Shop, shelf: FakeShelf, backend: Served
+    shop: Shop, shelf: FakeModelProvider, backend: Served
 ) -> None:
     backend.exchange(backend_for("nli", shelf))
     line = shop.refused(*POST, "--yes")
@@ -112,7 +112,7 @@ def test_what_was_planned_before_is_not_sent_without_a_model(shop: Shop) -> None
 
 
 @pytest.mark.usefixtures("backend")
-def test_the_manager_waits_for_the_rounds_model_and_says_so(shop: Shop, shelf: FakeShelf) -> None:
+def test_the_manager_waits_for_the_rounds_model_and_says_so(shop: Shop, shelf: FakeModelProvider) -> None:
     shop.planned_hit()
 
     def managed() -> Any:

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from werkzeug.serving import make_server
 
-from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.backend_judge import BackendJudge, ModelAway
 from plugin.errors import PluginError
 from tests.fakes.clock import SettableClock
-from tests.unit.serving.conftest import World, find_pack
+from tests.unit.ml_backend.serving.conftest import World, find_pack
 
 SECRET = "s" * 32
 FIELDS = {"prompt": "A meal.", "text": "It was fine."}
@@ -24,7 +24,7 @@ class Serving:
 
     def __init__(self) -> None:
         self.world = World(find_pack("sentiment"))
-        self.world.shelf.place("sentiment", self.world.shelf.models_for("sentiment").predictors[0], round=1)
+        self.world.models.place("sentiment", self.world.models.models_for("sentiment").predictors[0], round=1)
         app = backend_app(self.world.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
         self._server = make_server("127.0.0.1", 0, app, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

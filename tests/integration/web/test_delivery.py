@@ -8,8 +8,8 @@ from threading import Event, Thread
 
 import pytest
 
+from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.courier import Courier
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import Outbox
 from plugin.attempt_post import AttemptPost, NotTaken
@@ -30,14 +30,14 @@ def attempts(stage: Stage) -> int:
 
 
 class Carried:
-    """An outbox with its courier, in this process."""
+    """An outbox with its forwarder, in this process."""
 
     def __init__(self, deliver: Deliver, folder: Path) -> None:
         outbox = Outbox(folder, seal_after=0.01)
         self._outbox, self.put, self.state = outbox, outbox.put, outbox.state
         self._ending = Event()
-        courier = Courier(folder, deliver, first_wait=0.05, longest_wait=0.2)
-        self._thread = Thread(target=courier.run, args=(lambda _seconds: self._ending.wait(0.01),))
+        forwarder = AttemptForwarder(folder, deliver, first_wait=0.05, longest_wait=0.2)
+        self._thread = Thread(target=forwarder.run, args=(lambda _seconds: self._ending.wait(0.01),))
 
     def start(self) -> None:
         self._outbox.start()

@@ -13,7 +13,7 @@ import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from common.clock import SystemClock
-from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
@@ -27,7 +27,7 @@ from plugin.web.work.wiring import work_pages
 from round_manager.models import Hit, HitKind
 from templates.payloads import Span, results
 from templates.xml_lines import read_elements
-from tests.fakes.shelf import FakeShelf
+from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget
 from tests.integration.work.floor import Floor, pack_of
@@ -72,7 +72,7 @@ class Office:
 
     def __init__(self, floor: Floor, home: Path, port: int = 0) -> None:
         self.floor = floor
-        shelf = self.shelf = FakeShelf()
+        shelf = self.shelf = FakeModelProvider()
         self.predictor = FakeTarget(floor.spec, floor.version)
         shelf.place(floor.spec.name, self.predictor, round=floor.round.number)
         service = VerdictService({floor.spec.name: pack_of(floor.spec.name)}, shelf, ListSink(), floor.clock)

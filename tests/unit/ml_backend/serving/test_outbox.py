@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.outbox import OPEN, SEALED, Outbox, is_free, read_notes, read_tries, waiting_files
+from ml_backend.serving.outbox import OPEN, SEALED, Outbox, is_free, read_attempts, read_state, waiting_files
 from tests.fakes.registry import eventually
-from tests.unit.serving.test_attempt_record import an_attempt
+from tests.unit.ml_backend.serving.test_attempt_record import an_attempt
 
 
 def some(count: int) -> list[AttemptRecord]:
@@ -33,7 +33,7 @@ def outbox(folder: Path) -> Iterator[Outbox]:
 
 
 def lying(folder: Path) -> list[AttemptRecord]:
-    return [tried for path in waiting_files(folder) for tried in read_tries(path)[0]]
+    return [tried for path in waiting_files(folder) for tried in read_attempts(path)[0]]
 
 
 def test_a_try_is_on_disk_before_put_returns(outbox: Outbox, folder: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_courier_may_have_what_is_sealed_and_nothing_that_is_still_written_t
     outbox.put(second)
     sealed, path = waiting_files(folder)
     assert (sealed.suffix, is_free(sealed), is_free(path)) == (SEALED, True, False)
-    assert read_tries(sealed) == ([first], 0)
+    assert read_attempts(sealed) == ([first], 0)
 
 
 def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> 
         os._exit(0)  # as a kill would end it
     os.waitpid(child, 0)
     (path,) = waiting_files(folder)
-    assert (path.suffix, is_free(path), len(read_tries(path)[0])) == (OPEN, True, 1)
+    assert (path.suffix, is_free(path), len(read_attempts(path)[0])) == (OPEN, True, 1)
 
 
 def test_a_file_is_locked_before_the_courier_can_see_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,13 +105,13 @@ def test_half_a_line_at_the_end_of_a_file_is_left_out_and_counted(outbox: Outbox
     outbox.seal()
     (path,) = waiting_files(folder)
     path.write_bytes(path.read_bytes()[:-40])
-    tries, torn = read_tries(path)
+    tries, torn = read_attempts(path)
     assert (len(tries), torn) == (2, 1)
 
 
 def test_after_its_end_it_takes_nothing_and_says_so(outbox: Outbox, folder: Path) -> None:
     told: list[tuple[str, int]] = []
-    outbox = Outbox(folder, told=lambda *one: told.append(one))
+    outbox = Outbox(folder, on_count=lambda *one: told.append(one))
     outbox.put(an_attempt())
     outbox.close()
     outbox.put(an_attempt())
@@ -154,6 +154,6 @@ def test_no_more_wait_in_memory_than_fit(tmp_path: Path) -> None:
 
 def test_notes_that_cannot_be_read_are_none(folder: Path) -> None:
     folder.mkdir()
-    assert read_notes(folder).delivered == 0
+    assert read_state(folder).delivered == 0
     (folder / "courier.json").write_text("{")
-    assert read_notes(folder).error is None
+    assert read_state(folder).error is None

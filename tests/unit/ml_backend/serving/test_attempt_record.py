@@ -12,7 +12,7 @@ from ml_backend.errors import VerdictError
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.targets.target import LabelPrediction
 from ml_backend.verdict import judge
-from tests.unit.serving.conftest import find_pack
+from tests.unit.ml_backend.serving.conftest import find_pack
 
 SPEC = find_pack("sentiment").spec
 

@@ -9,7 +9,7 @@ import pytest
 
 from templates import find_pack
 from tests.fakes import calls
-from tests.integration.serving.running import Answer, Running, running
+from tests.integration.ml_backend.serving.running import Answer, Running, running
 
 pytestmark = pytest.mark.xdist_group("serving-faults")
 

@@ -6,16 +6,16 @@ from datetime import timedelta
 import pytest
 
 from ml_backend.errors import BackendError
-from ml_backend.serving.errors import Busy, RequestRefused
-from ml_backend.serving.gate import Gate
-from ml_backend.serving.service import ROWS_IN_A_TURN, VerdictService
+from ml_backend.serving.errors import AnswerTimeout, UnknownTask
+from ml_backend.serving.limiter import ConcurrencyLimiter
+from ml_backend.serving.service import ROWS_PER_SLOT, VerdictService
 from templates import Pack
 from templates.samples import sample_task
 from tests.fakes import calls
 from tests.fakes.calls import Json
-from tests.fakes.shelf import NotThere
+from tests.fakes.model_provider import NotThere
 from tests.fakes.target import FakeTarget
-from tests.unit.serving.conftest import World, find_pack
+from tests.unit.ml_backend.serving.conftest import World, find_pack
 
 PASSAGE = "Marie Curie discovered polonium and radium in Paris in 1898."
 
@@ -109,7 +109,7 @@ def test_a_selection_that_is_too_long_is_told_so(world: World, monkeypatch: pyte
     span = world.packs["qa"].spec.with_role("span")[0]
     asked_question(world, "What about radium ?")
     passage = PASSAGE + " And" * span.max_chars
-    monkeypatch.setattr("tests.unit.serving.test_service.PASSAGE", passage)
+    monkeypatch.setattr("tests.unit.ml_backend.serving.test_service.PASSAGE", passage)
     assert selected(world, passage[: span.max_chars + 1]).startswith(f"Too long: {span.title} has")
 
 
@@ -171,7 +171,7 @@ def test_every_verdict_is_handed_to_the_sink_with_what_it_is_about(world: World)
 
 def test_a_round_is_answered_by_its_own_version(world: World) -> None:
     spec = world.packs["nli"].spec
-    world.shelf.place("nli", FakeTarget(spec, "old"), round=1)
+    world.models.place("nli", FakeTarget(spec, "old"), round=1)
     body = calls.predict(world.packs["nli"], calls.writes(world.packs["nli"], "It rains."))
     assert ask(world, "nli", body, 1)["model_version"] == "old"
     assert ask(world, "nli", body)["model_version"] == "v1"
@@ -180,7 +180,7 @@ def test_a_round_is_answered_by_its_own_version(world: World) -> None:
 
 def test_several_versions_answer_one_question_and_are_all_named(world: World) -> None:
     spec = world.packs["sentiment"].spec
-    world.shelf.place("sentiment", FakeTarget(spec, "a"), FakeTarget(spec, "b"))
+    world.models.place("sentiment", FakeTarget(spec, "a"), FakeTarget(spec, "b"))
     reply = written(world, "sentiment", "It looks negative.", target="positive")
     assert reply["model_version"] == reply["results"][0]["model_version"] == "a+b"
     assert [one.version for one in world.sink.tries[0].verdict.outputs] == ["a", "b"]
@@ -190,14 +190,14 @@ def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: Wor
     spec = world.packs["sentiment"].spec
 
     def take_over() -> None:
-        world.shelf.place("sentiment", FakeTarget(spec, "new"))
+        world.models.place("sentiment", FakeTarget(spec, "new"))
 
-    class LateGate(Gate):
-        def enter(self, deadline: float) -> None:
+    class LateGate(ConcurrencyLimiter):
+        def acquire(self, deadline: float) -> None:
             take_over()
-            super().enter(deadline)
+            super().acquire(deadline)
 
-    service = VerdictService(world.packs, world.shelf, world.sink, gate=LateGate(1, 1))
+    service = VerdictService(world.packs, world.models, world.sink, limiter=LateGate(1, 1))
     body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))
     assert service.predict("sentiment", None, body, time.monotonic())["model_version"] == "new"
 
@@ -210,7 +210,7 @@ def test_tasks_to_write_for_get_empty_answers_in_bulk(world: World, pack: Pack) 
 
 def test_tasks_that_hold_the_text_get_verdicts_in_bulk_and_in_their_order(world: World) -> None:
     pack = world.packs["sentiment"]
-    body = calls.bulk(pack, ROWS_IN_A_TURN * 2 + 5)
+    body = calls.bulk(pack, ROWS_PER_SLOT * 2 + 5)
     names = [pack.spec.label_names[task["id"] % 3] for task in body["tasks"]]
     for task, name in zip(body["tasks"], names, strict=True):
         task["data"] = {"text": f"It looks {name}."} if task["id"] % 5 else {"prompt": "Write."}
@@ -229,25 +229,25 @@ def test_those_who_check_examples_are_never_told_what_the_model_says(world: Worl
 
 
 def test_an_unknown_task_is_refused_by_name(world: World) -> None:
-    with pytest.raises(RequestRefused, match="no task `poetry`") as caught:
+    with pytest.raises(UnknownTask, match="poetry") as caught:
         ask(world, "poetry", {})
     assert caught.value.status == 404
 
 
 def test_while_nothing_is_loaded_callers_are_told_to_come_back(world: World, pack: Pack) -> None:
-    world.shelf.clear()
+    world.models.clear()
     with pytest.raises(NotThere):
         ask(world, pack.spec.name, calls.predict(pack, []))
 
 
 def test_a_bulk_call_gives_up_at_its_deadline(world: World) -> None:
-    pack, arrived, patience = world.packs["sentiment"], time.monotonic(), 0.05
-    predictor = FakeTarget(pack.spec, before=lambda: _wait_until(arrived + patience))
-    world.shelf.place("sentiment", predictor)
-    service = VerdictService(world.packs, world.shelf, world.sink, bulk_patience=patience)
-    with pytest.raises(Busy, match="in time"):
-        service.predict("sentiment", None, calls.bulk(pack, ROWS_IN_A_TURN * 3, text="A text."), arrived)
-    assert len(predictor.asked) == ROWS_IN_A_TURN
+    pack, arrived, timeout = world.packs["sentiment"], time.monotonic(), 0.05
+    predictor = FakeTarget(pack.spec, before=lambda: _wait_until(arrived + timeout))
+    world.models.place("sentiment", predictor)
+    service = VerdictService(world.packs, world.models, world.sink, bulk_timeout=timeout)
+    with pytest.raises(AnswerTimeout):
+        service.predict("sentiment", None, calls.bulk(pack, ROWS_PER_SLOT * 3, text="A text."), arrived)
+    assert len(predictor.asked) == ROWS_PER_SLOT
 
 
 def _wait_until(when: float) -> None:
@@ -259,10 +259,10 @@ def test_a_model_that_breaks_is_our_fault_and_not_the_callers(world: World) -> N
     def breaks() -> None:
         raise BackendError("the weights give no numbers")
 
-    world.shelf.place("sentiment", FakeTarget(world.packs["sentiment"].spec, before=breaks))
+    world.models.place("sentiment", FakeTarget(world.packs["sentiment"].spec, before=breaks))
     with pytest.raises(BackendError, match="no numbers"):
         written(world, "sentiment", "A text.")
-    assert world.service.gate.load().busy == 0
+    assert world.service.limiter.load().busy == 0
 
 
 def test_a_call_without_a_project_is_answered_without_counting_tries(world: World) -> None:

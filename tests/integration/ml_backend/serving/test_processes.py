@@ -13,7 +13,7 @@ import pytest
 
 from templates import find_pack
 from tests.fakes import calls
-from tests.integration.serving.running import Answer, Running, running, wait_for
+from tests.integration.ml_backend.serving.running import Answer, Running, running, wait_for
 
 pytestmark = pytest.mark.xdist_group("serving-processes")
 
@@ -42,7 +42,7 @@ def test_a_full_backend_sends_the_rest_away_and_answers_those_in_line(tmp_path: 
         assert [one.status for one in sent_away] == [503] * 4
         for one in sent_away:
             assert int(one.headers["retry-after"]) >= 1
-            assert "full" in one.json["error"]
+            assert one.json["code"] == "busy"
         assert backend.request("GET", "/health").status == 200
         hold.unlink()
         assert [one.result().status for one in inside] == [200] * 3
@@ -50,14 +50,14 @@ def test_a_full_backend_sends_the_rest_away_and_answers_those_in_line(tmp_path: 
 
 
 def test_whoever_waits_too_long_is_told_so_in_time(tmp_path: Path) -> None:
-    with running(tmp_path / "b", at_once=1, room=8, patience=0.3) as backend, ThreadPoolExecutor(8) as threads:
+    with running(tmp_path / "b", at_once=1, room=8, timeout=0.3) as backend, ThreadPoolExecutor(8) as threads:
         hold = backend.hold()
         first = send(backend, threads, 1)[0]
         wait_for(lambda: in_queue(backend) == (1, 0), "one is held")
         began = time.monotonic()
         late = backend.predict("sentiment", body())
         assert (late.status, time.monotonic() - began < 10) == (503, True)
-        assert "in time" in late.json["error"]
+        assert late.json["code"] == "answer_timeout"
         assert "retry-after" in late.headers
         hold.unlink()
         assert first.result().status == 200
@@ -172,10 +172,9 @@ def test_no_process_outlives_a_backend_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
-    from ml_backend.errors import BackendError
-    from ml_backend.serving.processes import Address
+    from ml_backend.serving.processes import Address, AddressUnavailable
 
-    with Address("127.0.0.1", 0).listen() as taken, pytest.raises(BackendError, match="choose another"):
+    with Address("127.0.0.1", 0).listen() as taken, pytest.raises(AddressUnavailable):
         Address("127.0.0.1", taken.getsockname()[1]).listen()
 
 

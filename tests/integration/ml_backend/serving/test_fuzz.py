@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from tests.fakes.fuzz import check, request
-from tests.integration.serving.running import Running, running
+from tests.integration.ml_backend.serving.running import Running, running
 
 pytestmark = pytest.mark.xdist_group("serving-fuzz")
 

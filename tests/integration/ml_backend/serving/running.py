@@ -13,10 +13,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from ml_backend.serving.outbox import read_notes
+from ml_backend.serving.outbox import read_state
 from tests.fakes import backend_program
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 60.0
 
 
@@ -78,7 +78,7 @@ class Running:
 
     def courier(self) -> int:
         """The process id of the one that delivers tries; 0 before it has begun."""
-        return read_notes(self.folder / "outbox").process
+        return read_state(self.folder / "outbox").process
 
     def shared_folder(self) -> Path:
         """Where its processes keep what they share."""

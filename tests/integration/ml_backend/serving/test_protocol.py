@@ -11,7 +11,7 @@ from templates import Pack, find_pack
 from templates.samples import sample_annotation, sample_task
 from tests.conftest import PACKS
 from tests.fakes import calls
-from tests.integration.serving.running import Running, running, wait_for
+from tests.integration.ml_backend.serving.running import Running, running, wait_for
 
 pytestmark = pytest.mark.xdist_group("serving-protocol")
 
@@ -57,7 +57,7 @@ def test_recorded_calls_of_a_strange_project_are_refused(backend: Running) -> No
     for name in ("predict_bulk", "predict_interactive_qa_labels", "predict_interactive_qa_textarea"):
         answer = backend.predict("qa", calls.recorded(name))
         assert answer.status == 422
-        assert "not one of task `qa`" in answer.json["error"]
+        assert answer.json["code"] == "labelling_config_mismatch"
 
 
 def test_a_question_and_its_selection_are_joined_whichever_process_hears_them(backend: Running) -> None:

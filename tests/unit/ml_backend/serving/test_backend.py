@@ -2,12 +2,12 @@
 
 import pytest
 
-from ml_backend.serving.catalogue import Catalogue
-from ml_backend.serving.errors import RequestRefused
+from ml_backend.serving.backend import PackCatalogue
+from ml_backend.serving.errors import UnknownTask
 from ml_backend.serving.service import VerdictService
 from templates import Pack, find_pack
 from templates.errors import TemplateError
-from tests.fakes.shelf import FakeShelf
+from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 
 
@@ -27,7 +27,7 @@ class Folder:
 
 def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
-    catalogue = Catalogue(folder.find)
+    catalogue = PackCatalogue(folder.find)
     assert [catalogue.can_serve("qa") for _ in range(3)] == [False] * 3
     assert caplog.text.count("a task is not served") == 1
     folder.there.add("qa")
@@ -39,12 +39,12 @@ def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: py
 
 def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
     folder = Folder()
-    catalogue, shelf = Catalogue(folder.find), FakeShelf(find_pack("qa"))
+    catalogue, shelf = PackCatalogue(folder.find), FakeModelProvider(find_pack("qa"))
     service = VerdictService(catalogue, shelf, ListSink())
-    with pytest.raises(RequestRefused, match="no task `qa` here; this backend serves no task yet"):
+    with pytest.raises(UnknownTask):
         service.versions("qa", None)
     folder.there.add("qa")
     assert catalogue.can_serve("qa")
     assert (service.versions("qa", None), service.tasks, service.serves("nli")) == (["v1"], ("qa",), False)
     # What it began with decides whether the process is well.
-    assert service.first_tasks == frozenset()
+    assert service.initial_tasks == frozenset()

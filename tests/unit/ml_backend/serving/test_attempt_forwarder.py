@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from ml_backend.serving.attempt_forwarder import REFUSED_FILE, AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.courier import REFUSED_FILE, Courier
-from ml_backend.serving.outbox import Outbox, read_notes, waiting_files
+from ml_backend.serving.outbox import Outbox, read_state, waiting_files
 from tests.fakes.registry import eventually
 from tests.fakes.sink import FarSide
-from tests.unit.serving.test_attempt_record import an_attempt
+from tests.unit.ml_backend.serving.test_attempt_record import an_attempt
 
 
 class World:
-    """An outbox, a courier and the far side."""
+    """An outbox, a forwarder and the far side."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.far, self.told = folder, FarSide(), list[tuple[str, int]]()
+        self.folder, self.far, self.counts = folder, FarSide(), list[tuple[str, int]]()
 
     def put(self, count: int) -> list[str]:
         outbox = Outbox(self.folder)
@@ -31,9 +31,16 @@ class World:
         outbox.close()
         return [str(one.verdict.id) for one in tries]
 
-    def courier(self, deliver: Callable[[Sequence[AttemptRecord]], None] | None = None, **settings: Any) -> Courier:
-        told = {"told": lambda *one: self.told.append(one), "first_wait": 0.01, "longest_wait": 0.02, **settings}
-        return Courier(self.folder, deliver or self.far, **told)
+    def forwarder(
+        self, deliver: Callable[[Sequence[AttemptRecord]], None] | None = None, **settings: Any
+    ) -> AttemptForwarder:
+        options = {
+            "on_count": lambda *one: self.counts.append(one),
+            "first_wait": 0.01,
+            "longest_wait": 0.02,
+            **settings,
+        }
+        return AttemptForwarder(self.folder, deliver or self.far, **options)
 
     @property
     def waiting(self) -> int:
@@ -47,23 +54,23 @@ def world(tmp_path: Path) -> World:
 
 def test_tries_arrive_in_their_order_and_in_batches_and_are_gone_then(world: World) -> None:
     ids = world.put(120)
-    assert world.courier(batch=50).deliver_all()
+    assert world.forwarder(batch=50).deliver_all()
     assert world.far.ids == ids
     assert world.far.calls == 3
     assert world.waiting == 0
-    assert world.told == [("delivered", 50), ("delivered", 50), ("delivered", 20)]
+    assert world.counts == [("delivered", 50), ("delivered", 50), ("delivered", 20)]
 
 
 def test_several_files_are_delivered_the_oldest_first(world: World) -> None:
     first, second = world.put(3), world.put(2)
-    assert world.courier().deliver_all()
+    assert world.forwarder().deliver_all()
     assert world.far.ids == first + second
 
 
 def test_a_file_that_is_still_written_to_is_left_alone(world: World) -> None:
     outbox = Outbox(world.folder)
     outbox.put(an_attempt())
-    assert world.courier().deliver_all()
+    assert world.forwarder().deliver_all()
     assert (world.far.ids, world.waiting) == ([], 1)
     outbox.close()
 
@@ -71,22 +78,22 @@ def test_a_file_that_is_still_written_to_is_left_alone(world: World) -> None:
 def test_while_the_far_side_is_down_nothing_is_lost_and_it_is_told(world: World) -> None:
     ids = world.put(30)
     world.far.down = True
-    courier = world.courier()
-    assert not courier.deliver_all()
-    assert read_notes(world.folder).error == "nobody is there"
+    forwarder = world.forwarder()
+    assert not forwarder.deliver_all()
+    assert read_state(world.folder).error == "nobody is there"
     assert world.waiting == 1
     world.far.down = False
-    assert courier.deliver_all()
+    assert forwarder.deliver_all()
     assert world.far.ids == ids
-    assert read_notes(world.folder).error is None
+    assert read_state(world.folder).error is None
 
 
 def test_the_far_side_is_asked_less_and_less_often_while_it_is_down(world: World) -> None:
     world.put(1)
     world.far.down = True
     ending = threading.Event()
-    courier = world.courier(first_wait=0.05, longest_wait=30.0)
-    thread = threading.Thread(target=courier.run, args=(lambda _seconds: ending.wait(0.001),))
+    forwarder = world.forwarder(first_wait=0.05, longest_wait=30.0)
+    thread = threading.Thread(target=forwarder.run, args=(lambda _seconds: ending.wait(0.001),))
     thread.start()
     world.far.wait_for_calls(4)
     time.sleep(0.2)
@@ -98,11 +105,11 @@ def test_the_far_side_is_asked_less_and_less_often_while_it_is_down(world: World
 def test_one_bad_try_does_not_keep_the_others(world: World) -> None:
     ids = world.put(6)
     world.far.disliked = {ids[2]}
-    assert world.courier().deliver_all()
+    assert world.forwarder().deliver_all()
     assert world.far.ids == ids[:2] + ids[3:]
     aside = (world.folder / REFUSED_FILE).read_text(encoding="ascii").splitlines()
     assert [json.loads(line)["id"] for line in aside] == [ids[2]]
-    assert (read_notes(world.folder).refused, world.waiting) == (1, 0)
+    assert (read_state(world.folder).refused, world.waiting) == (1, 0)
 
 
 def test_what_it_was_at_when_it_died_comes_again(world: World) -> None:
@@ -118,20 +125,20 @@ def test_what_it_was_at_when_it_died_comes_again(world: World) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        world.courier(deliver, batch=2).deliver_all()
-    assert world.courier(batch=2).deliver_all()
+        world.forwarder(deliver, batch=2).deliver_all()
+    assert world.forwarder(batch=2).deliver_all()
     assert (arrived, world.far.ids) == (ids[:2], ids)
 
 
 def test_at_its_end_it_delivers_once_more(world: World) -> None:
-    courier = world.courier()
+    forwarder = world.forwarder()
     begun, ending = threading.Event(), threading.Event()
 
     def wait(_seconds: float) -> bool:
         begun.set()
         return ending.wait(20)
 
-    thread = threading.Thread(target=courier.run, args=(wait,))
+    thread = threading.Thread(target=forwarder.run, args=(wait,))
     thread.start()
     assert begun.wait(20)
     ids = world.put(5)
@@ -144,6 +151,6 @@ def test_a_torn_line_is_counted_and_does_not_stay(world: World) -> None:
     world.put(2)
     (path,) = waiting_files(world.folder)
     path.write_bytes(path.read_bytes()[:-9])
-    assert world.courier().deliver_all()
-    assert world.told == [("delivered", 1), ("dropped", 1)]
+    assert world.forwarder().deliver_all()
+    assert world.counts == [("delivered", 1), ("dropped", 1)]
     eventually(lambda: world.waiting == 0, "it is gone")

@@ -9,7 +9,7 @@ from templates import Pack
 from templates import find_pack as load_pack
 from tests.conftest import PACKS
 from tests.fakes.clock import SettableClock
-from tests.fakes.shelf import FakeShelf
+from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 
 find_pack = cache(load_pack)
@@ -20,10 +20,10 @@ class World:
 
     def __init__(self, *packs: Pack) -> None:
         self.packs = {pack.spec.name: pack for pack in packs}
-        self.shelf = FakeShelf(*packs)
+        self.models = FakeModelProvider(*packs)
         self.sink = ListSink()
         self.clock = SettableClock()
-        self.service = VerdictService(self.packs, self.shelf, self.sink, self.clock)
+        self.service = VerdictService(self.packs, self.models, self.sink, self.clock)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from templates import PackError, find_pack
 from templates.copying import copy_pack
 from tests.fakes.calls import predict, shown, writes
 from tests.fakes.registry import TASK, make_version
-from tests.integration.serving.running import ROOT, Running, wait_for
+from tests.integration.ml_backend.serving.running import ROOT, Running, wait_for
 
 pytestmark = pytest.mark.xdist_group("serving-command")
 

@@ -16,7 +16,7 @@ class NotThere(BackendError):
 
 
 @dataclass(frozen=True)
-class FakeServing:
+class FakeModels:
     """What answers now."""
 
     task: str
@@ -25,23 +25,23 @@ class FakeServing:
     predictors: tuple[Target, ...]
 
 
-class FakeShelf:
+class FakeModelProvider:
     """Holds what `place` put there, until it is replaced."""
 
     def __init__(self, *packs: Pack) -> None:
-        self._placed: dict[tuple[str, int | None], FakeServing] = {}
+        self._placed: dict[tuple[str, int | None], FakeModels] = {}
         self.running = False
         for pack in packs:
             self.place(pack.spec.name, FakeTarget(pack.spec))
 
     def place(self, task: str, *predictors: Target, round: int | None = None) -> None:
         generation = max((one.generation for one in self._placed.values()), default=0) + 1
-        self._placed[task, round] = FakeServing(task, round, generation, predictors)
+        self._placed[task, round] = FakeModels(task, round, generation, predictors)
 
     def clear(self) -> None:
         self._placed = {}
 
-    def models_for(self, task: str, round: int | None = None) -> FakeServing:
+    def models_for(self, task: str, round: int | None = None) -> FakeModels:
         found = self._placed.get((task, round)) or self._placed.get((task, None))
         if found is None:
             raise NotThere(f"no model of {task} is loaded yet; try again in a moment")
