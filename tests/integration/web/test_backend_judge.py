@@ -73,7 +73,7 @@ def test_a_backend_that_is_away_can_be_asked_again(serving: Serving) -> None:
 
 @pytest.mark.parametrize(
     ("task", "fields", "told"),
-    [("nosuch", FIELDS, "no task"), ("sentiment", {"prompt": "A meal.", "text": " "}, "`text` is empty")],
+    [("nosuch", FIELDS, "not served"), ("sentiment", {"prompt": "A meal.", "text": " "}, "`text` is empty")],
 )
 def test_what_cannot_be_judged_is_told(serving: Serving, task: str, fields: dict[str, str], told: str) -> None:
     with pytest.raises(PluginError, match=told):
