@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 
-import pytest
-
-import outfox
 from common.clock import SystemClock
 from plugin.settings import Settings
 from round_manager.archive.storage import open_archives
@@ -63,10 +60,3 @@ def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[S
             publish(session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), who="ada", why="", now=now)
     with serving(settings) as web:
         yield Served(web, token, archives)
-
-
-def empty_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where `outfox` keeps files from now on; it does not wait long either."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    monkeypatch.setattr(outfox, "WAITS", (0.01, 0.01))
-    return folder / "outfox"

@@ -1,21 +1,18 @@
-"""Frozen rounds from a running `outfox serve`, as researchers have them: the same as from an archive on disk."""
+"""Frozen rounds over HTTP: files, parts of files, listings and access."""
 
 import hashlib
 import json
 import socket
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pandas as pd
 import pytest
 
 import outfox
 from plugin.web.data_desk import MOST_AT_ONCE
-from tests.fakes.cutting_proxy import cutting_proxy
 from tests.fakes.registry import eventually
 from tests.integration.databases import Databases
-from tests.integration.rounds_data.served import Served, empty_cache, serving_rounds
+from tests.integration.rounds_data.served import Served, serving_rounds
 
 FILE = "/data/sentiment/rounds/1/examples.parquet"
 
@@ -26,83 +23,6 @@ def served(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -
     odd = {7: "=SUM(A7)", 5: "long " * 3_000_000}
     with serving_rounds(tmp_path_factory.mktemp("served"), any_databases.migrated(), odd) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no long waits."""
-    return empty_cache(tmp_path, monkeypatch)
-
-
-@pytest.mark.parametrize("table", ["load", "votes", "attempts", "contexts", "models", "metrics"])
-@pytest.mark.parametrize("rounds", [None, 1, [2]])
-def test_a_server_and_a_folder_give_the_same_frame(served: Served, table: str, rounds: Any) -> None:
-    read = getattr(outfox, table)
-    there = read("sentiment", rounds, url=served.web.url, token=served.token)
-    here = read("sentiment", rounds, path=served.path)
-    pd.testing.assert_frame_equal(there, here)
-    assert (there.attrs, len(there) > 0) == (here.attrs, True)
-
-
-def test_some_at_a_time_and_exports_are_the_same_too(served: Served, tmp_path: Path) -> None:
-    at: dict[str, Any] = {"url": f"{served.web.url}/", "token": served.token}
-    chunks = list(outfox.iter_load("sentiment", chunk=7, columns=["id", "text"], **at))
-    whole = outfox.load("sentiment", path=served.path, columns=["id", "text"])
-    pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), whole)
-    for name, place in (("there", at), ("here", {"path": served.path})):
-        outfox.export("sentiment", "dynasent", tmp_path / name, **place)
-    assert (tmp_path / "there" / "train.jsonl").read_bytes() == (tmp_path / "here" / "train.jsonl").read_bytes()
-
-
-def test_a_broken_transfer_goes_on_where_it_ended(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outfox, "PIECE", 100)
-    with cutting_proxy(served.web.url) as proxy:
-        # The manifest passes; the file is refused once, then cut off.
-        proxy.plan = [10_000_000, -503, 1_000]
-        frame = outfox.load("sentiment", 1, url=proxy.url, token=served.token)
-    pd.testing.assert_frame_equal(frame, outfox.load("sentiment", 1, path=served.path))
-    assert [part for name, part in proxy.asked if name == "examples.parquet"] == ["", "", "bytes=1000-"]
-
-
-def test_what_arrives_wrong_is_not_kept(served: Served, cache: Path) -> None:
-    with cutting_proxy(served.web.url) as proxy:
-        proxy.plan = [10_000_000, 1_000, 1_000, 1_000]
-        with pytest.raises(outfox.OutfoxError, match="does not answer"):
-            outfox.load("sentiment", 1, url=proxy.url, token=served.token)
-    assert [file.suffix for file in cache.iterdir()] == [".json"]
-
-
-def test_mistakes_are_told_in_one_line(served: Served) -> None:
-    at: dict[str, Any] = {"url": served.web.url, "token": served.token}
-    cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: outfox.load("sentiment"), "give `path`"),
-        (lambda: outfox.load("sentiment", path=".", url=served.web.url), "give `path`"),
-        (lambda: outfox.load("sentiment", url=served.web.url), "wants a `token`: ask the task's owner"),
-        (lambda: outfox.load("sentiment", url=served.web.url, token="x"), "answers 401: this token does not open"),
-        (lambda: outfox.load("qa", **at), "answers 401: this token does not open"),
-        (lambda: outfox.load("nli", url=served.web.url), "there is no archive of nli"),
-        (lambda: outfox.load("sentiment", 9, **at), "round 9 of sentiment is not at .*; there are rounds 1, 2"),
-        (lambda: outfox.load("sentiment", columns=["odd"], **at), "sentiment has no column 'odd'"),
-        (lambda: outfox.load("sentiment", url=f"{served.web.url}/metrics"), "answers 404"),
-        (lambda: outfox.load("sentiment", url="http://127.0.0.1:9"), "does not answer"),
-        (lambda: outfox.load("sentiment", url="nonsense"), "check `url`"),
-        (lambda: outfox.load("sentiment", url=served.web.url.partition("//")[2]), "check `url`"),
-        (lambda: outfox.load("sentiment", url="http://[", token=served.token), "check `url`"),
-        (lambda: outfox.load("sentiment", url=""), "check `url`"),
-        (lambda: outfox.load("sentiment", url=f"{served.web.url}?token={served.token}"), "goes into `token`"),
-        (lambda: outfox.load("sentiment", url=served.web.url.replace("//", f"//{served.token}@")), "goes into `token`"),
-        (lambda: outfox.load("sentiment", url=served.web.url, token=f"{served.token}€"), "copy it again"),
-        (lambda: outfox.load("sentiment", url=served.web.url, token=f"{served.token}\nx"), "copy it again"),
-    ]
-    for call, told in cases:
-        with pytest.raises(outfox.OutfoxError, match=told) as caught:
-            call()
-        assert "\n" not in str(caught.value)
-        assert served.token not in str(caught.value)
-
-
-def test_a_token_may_have_the_lines_end_of_its_file(served: Served) -> None:
-    assert len(outfox.votes("sentiment", 1, url=served.web.url, token=f" {served.token}\r\n")) > 0
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER"])

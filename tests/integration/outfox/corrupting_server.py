@@ -1,4 +1,4 @@
-"""A server of archives in a folder whose files do not arrive as they are there."""
+"""A server of archives that damages the files it sends."""
 
 import hashlib
 import json
@@ -9,49 +9,49 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-# What becomes of a file's bytes, and the headers that go with them.
-Fate = Callable[[bytes], tuple[bytes, dict[str, str]]]
+# Makes the body and additional headers of an answer from a file's bytes.
+Damage = Callable[[bytes], tuple[bytes, dict[str, str]]]
 
 
-def as_it_is(content: bytes) -> tuple[bytes, dict[str, str]]:
+def intact(content: bytes) -> tuple[bytes, dict[str, str]]:
     return content, {}
 
 
-def with_another_byte(content: bytes) -> tuple[bytes, dict[str, str]]:
+def last_byte_changed(content: bytes) -> tuple[bytes, dict[str, str]]:
     return content[:-1] + bytes([content[-1] ^ 255]), {}
 
 
-def as_no_gzip(content: bytes) -> tuple[bytes, dict[str, str]]:
+def labelled_as_gzip(content: bytes) -> tuple[bytes, dict[str, str]]:
     return content, {"Content-Encoding": "gzip"}
 
 
 @dataclass
-class SpoilingServer:
-    """Where it is, what becomes of the next tables (of those after them, the last fate), and what it was asked for."""
+class CorruptingServer:
+    """Its address, the damage to the next tables (the last one applies to all that follow), and the requests it got."""
 
     url: str = ""
-    fates: list[Fate] = field(default_factory=lambda: [as_it_is])
-    asked: list[str] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=lambda: [intact])
+    requested: list[str] = field(default_factory=list)
     listing: bytes = b""
 
 
 @contextmanager
-def spoiling_server(archives: Path) -> Iterator[SpoilingServer]:
-    """Serves the first round of sentiment, until the end of the block."""
+def corrupting_server(archives: Path) -> Iterator[CorruptingServer]:
+    """Serve the first round of sentiment until the end of the block."""
     folder = archives / "sentiment" / "round-1"
     manifest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
     listing = json.dumps({"rounds": [{"round": 1, "manifest_sha256": manifest}]}).encode()
-    spoiler = SpoilingServer(listing=listing)
+    state = CorruptingServer(listing=listing)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
-            spoiler.asked.append(name)
-            content = spoiler.listing if name == "sentiment" else (folder / name).read_bytes()
+            state.requested.append(name)
+            content = state.listing if name == "sentiment" else (folder / name).read_bytes()
             headers: dict[str, str] = {}
             if name.endswith(".parquet"):
-                fate = spoiler.fates.pop(0) if len(spoiler.fates) > 1 else spoiler.fates[0]
-                content, headers = fate(content)
+                damage = state.damage.pop(0) if len(state.damage) > 1 else state.damage[0]
+                content, headers = damage(content)
             self.send_response(200)
             for header, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(header, value)
@@ -63,9 +63,9 @@ def spoiling_server(archives: Path) -> Iterator[SpoilingServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    spoiler.url = f"http://127.0.0.1:{server.server_port}"
+    state.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield spoiler
+        yield state
     finally:
         server.shutdown()
         server.server_close()

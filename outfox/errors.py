@@ -1,0 +1,99 @@
+"""Errors of the client.
+
+OutfoxError                 outfox_error
+    InvalidArgument         invalid_argument      an argument has the wrong type or value
+    DataNotFound            data_not_found        there is no such task, round or column
+    DataUnreadable          data_unreadable       the operating system refuses to read a file or folder
+    DataCorrupt             data_corrupt          a file is not what an archive contains, or its hash differs
+    AccessDenied            access_denied         the server requires a token, or another one
+    ServerUnavailable       server_unavailable    the server cannot be reached; a later call may succeed
+    ServerError             server_error          the server reports an error
+    TransferCorrupt         transfer_corrupt      a file was damaged during the download; a later call may succeed
+    CacheUnusable           cache_unusable        downloaded files cannot be stored on this machine
+    NotExportable           not_exportable        the rows do not fit the form
+    ExportNotWritten        export_not_written    the exported files cannot be written
+"""
+
+from typing import ClassVar
+
+
+class OutfoxError(Exception):
+    """Data that cannot be loaded or exported. The message is one line that says what is wrong and what to do about it.
+
+    `code` is stable and identifies the class; `retry` says whether the same call can succeed later.
+    """
+
+    code: ClassVar[str] = "outfox_error"
+    retry: bool = False
+
+
+class InvalidArgument(OutfoxError):
+    """An argument has the wrong type or value."""
+
+    code = "invalid_argument"
+
+
+class DataNotFound(OutfoxError):
+    """There is no such task, round or column."""
+
+    code = "data_not_found"
+
+
+class DataUnreadable(OutfoxError):
+    """The operating system refuses to read a file or folder."""
+
+    code = "data_unreadable"
+
+
+class DataCorrupt(OutfoxError):
+    """A file is not what an archive contains, or its hash differs."""
+
+    code = "data_corrupt"
+
+
+class AccessDenied(OutfoxError):
+    """The server requires a token, or another one."""
+
+    code = "access_denied"
+
+
+class ServerUnavailable(OutfoxError):
+    """The server cannot be reached."""
+
+    code = "server_unavailable"
+    retry = True
+
+
+class ServerError(OutfoxError):
+    """The server reports an error."""
+
+    code = "server_error"
+
+    def __init__(self, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.retry = retry
+
+
+class TransferCorrupt(OutfoxError):
+    """A file was damaged during the download."""
+
+    code = "transfer_corrupt"
+    retry = True
+
+
+class CacheUnusable(OutfoxError):
+    """Downloaded files cannot be stored on this machine."""
+
+    code = "cache_unusable"
+
+
+class NotExportable(OutfoxError):
+    """The rows do not fit the form."""
+
+    code = "not_exportable"
+
+
+class ExportNotWritten(OutfoxError):
+    """The exported files cannot be written."""
+
+    code = "export_not_written"
