@@ -1,12 +1,12 @@
 """Errors of the command line, the web app and the adapters.
 
 PluginError
-├── SettingsError       a setting is missing or invalid
-│   └── UnknownSetting  a setting does not exist
-└── LabelStudioError    Label Studio does not answer or refuses (plugin.labelstudio)
+├── SettingsError              a setting is missing or invalid
+│   └── UnknownSetting         a setting does not exist
+└── LabelStudioNotInstalled    Label Studio, its SDK or its editor is not installed
 """
 
-from common.errors import CodedError
+from common.errors import CodedError, Hint
 
 
 class PluginError(CodedError):
@@ -26,3 +26,12 @@ class UnknownSetting(SettingsError):
     """A setting that does not exist."""
 
     code = "unknown_setting"
+
+
+class LabelStudioNotInstalled(PluginError):
+    """Label Studio, its SDK or its editor is not installed."""
+
+    code = "label_studio_not_installed"
+
+    def __init__(self, message: str, *, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint or Hint("install_extra", extra="label-studio"))

@@ -6,7 +6,7 @@ from common.text import count
 from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
 from ml_backend.fooled_rules import find_rule
-from plugin.labelstudio.interface import check_templates
+from plugin.labelstudio.template_check import check_templates
 from round_manager.errors import PolicyError
 from round_manager.policies import find_policy
 from round_manager.tasks.affordability import pack_costs

@@ -3,8 +3,10 @@
 Nothing is imported, opened or contacted before it is used, so that `outfox --help` stays fast.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,11 +18,33 @@ if TYPE_CHECKING:
     from crowd.port import Crowd, EventQueue
     from crowd.profile import CrowdProfile
     from crowd.retries import RetryPolicy
+    from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.crowd import CrowdServices
+    from plugin.manager.step import ManagerContext
+    from plugin.round_opening import RoundOpening
     from round_manager.archive.storage import Archives
     from round_manager.database.store import Store
+    from round_manager.labelstudio.port import LabelStudio
+    from round_manager.mailer import Mailer
+    from round_manager.progress import Progress
     from round_manager.services.context import Actor, ServiceContext
+    from round_manager.services.label_studio import ConnectedLabelStudio
+
+
+@dataclass(frozen=True)
+class ManagerOptions:
+    """What the command adds to the settings.
+
+    `arguments` are the command's own global arguments, such as `--config FILE`, which training processes get too;
+    `mode` is how models are trained, `last_round` the last round that opens automatically, and `timeout` how long
+    serving processes may take to confirm a version.
+    """
+
+    arguments: Sequence[str] = ()
+    mode: str | None = None
+    last_round: int | None = None
+    timeout: float = 60.0
 
 
 class Application:
@@ -80,14 +104,87 @@ class Application:
 
         return crowd_services(self.settings, store, crowd, self.clock)
 
-    def registry(self) -> "Registry":
-        """Return the registry of model versions."""
+    def registry(self, place: str | None = None) -> "Registry":
+        """Return the registry of model versions, of the settings or at another place."""
         from ml_backend.registry.registry import open_registry
 
-        return open_registry(self.settings.registry_location, self.settings.cache_path / "models")
+        return open_registry(place or self.settings.registry_location, self.settings.cache_path / "models")
 
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
         from round_manager.archive.storage import open_archives
 
         return open_archives(self.settings.archives_location)
+
+    def judge(self, registry: str | None = None) -> "RegistryJudge":
+        """Return the judge that runs the registry's model versions; they are loaded when first needed."""
+        from ml_backend.judge import RegistryJudge
+        from ml_backend.targets.loading import load_target
+
+        return RegistryJudge(lambda: self.registry(registry), load_target, now=self.clock.now)
+
+    def label_studio(self) -> "LabelStudio":
+        """Return the Label Studio that the settings name; nothing is sent to it yet."""
+        from plugin.labelstudio.adapter import SdkLabelStudio
+
+        return SdkLabelStudio(self.settings.label_studio_url, self.settings.label_studio_token)
+
+    def connected_label_studio(self, context: "Callable[[], ServiceContext]") -> "ConnectedLabelStudio | None":
+        """Return Label Studio with its connected tasks; None if the settings have no token for it."""
+        from round_manager.services.label_studio import ConnectedLabelStudio
+
+        if not self.settings.label_studio_token:
+            return None
+        return ConnectedLabelStudio(context, self.label_studio(), self.judge())
+
+    def mailer(self) -> "Mailer":
+        """Return the mailer; for now it only logs."""
+        from plugin.mailer import LogMailer
+
+        return LogMailer()
+
+    def round_opening(
+        self, store: "Store", *, timeout: float, registry: str | None = None, progress: "Progress | None" = None
+    ) -> "RoundOpening":
+        """Return what opens rounds against versions of a registry."""
+        from ml_backend.targets.loading import load_target
+        from plugin.round_opening import RoundOpening
+
+        place = registry or self.settings.registry_location
+        given = (store, self.registry(place), place, load_target, self.clock, timeout)
+        return RoundOpening(*given, progress) if progress else RoundOpening(*given)
+
+    @contextmanager
+    def manager_context(self, options: ManagerOptions) -> "Iterator[ManagerContext]":
+        """Open everything that the manager works with; its trainings are stopped at the end of the block."""
+        from plugin.backend_health import look_at_backend
+        from plugin.manager.step import ManagerContext
+        from plugin.manager.trainings import Trainings
+        from plugin.page_health import look_at_pages
+        from plugin.training_process import TrainingProcess
+
+        settings = self.settings
+
+        def training(task: str) -> TrainingProcess:
+            log_file = settings.make_home() / f"training-{task}.log"
+            return TrainingProcess(task, os.environ, log_file, mode=options.mode, options=options.arguments)
+
+        with self.services() as context:
+            trainings = Trainings(context.store, self.clock, training)
+            try:
+                yield ManagerContext(
+                    store=context.store,
+                    clock=self.clock,
+                    who=self.actor.name,
+                    crowd=self.crowd_services(context.store, self.crowd()) if settings.has_crowd_keys else None,
+                    label_studio=self.connected_label_studio(lambda: context),
+                    archives=self.archives,
+                    opening=lambda: self.round_opening(context.store, timeout=options.timeout),
+                    trainings=trainings,
+                    check_pages=lambda: look_at_pages(settings).are_ours,
+                    check_backend=lambda task, number: look_at_backend(settings, task, number),
+                    last_round=options.last_round,
+                    our_pages=settings.serves_hit_pages,
+                )
+            finally:
+                trainings.stop()

@@ -65,7 +65,6 @@ def demo(
     again. The next start finds everything as it was. With --simulate, programs work on the marketplace in place of
     people; what they came to is in `report` in the home.
     """
-    settings = app.settings
     # Whoever ends us while we start: what was started ends with us.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProgressBar() as progress:
@@ -76,7 +75,7 @@ def demo(
         target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES)
         trained = mode or (SIMULATED_MODE if simulate else MODE)
         terms = DemoTerms(target, trained, workers if simulate else 0, rounds if simulate else None)
-        running = Demo(settings, port, terms)
+        running = Demo(app, port, terms)
         try:
             ready = running.prepare(progress)
         except BaseException:

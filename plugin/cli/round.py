@@ -14,9 +14,7 @@ from plugin.cli.round_archive import freeze, verify
 from plugin.cli.round_life import close, pause_it, resume_it, show_one
 from plugin.cli.round_metrics import metrics
 from plugin.cli.round_validation import aggregate, decide, flags
-from plugin.errors import PluginError
 from plugin.operator import operator_name
-from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def open_next(
         opening = RoundOpening(store, registry, place, load_target, SystemClock(), timeout, progress)
         opened = opening.open(task, versions, who=operator_name(), why=why)
         servers = [beat.name for beat in wait_for_servers(registry, task, min(timeout, SECONDS_TO_TAKE_IN))]
-        followed = _follow(settings, store, task)
+        followed = _follow(app, store, task)
         paused = opened.already and _is_paused(store, task)
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
     was = "is open already" if opened.already else "is open"
@@ -95,19 +93,18 @@ def _is_paused(store: "Store", task: str) -> bool:
     return live is not None and live.paused_at is not None
 
 
-def _follow(settings: Settings, store: "Store", task: str) -> str:
-    """What became of the task's connection in Label Studio; that it failed undoes no round."""
-    from common.clock import SystemClock
-    from plugin.manager.studio import ConnectedStudio
+def _follow(app: Application, store: "Store", task: str) -> str:
+    """Point the task's connection in Label Studio at the round; a failure is reported, and the round stays open."""
+    from round_manager.labelstudio.errors import LabelStudioError
+    from round_manager.services.context import ServiceContext
 
-    if not settings.label_studio_token:
-        return ""
-    studio = ConnectedStudio(settings, store, SystemClock())
+    context = ServiceContext(store, app.clock)
+    connected = app.connected_label_studio(lambda: context)
     try:
-        return studio.follow(task) if task in studio.tasks() else ""
-    except PluginError as error:
-        cure = f"the manager tries again by itself, and so does `outfox round open {task}`"
-        return f"Label Studio does not ask for this round yet, {cure}: {error}"
+        url = connected.follow(task) if connected and task in connected.tasks() else None
+        return f"Label Studio uses the ML backend at {url} now" if url else ""
+    except LabelStudioError as error:
+        return f"Label Studio does not use this round's models yet; the manager retries: {error}"
 
 
 @rounds.command("budget")

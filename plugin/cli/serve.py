@@ -49,7 +49,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     work_pages(settings, LazyStore(settings.database))
 
     def begin(shared: Path) -> ServeProcess:
-        return ServeProcess(settings, shared, sync_every=sync_every)
+        return ServeProcess(app, shared, sync_every=sync_every)
 
     listening = Address(host, port).listen()
     click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")

@@ -131,7 +131,7 @@ def new(source: Pack, folder: Path) -> None:
 @json_option
 def render(pack: Pack, template: Template) -> None:
     """Print a template as text, filled in with a sample."""
-    from plugin.labelstudio.interface import render as rendered
+    from plugin.labelstudio.render import render as rendered
 
     text = rendered(pack, template)
     show({"name": pack.spec.name, "template": template, "text": text}, Group(text))

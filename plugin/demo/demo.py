@@ -6,11 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from common.clock import SystemClock
 from ml_backend.artefact import list_versions
-from ml_backend.registry.registry import open_registry
-from ml_backend.targets.loading import load_target
-from plugin.crowd import crowd_of, crowd_services
 from plugin.demo.market import VISITOR, DemoMarket
 from plugin.demo.place import HomeLock, find_place
 from plugin.demo.servers import SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, Server, Tell, Watch, our_server
@@ -18,18 +14,17 @@ from plugin.demo.studio import StartingStudio
 from plugin.demo.typed import typed_program
 from plugin.demo.welcome import Ready, Standing, standing_of
 from plugin.errors import PluginError
-from plugin.labelstudio.connecting import Wishes, connect
-from plugin.labelstudio.pushing import push
-from plugin.labelstudio.remote import RemoteStudio
 from plugin.labelstudio.server import LabelStudioServer
-from plugin.operator import operator_name
-from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
-from round_manager.database.store import Store, open_store
+from plugin.wiring import Application
+from round_manager.database.store import Store
+from round_manager.labelstudio.connection import ConnectionOptions
 from round_manager.loop.manager_record import last_pass
 from round_manager.loop.supply import plan_recruits
 from round_manager.models import RoundStatus
 from round_manager.progress import Progress
+from round_manager.services.context import ServiceContext
+from round_manager.services.label_studio import connect_task, push_task
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
@@ -58,21 +53,26 @@ class DemoTerms:
 class Demo:
     """Everything that the demo runs; `prepare` starts it, `stop` ends it."""
 
-    def __init__(self, settings: Settings, port: int, terms: DemoTerms) -> None:
-        self._place = find_place(settings, port)
+    def __init__(self, app: Application, port: int, terms: DemoTerms) -> None:
+        self._place = find_place(app.settings, port)
+        self._clock = app.clock
         self._terms = terms
         folder = self._place.home / "label-studio"
         folder.mkdir(exist_ok=True)
         token = self._place.settings.label_studio_token
         self._studio = LabelStudioServer(folder, port, EMAIL, self._place.password, token)
         self._servers: list[Server] = []
-        self._clock = SystemClock()
         self.pack = demo_pack(terms.examples, self._place.settings.templates_path)
 
     @property
     def settings(self) -> Settings:
         """What its servers run with."""
         return self._place.settings
+
+    @property
+    def app(self) -> Application:
+        """The application with the demo's own settings."""
+        return Application(self.settings, clock=self._clock)
 
     @property
     def market(self) -> DemoMarket:
@@ -91,7 +91,7 @@ class Demo:
             version = self._model(progress)
             self._place = self.market.open_account(self._place, self.pack.spec.budget.task_cents)
             backend, web, crowd, manager = self._servers = self._made_servers()
-            with open_store(self.settings.database, upgrade=True) as store:
+            with self.app.open_store(upgrade=True) as store:
                 self._open_round(store, version)
                 for server in (crowd, backend, web):
                     server.start()
@@ -171,20 +171,18 @@ class Demo:
 
     def _open_round(self, store: Store, version: str) -> None:
         """The task, and its first round open; later ones the manager opens."""
-        place = self.settings.registry_location
         with store.write() as session:
             task = create_task(session, self.pack, now=self._clock.now())
             begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
         if not begun:
-            registry = open_registry(place, self.settings.cache_path / "models")
-            opening = RoundOpening(store, registry, place, load_target, self._clock, SECONDS_TO_START)
-            opening.open(TASK, (), who=operator_name(), why=f"the demo, with {version} as the newest model")
+            opening = self.app.round_opening(store, timeout=SECONDS_TO_START)
+            opening.open(TASK, (), who=self.app.actor.name, why=f"the demo, with {version} as the newest model")
 
     def _recruit(self, store: Store) -> None:
         """Places in the quiz for a whole crowd, where the round's own need is for fewer people."""
         if not self._terms.recruits:
             return
-        services = crowd_services(self.settings, store, crowd_of(self.settings), self._clock)
+        services = self.app.crowd_services(store, self.app.crowd())
         with store.read() as session:
             task = find_task(session, TASK)
         services.access.qualification(task)
@@ -198,10 +196,11 @@ class Demo:
         """The project for writers."""
         progress.start(0, "The sentiment task goes into Label Studio")
         settings = self.settings
-        studio = RemoteStudio(settings.label_studio_url, settings.label_studio_token)
-        wishes = Wishes(settings.signing_secrets(), settings.ml_backend_url, None, settings.web_url)
-        connected = connect(store, studio, self.pack, wishes, self._clock)
-        push(store, studio, TASK, self._clock)
+        app = self.app
+        context, label_studio = ServiceContext(store, app.clock), app.label_studio()
+        options = ConnectionOptions(settings.signing_secrets(), settings.ml_backend_url, None, settings.web_url)
+        connected = connect_task(context, app.actor, label_studio, TASK, options)
+        push_task(context, label_studio, TASK)
         progress.finish()
         return connected.projects["create"]
 

@@ -113,7 +113,7 @@ class Watch:
             if self._starting.error is not None:
                 self._tell(f"Label Studio does not start: {self._starting.error}")
             self._starting = None
-        if not self._studio.lives:
+        if not self._studio.is_running:
             self._tell("Label Studio has died and is started again")
             self._studio.stop()
             self._starting = StartingStudio(self._studio)

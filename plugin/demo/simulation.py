@@ -5,9 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.clock import SystemClock
 from common.text import count
-from ml_backend.registry.registry import open_registry
 from ml_backend.targets.loading import load_target
 from plugin.demo.demo import TASK, Demo
 from plugin.demo.servers import Watch
@@ -18,7 +16,7 @@ from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
 from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import Store
 from round_manager.learning.jobs import awaited, running_job
 from round_manager.loop.manager_record import troubles
 from round_manager.loop.overview import task_overview
@@ -71,13 +69,12 @@ class Simulation:
         """The report once the rounds are over; None where it was told to stop before."""
         demo = self._demo
         notebook = Notebook(demo.settings.home_path / NOTEBOOK, demo.pack)
-        with open_store(demo.settings.database) as store:
+        with demo.app.open_store() as store:
             self._run(store, notebook, watch, progress)
             if self._stop.is_set():
                 return None
             progress.start(0, "The report is written")
-            registry = open_registry(demo.settings.registry_location, demo.settings.cache_path / "models")
-            results = find_results(store, registry, load_target, demo.pack, notebook.seconds)
+            results = find_results(store, demo.app.registry(), load_target, demo.pack, notebook.seconds)
             files = write_report(results, demo.settings.home_path / "report")
             progress.finish()
         return Reported(files, results)
@@ -127,7 +124,7 @@ class Simulation:
                 failed = f" after {waits.failures} that failed" if waits.failures else ""
                 line = f"round {over} is frozen, and a training starts{failed}"
             else:
-                seen = task_overview(session, task, now=SystemClock().now())
+                seen = task_overview(session, task, now=self._demo.app.clock.now())
                 verified = f"{seen.verified_fooling:,} of {seen.target_fooling:,} verified"
                 line = f"round {seen.round} is {seen.status}, {verified}"
         hopeless = waits is not None and waits.failures >= MOST_FAILURES

@@ -1,23 +1,33 @@
-"""The real labelling editor in a page of ours, on this machine: how a pack's templates will look to people."""
+"""Label Studio's editor in our pages: where the wheel ships it, the parts that a page loads, and the preview of packs.
+
+The wheel contains one bundle of the whole application. The module numbers change with every build, so modules are found
+by what they do: the module that exports `LabelStudio`, the chunks that the application loads before it, and the module
+with the Tailwind sheet, which is in no CSS file.
+"""
 
 import gzip
 import hashlib
+import importlib.metadata
+import importlib.util
+import json
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from plugin.labelstudio.bundle import editor_bundle, editor_files, font_files
-from plugin.labelstudio.interface import check_templates
+from common.errors import Hint
+from plugin.errors import LabelStudioNotInstalled, PluginError
+from plugin.labelstudio.template_check import check_templates
 from templates import Pack, PackError, Problem, load_pack
 from templates.samples import TEMPLATES, Template, sample_prediction, sample_task, template_xml
 
-__all__ = ["PAGES", "add_files", "editor_files", "own_address", "preview_app"]
-
+TESTED_VERSION = "1.23.2"
+_MODULE = r"(\d+):\(\w+,\w+,\w+\)=>\{"
 PAGES = Path(__file__).resolve().parents[1] / "pages"
 TYPES = {
     ".js": "text/javascript",
@@ -26,7 +36,7 @@ TYPES = {
     ".wasm": "application/wasm",
     ".ttf": "font/ttf",
 }
-# The editor sets styles on elements and makes workers from blobs; scripts come from here only.
+# The editor sets styles on elements and creates workers from blobs; scripts come from here only.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
@@ -34,11 +44,92 @@ CONTENT_POLICY = (
 )
 
 
+class EditorUnsupported(PluginError):
+    """The installed Label Studio has an editor that Outfox does not know."""
+
+    code = "editor_unsupported"
+
+
+@dataclass(frozen=True)
+class EditorBundle:
+    """What a page loads, and the modules it requires from the bundle."""
+
+    folder: Path
+    version: str
+    module: int
+    chunks: tuple[int, ...]
+    styles: int
+    flags: Mapping[str, bool]
+
+
+def editor_files() -> Path:
+    """Return the folder of the editor's files; LabelStudioNotInstalled if there is none."""
+    # The wheel installs them as a namespace package with this general name.
+    folder = _package("web") / "dist" / "apps" / "labelstudio"
+    if not (folder / "main.js").is_file():
+        raise LabelStudioNotInstalled("the files of Label Studio's editor are not installed")
+    return folder
+
+
+def font_files() -> Path:
+    """Return the folder of the fonts that the editor's style sheets use."""
+    return _package("label_studio") / "core" / "static" / "fonts"
+
+
+@cache
+def editor_bundle() -> EditorBundle:
+    """Return the installed editor; its files are searched once per process."""
+    folder = editor_files()
+    version = importlib.metadata.version("label-studio")
+    main = (folder / "main.js").read_text(encoding="utf-8")
+    module = _module_that_exports_the_editor(folder)
+    loads = re.search(rf"Promise\.all\(\[([^]]+)\]\)\.then\(\w+\.bind\(\w+,{module}\)\)", main)
+    styles = _module_with_tailwind(main)
+    if module is None or loads is None or styles is None:
+        text = f"the editor of Label Studio {version} is not supported; Outfox supports version {TESTED_VERSION}"
+        raise EditorUnsupported(text, hint=Hint("install_label_studio_version", version=TESTED_VERSION))
+    chunks = tuple(int(one) for one in re.findall(r"\d+", loads[1]))
+    return EditorBundle(folder, version, module, chunks, styles, _flags())
+
+
+def _module_that_exports_the_editor(folder: Path) -> int | None:
+    export = re.compile(_MODULE + r"(?:\"use strict\";)?(?:\w+\.r\(\w+\),)?\w+\.d\(\w+,\{LabelStudio:")
+    for file in sorted(folder.glob("*.js")):
+        found = export.search(file.read_text(encoding="utf-8"))
+        if found:
+            return int(found[1])
+    return None
+
+
+def _module_with_tailwind(main: str) -> int | None:
+    sheet = main.find("! tailwindcss v")
+    before = re.findall(_MODULE, main[max(0, sheet - 1_000) : sheet]) if sheet >= 0 else []
+    return int(before[-1]) if before else None
+
+
+def _flags() -> Mapping[str, bool]:
+    """Return Label Studio's feature flags, so that the editor behaves as it does there."""
+    document = json.loads((_package("label_studio") / "feature_flags.json").read_text(encoding="utf-8"))
+    return {name: _is_on(flag) for name, flag in document["flags"].items()}
+
+
+def _is_on(flag: Mapping[str, Any]) -> bool:
+    place = flag["fallthrough"]["variation"] if flag["on"] else flag["offVariation"]
+    return bool(flag["variations"][place])
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise LabelStudioNotInstalled("Label Studio is not installed")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
 def preview_app(pack: Pack) -> Flask:
-    """A small web application with a page for each template; the pack is read again on every visit."""
+    """Return a small web app with a page for each template; the pack is read again on every visit."""
     app = Flask("outfox-preview", template_folder=str(PAGES), static_folder=None)
     app.config["TRUSTED_HOSTS"] = ["127.0.0.1", "localhost"]
-    editor_bundle()  # An editor that is not there is told now, and not by an empty page.
+    editor_bundle()  # A missing editor is reported now, not by an empty page.
     app.add_url_rule("/", "home", lambda: redirect(url_for("page", template="create")))
     app.add_url_rule("/<any(create, validate):template>", "page", _page_of(pack.folder))
     add_files(app)
@@ -47,33 +138,33 @@ def preview_app(pack: Pack) -> Flask:
 
 
 def add_files(app: Flask | Blueprint) -> None:
-    """The routes of the files that a page with the editor loads: the editor's own, its fonts, and ours."""
-    # The version in the address makes it safe to keep the files for ever.
-    for_ever = "public, max-age=31536000, immutable"
+    """Add the routes of the files that a page with the editor loads: the editor's, its fonts, and ours."""
+    # The version in the address makes it safe to cache the files forever.
+    forever = "public, max-age=31536000, immutable"
 
     def editor_file(version: str, name: str) -> Response:
         bundle = editor_bundle()
         if version != bundle.version:
             abort(404)
-        return _file(bundle.folder, name, for_ever)
+        return _file(bundle.folder, name, forever)
 
     def own_file(name: str, version: str | None = None) -> Response:
-        # A page of before an update may still be loading: it gets what there is, but does not keep it.
-        return _file(PAGES, name, for_ever if version == pages_version() else "no-cache")
+        # A page from before an update may still be loading: it gets the current file, uncached.
+        return _file(PAGES, name, forever if version == pages_version() else "no-cache")
 
     app.add_url_rule("/pages/<name>", "own_file", own_file)
     app.add_url_rule("/pages/<version>/<name>", "own_file", own_file)
     app.add_url_rule("/editor/<version>/<name>", "editor_file", editor_file)
-    app.add_url_rule("/static/fonts/<name>", "font", lambda name: _file(font_files(), name, for_ever))
+    app.add_url_rule("/static/fonts/<name>", "font", lambda name: _file(font_files(), name, forever))
 
 
 def own_address(name: str) -> str:
-    """Where a file of ours is to be had, at an address that changes with what is in our files."""
+    """Return the address of one of our files, which changes with the content of our files."""
     return f"/pages/{pages_version()}/{name}"
 
 
 def pages_version() -> str:
-    """A fingerprint of all files that our pages are made of."""
+    """Return a hash of all files of our pages."""
     files = sorted(file for file in PAGES.iterdir() if file.suffix in TYPES)
     return _fingerprint(tuple((file, file.stat().st_mtime_ns) for file in files))
 
@@ -124,7 +215,7 @@ def _read(folder: Path) -> tuple[Pack | None, list[Problem]]:
 
 
 def _file(folder: Path, name: str, caching: str) -> Response:
-    """One file of a flat folder; no name leads out of it."""
+    """Return one file of a flat folder; no name leads out of it."""
     suffix = Path(name).suffix
     if not re.fullmatch(r"[\w-][\w.-]*", name) or suffix not in TYPES or not (folder / name).is_file():
         abort(404)

@@ -1,4 +1,4 @@
-"""A template as plain text, filled in with a sample task, for people at a terminal."""
+"""Renders a template as plain text, filled in with a sample task, for a terminal."""
 
 import re
 import textwrap
@@ -13,11 +13,11 @@ WIDTH = 88
 
 
 def render(pack: Pack, template: Template) -> str:
-    """What a worker sees, line by line: headings, texts, boxes to fill in and things to choose."""
+    """Return what a worker sees, line by line: headings, texts, text boxes and choices."""
     data = sample_task(pack, template)["data"]
     blocks = []
     for element in read_elements(template_xml(pack, template), f"{template}.xml"):
-        if not _waits_for_a_choice(element):
+        if not _needs_a_choice(element):
             blocks += list(_block(element, data))
     return "\n".join(blocks).strip("\n") + "\n"
 
@@ -41,8 +41,8 @@ def _block(element: Element, data: Mapping[str, str]) -> Iterator[str]:
         yield f"    [{attributes['value']}] mark it in the text"
 
 
-def _waits_for_a_choice(element: Element | None) -> bool:
-    """Whether it stands in a part that shows up only when something is chosen."""
+def _needs_a_choice(element: Element | None) -> bool:
+    """Whether the element is in a part that is shown only after a choice."""
     while element is not None and element.attributes.get("visibleWhen") != "choice-selected":
         element = element.parent
     return element is not None
@@ -64,7 +64,7 @@ def _filled(text: str, data: Mapping[str, str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without HTML tags and Markdown's stars; a bold beginning is set off by a colon."""
+    """Remove HTML tags and Markdown's asterisks; a colon follows a bold beginning."""
     text = re.sub(r"</(?:b|strong)>(?=\s*\w)", ":", text)
     return re.sub(r"<[^>]+>|\*\*", "", text).strip()
 

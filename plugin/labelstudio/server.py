@@ -1,4 +1,4 @@
-"""A real Label Studio as a child process: started without a question, silent to the outside, ended for certain."""
+"""Label Studio as a child process: started without prompts, without outside calls, and always stopped."""
 
 import importlib.util
 import os
@@ -13,17 +13,17 @@ from types import TracebackType
 from typing import Self
 
 from plugin.child import Child, is_up
-from plugin.labelstudio.errors import INSTALL, LabelStudioError
+from plugin.errors import LabelStudioNotInstalled, PluginError
 
 HOST = "127.0.0.1"
-# The first start migrates the database; the second is ready in ten seconds or so.
+# The first start migrates the database; later ones take about ten seconds.
 SECONDS_TO_START = 240.0
-SECONDS_BETWEEN_LOOKS = 0.25
+POLL_SECONDS = 0.25
 
-# What it is doing, and for how many seconds it has been starting.
+# Called with the stage, and the seconds since the start.
 Progress = Callable[[str, float], None]
 
-# Nothing is reported or looked up outside; an ML backend on this machine may be called.
+# No telemetry and no version checks; an ML backend on this machine may be called.
 _ENVIRONMENT = {
     "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
     "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
@@ -37,9 +37,19 @@ _ENVIRONMENT = {
 }
 
 
+class ServerStartFailed(PluginError):
+    """Label Studio cannot be started on this machine; `retry` says whether another start can help."""
+
+    code = "label_studio_start_failed"
+
+    def __init__(self, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.retry = retry
+
+
 @dataclass
 class LabelStudioServer:
-    """One Label Studio on this machine; its data directory is its own, its log goes to a file in it."""
+    """One Label Studio on this machine, with a data directory and a log file of its own."""
 
     data_dir: Path
     port: int
@@ -50,21 +60,21 @@ class LabelStudioServer:
 
     @property
     def url(self) -> str:
-        """Where people and programs find it."""
+        """The address of the server."""
         return f"http://{HOST}:{self.port}"
 
     @property
-    def lives(self) -> bool:
-        """Whether it runs, or is being started."""
+    def is_running(self) -> bool:
+        """Whether it runs, or is starting."""
         return self._child is not None and self._child.lives
 
     @property
     def log_file(self) -> Path:
-        """Where it writes what it does."""
+        """The file that it logs to."""
         return self.data_dir / "label-studio.log"
 
     def start(self, progress: Progress = lambda _what, _seconds: None) -> None:
-        """Starts it and waits until it answers; whatever prevents that is a LabelStudioError with advice."""
+        """Start the server and wait until it responds; ServerStartFailed if it does not."""
         self.check()
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._child = self._new_child()
@@ -76,11 +86,11 @@ class LabelStudioServer:
             raise
 
     def end_leftover(self) -> None:
-        """Ends the one that a process of ours started here before it was killed."""
+        """Stop a server that an earlier process of ours left running."""
         self._new_child().end_leftover()
 
     def stop(self) -> None:
-        """Ends it and everything that it started; does nothing when it does not run."""
+        """Stop the server and its child processes, if it runs."""
         child, self._child = self._child, None
         if child is not None:
             child.stop()
@@ -94,24 +104,22 @@ class LabelStudioServer:
         self.stop()
 
     def check(self) -> None:
-        """A LabelStudioError where it could not be started."""
+        """Raise ServerStartFailed if the server cannot be started."""
         if self._child is not None:
-            raise LabelStudioError("this Label Studio runs already; stop it first")
+            raise ServerStartFailed("this Label Studio is already running; stop it first")
         if importlib.util.find_spec("label_studio") is None:
-            raise LabelStudioError(f"Label Studio is not installed; run: {INSTALL}")
+            raise LabelStudioNotInstalled("Label Studio is not installed")
         if "@" not in self.email:
-            raise LabelStudioError(f"`{self.email}` is not an e-mail address; Label Studio wants one to log in with")
+            raise ServerStartFailed(f"`{self.email}` is not an e-mail address, which Label Studio needs for the login")
         if not re.fullmatch(r"[0-9a-f]{40}", self.token):
-            raise LabelStudioError(
-                "Label Studio's token has to be 40 hexadecimal digits; make one with secrets.token_hex(20)"
-            )
-        # Label Studio would silently take the next free port.
+            raise ServerStartFailed("the token of Label Studio must be 40 hexadecimal digits")
+        # Label Studio would silently use the next free port.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, self.port))
             except OSError as error:
-                raise LabelStudioError(f"port {self.port} is taken; choose another for Label Studio") from error
+                raise ServerStartFailed(f"port {self.port} is in use; choose another port for Label Studio") from error
 
     def _new_child(self) -> Child:
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
@@ -120,7 +128,7 @@ class LabelStudioServer:
         return Child(command, self._environment(), self.data_dir, self.log_file, pid_file)
 
     def _environment(self) -> dict[str, str]:
-        # Settings of another Django or Label Studio around us must not leak in.
+        # Settings of another Django or Label Studio in our environment must not leak in.
         inherited = {name: value for name, value in os.environ.items() if not re.match("DJANGO|LABEL_STUDIO", name)}
         return {
             **inherited,
@@ -136,14 +144,13 @@ class LabelStudioServer:
         while not is_up(self.url):
             child, seconds = self._child, time.monotonic() - began
             if child is None:
-                raise LabelStudioError("Label Studio was stopped while it started")
-            told = f"the end of {self.log_file}:\n{child.last_words()}"
+                raise ServerStartFailed("Label Studio was stopped while it was starting")
+            log = f"the end of {self.log_file}:\n{child.last_words()}"
             if not child.lives:
-                raise LabelStudioError(f"Label Studio ended while it started; {told}")
+                raise ServerStartFailed(f"Label Studio exited while it was starting; {log}")
             if seconds > SECONDS_TO_START:
-                raise LabelStudioError(
-                    f"Label Studio did not answer within {SECONDS_TO_START:.0f} s; {told}", retry=True
-                )
+                text = f"Label Studio did not respond within {SECONDS_TO_START:.0f} s; {log}"
+                raise ServerStartFailed(text, retry=True)
             migrates = "Initializing database" in child.log()
-            progress("Label Studio prepares its database" if migrates else "Label Studio starts", seconds)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            progress("Label Studio prepares its database" if migrates else "Label Studio is starting", seconds)
+            time.sleep(POLL_SECONDS)

@@ -2,7 +2,7 @@
 
 from common.text import count
 from plugin.crowd import CrowdServices
-from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult, Studio
+from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.qualifications import grant_passed_quizzes
 from round_manager.crowd.reviews import approve, find_assignment
 from round_manager.errors import BudgetError
@@ -117,56 +117,72 @@ def _unfinished_text(number: int) -> str:
 
 
 class Read:
-    """Reads what people did in Label Studio, where the task is connected, and shows there what the crowd did."""
+    """Reads annotations of connected tasks from Label Studio, and uploads crowd work to it."""
 
     name = "read"
     each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        studio = _connected(context, task)
-        return StepResult(studio.read(task)) if studio else NOTHING
+        label_studio = _connected(context, task)
+        if label_studio is None:
+            return NOTHING
+        found = label_studio.read(task).read
+        counts = ((found.examples, "example"), (found.votes, "vote"), (found.problems, "unreadable annotation"))
+        parts = [count(number, what) for number, what in counts if number]
+        done = [f"{', '.join(parts)} from Label Studio"] if parts else []
+        return StepResult("; ".join([*done, *_removed_checks(found.cleared)]))
 
     def preview(self, context: ManagerContext, task: str) -> str:
         return "read Label Studio" if _connected(context, task) else ""
 
 
 class Follow:
-    """Has Label Studio ask the models of the round that is live, where the task is connected with our ML backend."""
+    """Points the ML backend connection of connected tasks at the live round."""
 
     name = "follow"
     each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        studio = _connected(context, task)
-        return StepResult(studio.follow(task)) if studio else NOTHING
+        label_studio = _connected(context, task)
+        url = label_studio.follow(task) if label_studio else None
+        return StepResult(f"Label Studio uses the ML backend at {url} now") if url else NOTHING
 
     def preview(self, context: ManagerContext, task: str) -> str:
         if not _connected(context, task):
             return ""
         with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
-        return f"see that Label Studio asks for {f'round {live.number}' if live else 'the task, as no round is live'}"
+        return f"point Label Studio at {f'round {live.number}' if live else 'the task, because no round is live'}"
 
 
 class Push:
-    """Sends Label Studio what there is to write for and to check, where the task is connected and a round is live."""
+    """Sends contexts and checks to Label Studio, if the task is connected and a round is live."""
 
     name = "push"
     each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        studio = self._wanting(context, task)
-        return StepResult(studio.push(task)) if studio else NOTHING
+        label_studio = self._live(context, task)
+        if label_studio is None:
+            return NOTHING
+        sent = label_studio.push(task)
+        text = f"{sent.contexts} to write for and {sent.validations} to check sent to Label Studio"
+        done = [text] if sent.contexts or sent.validations else []
+        return StepResult("; ".join([*done, *_removed_checks(sent.cleared)]))
 
     def preview(self, context: ManagerContext, task: str) -> str:
-        return "send Label Studio what there is to write for and to check" if self._wanting(context, task) else ""
+        return "send contexts and checks to Label Studio" if self._live(context, task) else ""
 
-    def _wanting(self, context: ManagerContext, task: str) -> Studio | None:
-        studio = _connected(context, task)
+    def _live(self, context: ManagerContext, task: str) -> ConnectedTasks | None:
+        label_studio = _connected(context, task)
         with context.store.read() as session:
-            return studio if studio and live_round(session, find_task(session, task).id) else None
+            return label_studio if label_studio and live_round(session, find_task(session, task).id) else None
 
 
-def _connected(context: ManagerContext, task: str) -> Studio | None:
-    """The Label Studio that the task is connected to."""
-    return context.studio if context.studio and task in context.studio.tasks() else None
+def _connected(context: ManagerContext, task: str) -> ConnectedTasks | None:
+    """Return Label Studio, if the task is connected to it."""
+    return context.label_studio if context.label_studio and task in context.label_studio.tasks() else None
+
+
+def _removed_checks(number: int) -> list[str]:
+    return [f"{count(number, 'stale check')} deleted from Label Studio"] if number else []

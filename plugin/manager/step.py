@@ -15,6 +15,8 @@ from plugin.manager.trainings import Trainings
 from plugin.round_opening import Opened
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
+from round_manager.labelstudio.push import PushResult
+from round_manager.services.label_studio import TaskSync
 
 
 class StepFailed(PluginError):
@@ -43,23 +45,23 @@ class StepResult:
 NOTHING = StepResult()
 
 
-class Studio(Protocol):
-    """The Label Studio that some tasks are connected to; every call can be repeated."""
+class ConnectedTasks(Protocol):
+    """Label Studio and the tasks that are connected to it; every call can be repeated."""
 
     def tasks(self) -> Sequence[str]:
         """Return the names of the connected tasks."""
         ...
 
-    def read(self, task: str) -> str:
-        """Read new annotations and upload crowd work; return what was done."""
+    def read(self, task: str) -> TaskSync:
+        """Read new annotations, and upload crowd work."""
         ...
 
-    def follow(self, task: str) -> str:
-        """Point the ML backend connection at the live round, or at the task if none is live; return what was done."""
+    def follow(self, task: str) -> str | None:
+        """Point the ML backend connection at the live round; return its new address, or None if nothing changed."""
         ...
 
-    def push(self, task: str) -> str:
-        """Send contexts to write for and examples to check; return what was done."""
+    def push(self, task: str) -> PushResult:
+        """Send contexts to write for and examples to check."""
         ...
 
 
@@ -73,7 +75,7 @@ class Opening(Protocol):
 
 @dataclass(frozen=True)
 class ManagerContext:
-    """Everything that the steps work with; without a crowd or a studio, their steps do nothing.
+    """Everything that the steps work with; without a crowd or Label Studio, their steps do nothing.
 
     `check_pages` raises if workers would see no page, and returns whether the pages are ours. `check_backend` raises
     if a task's round would get no verdicts. `last_round` is the last round that opens automatically. If HITs show
@@ -84,7 +86,7 @@ class ManagerContext:
     clock: Clock
     who: str
     crowd: CrowdServices | None
-    studio: Studio | None
+    label_studio: ConnectedTasks | None
     archives: Callable[[], Archives]
     opening: Callable[[], Opening]
     trainings: Trainings

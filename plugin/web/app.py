@@ -14,7 +14,6 @@ from plugin.attempt_post import MOST_BYTES, PATH
 from plugin.attempts import AttemptIntake
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES
-from plugin.labelstudio.webhooks import HEADER, is_webhook_secret
 from plugin.lazy_store import LazyStore
 from plugin.post_signature import BadSignature
 from plugin.web.edge import REQUEST_ID, discard_body, note_requests
@@ -22,6 +21,7 @@ from plugin.web.intake import attempts_route
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
 from plugin.web.refusals import told
 from round_manager.errors import RoundManagerError
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
 
 SECONDS_UNTIL_RETRY = 2
 
@@ -74,7 +74,7 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
     def webhook(task: str) -> Any:
         # The body can hold the project's invitation token and what people typed. It is a hint: nothing in it is needed.
         discard_body()
-        if not is_webhook_secret(secrets, task, request.headers.get(HEADER, "")):
+        if not is_webhook_secret(secrets, task, request.headers.get(WEBHOOK_HEADER, "")):
             raise BadSignature("the secret is missing or wrong; run `outfox labelstudio connect` again")
         try:
             hint(check_task(task))

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from common.clock import SystemClock
 from plugin.attempts import intake_of
 from plugin.lazy_store import LazyStore
-from plugin.settings import Settings
 from plugin.web.app import ignore_hint, web_app
 from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
@@ -13,15 +11,17 @@ from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
 from plugin.web.work.upkeep import Upkeep, recruiter
 from plugin.web.work.wiring import work_pages
+from plugin.wiring import Application
+from round_manager.services.context import ServiceContext
 
 
 class ServeProcess:
-    """A running process of the web app; Label Studio is read where the settings have a token for it."""
+    """A running process of the web app; Label Studio is read if the settings have a token for it."""
 
-    def __init__(self, settings: Settings, shared: Path, *, sync_every: float) -> None:
-        metrics, clock = WebMetrics(), SystemClock()
+    def __init__(self, application: Application, shared: Path, *, sync_every: float) -> None:
+        settings, clock, metrics = application.settings, application.clock, WebMetrics()
         self._lazy_store = LazyStore(settings.database)
-        self._loop = self._reading(settings, shared, sync_every, metrics)
+        self._loop = self._reading(application, shared, sync_every, metrics)
         self.app = web_app(
             self._lazy_store,
             intake_of(settings, self._lazy_store),
@@ -46,9 +46,8 @@ class ServeProcess:
         self._upkeep.stop(timeout)
         self._lazy_store.close()
 
-    def _reading(self, settings: Settings, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
-        if not settings.label_studio_token:
-            return None
-        from plugin.web.label_studio import StudioReader
-
-        return ReadingLoop(StudioReader(settings, self._lazy_store), shared, every=every, told=metrics.read)
+    def _reading(self, application: Application, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
+        connected = application.connected_label_studio(
+            lambda: ServiceContext(self._lazy_store.open(), application.clock)
+        )
+        return ReadingLoop(connected, shared, every=every, told=metrics.read) if connected else None

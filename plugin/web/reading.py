@@ -26,7 +26,7 @@ class Reader(Protocol):
         """The tasks that there is something to read for."""
         ...
 
-    def read(self, task: str) -> None:
+    def read(self, task: str) -> object:
         """Reads what is new in a task's projects."""
         ...
 

@@ -1,1 +1,1 @@
-"""What stands in Label Studio, as our books know it."""
+"""Label Studio: the port, the stored links, and how tasks, annotations and crowd work pass through it."""

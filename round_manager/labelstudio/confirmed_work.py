@@ -1,6 +1,6 @@
-"""Confirmed crowd work: what a project in Label Studio is to show and has no task for yet.
+"""Confirmed crowd work that a project in Label Studio should show and has no task for yet.
 
-What nobody confirmed is never among it: anybody can forge a worker's name.
+Unconfirmed work is left out: until the marketplace confirms it, the worker's name can be forged.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, null, or_, select
 from sqlalchemy.orm import aliased
 
 from round_manager.examples.votes import TAKES_VOTES
-from round_manager.labelstudio.tasks import is_standing, is_used
+from round_manager.labelstudio.tasks import is_active, is_answered
 from round_manager.models import (
     Example,
     ExampleStatus,
@@ -27,17 +27,17 @@ from round_manager.models import (
     WorkSession,
 )
 
-# An example that came too late to count stays unconfirmed, though its author is known.
+# An example that was submitted too late to count stays unconfirmed, though its author is known.
 NOT_SHOWN = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 
 
 def unplanned(link: LabelStudioLink) -> Select[Any, Any, Any]:
-    """Examples for the creation project, votes for the other one: rows of example, vote and worker, by age."""
+    """Select examples for the creation project, votes for the other: example, vote and worker; oldest first."""
     return _examples(link) if link.kind is ProjectKind.CREATE else _votes(link).where(~_may_be_asked(link))
 
 
 def held_back(link: LabelStudioLink) -> Select[Any, Any, Any]:
-    """Votes that the validation project is to show once nobody there can be asked about their example any more."""
+    """Select votes that the validation project shows once no validator there can be asked about their example."""
     return _votes(link).where(_may_be_asked(link))
 
 
@@ -83,18 +83,18 @@ def _planned(link: LabelStudioLink, column: Any, subject: Any) -> ColumnElement[
             LabelStudioAnnotation.origin == Origin.OURS,
             column == subject,
             column.is_not(None),
-            is_standing(),
+            is_active(),
         )
     )
     return rows.exists()
 
 
 def _may_be_asked(link: LabelStudioLink) -> ColumnElement[bool]:
-    """Whether somebody in Label Studio may still judge the vote's example, and must not find this answer there.
+    """Whether a validator in Label Studio may still judge the vote's example, and so must not see this answer.
 
-    That is: a vote is wanted, a task for one stands open, or the votes differ, so that the policy may want more. What
-    is flagged can come back to be judged, but a flag is no answer. Whether answers differ that were selected in a
-    passage, only who decides can tell: until then they may.
+    That is the case if a vote is missing, a task for one is open, or the votes differ, so that the policy may ask for
+    more. A flagged example can return to validation, but a flag is not an answer. Whether selected answers differ is
+    only known once they are compared; until then they may.
     """
     other = aliased(Vote)
     votes = select(func.count()).select_from(other).where(other.example_id == Example.id)
@@ -102,7 +102,7 @@ def _may_be_asked(link: LabelStudioLink) -> ColumnElement[bool]:
     of_example = (UncountedVote.round_id == Example.round_id, UncountedVote.example_id == Example.id)
     uncounted = select(UncountedVote.vote_id).where(Example.label.is_(None), *of_example)
     to_check = select(LabelStudioTask.id).where(
-        LabelStudioTask.link_id == link.id, LabelStudioTask.example_id == Example.id, is_standing(), ~is_used()
+        LabelStudioTask.link_id == link.id, LabelStudioTask.example_id == Example.id, is_active(), ~is_answered()
     )
     is_short = votes.scalar_subquery() < Example.votes_wanted
     undecided = or_(is_short, differing.exists(), uncounted.exists(), to_check.exists())

@@ -1,4 +1,4 @@
-"""The tasks that Label Studio is to have: planned once, sent, and known again."""
+"""The tasks that Label Studio should have: planned once, sent, and recognised by their keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.examples.votes import TAKES_VOTES
+from round_manager.labelstudio.port import LabelStudio
 from round_manager.models import (
     Context,
     ContextTally,
@@ -32,11 +33,12 @@ from templates.payloads import next_target
 from templates.rows import Context as PackContext
 
 ROWS_AT_ONCE = 500
+TASKS_PER_PAGE = 500
 
 
 @dataclass(frozen=True)
 class Unsent:
-    """A task that Label Studio is to get: a context to write for, or an example to check."""
+    """A task to send to Label Studio: a context to write for, or an example to check."""
 
     row: int
     key: str
@@ -46,12 +48,12 @@ class Unsent:
 
 
 def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, now: datetime) -> int:
-    """A task for each living context that has none to write on here, in the strategy's order; how many are new.
+    """Plan a task for each active context that has none to write on, in the strategy's order; return how many.
 
-    Once a round is open, a task on which an earlier round's example was written is used up. Of the labels that a
-    context allows, the one that was asked for least so far is taken.
+    Once a round is open, a task that an earlier round's example was written on is used up. Of the labels that a
+    context allows, the one requested least so far is chosen.
     """
-    hold_link(session, link)
+    lock_link(session, link)
     live = live_round(session, link.task_id)
     if not _takes(live, ProjectKind.CREATE):
         return 0
@@ -74,12 +76,12 @@ def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, no
 
 
 def _in_order(session: Session, link: LabelStudioLink, live: Round | None, spec: TaskSpec) -> Sequence[Context]:
-    """The living contexts, first those that the task's strategy gives out first; equals in the owner's order."""
+    """Return the active contexts in the order of the task's strategy, then in the owner's order."""
     of_round = and_(ContextTally.context_id == Context.id, ContextTally.round_id == (live.id if live else None))
     used, fooled = (func.coalesce(count, 0) for count in (ContextTally.used, ContextTally.fooled))
     strategy, salt = spec.rounds.context_strategy, session.get_one(Task, link.task_id).worker_salt
     seed = order_key(salt.encode(), "label studio", link.kind.value, live.number if live else 0)
-    # Nobody in Label Studio tells what they are writing on.
+    # Label Studio does not report which tasks are being worked on.
     rank = RANKS[strategy](ContextUsage(Context.id, Context.position, used, fooled, leased=0))
     living = (
         select(Context)
@@ -91,15 +93,15 @@ def _in_order(session: Session, link: LabelStudioLink, live: Round | None, spec:
 
 
 def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -> int:
-    """A task for each vote that a pending example wants and that nobody gave or can give yet; how many are new."""
-    hold_link(session, link)
+    """Plan a task for each missing vote of a pending example that no open task asks for; return how many."""
+    lock_link(session, link)
     if not _takes(live_round(session, link.task_id), ProjectKind.VALIDATE):
         return 0
     votes = select(func.count()).select_from(Vote).where(Vote.example_id == Example.id).scalar_subquery()
     tasks = select(func.count()).select_from(LabelStudioTask).where(
         LabelStudioTask.link_id == link.id, LabelStudioTask.example_id == Example.id
     )  # fmt: skip
-    free = tasks.where(is_standing(), ~is_used()).scalar_subquery()
+    free = tasks.where(is_active(), ~is_answered()).scalar_subquery()
     pending = (
         select(Example.id, Example.public_id, Example.votes_wanted - votes - free, tasks.scalar_subquery())
         .join(Round, Round.id == Example.round_id)
@@ -123,7 +125,7 @@ def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -
 
 
 def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
-    """What Label Studio is to get now and does not have yet, as far as we know; the oldest first."""
+    """Return the planned tasks that are not known to be in Label Studio; oldest first."""
     if not _takes(live_round(session, link.task_id), link.kind):
         return []
     waiting = (
@@ -154,14 +156,14 @@ def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
 
 
 def _takes(live: Round | None, kind: ProjectKind) -> bool:
-    """Whether people get new work of this kind; before a round is open, contexts are sent ahead of it."""
+    """Whether new work of this kind is sent; before a round is open, contexts are sent in advance."""
     if live is None:
         return True
     return live.paused_at is None and (kind is ProjectKind.VALIDATE or live.status is RoundStatus.OPEN)
 
 
 def mark_sent(session: Session, ids: Mapping[int, int]) -> list[int]:
-    """Writes down which row has which number there; gives the numbers that came too late for their row."""
+    """Record the task ids of rows; return the ids whose row already had another one."""
     late = []
     for row, number in ids.items():
         empty = (LabelStudioTask.id == row) & LabelStudioTask.external_id.is_(None)
@@ -174,15 +176,15 @@ def mark_sent(session: Session, ids: Mapping[int, int]) -> list[int]:
 
 
 def tasks_known(session: Session, link: LabelStudioLink, seen: Mapping[int, str | None]) -> dict[int, LabelStudioTask]:
-    """Our rows of tasks seen there, by their numbers there; `seen` gives each one's key.
+    """Return our rows of tasks in Label Studio, by their ids there; `seen` maps each id to the task's key.
 
-    A task that was made twice, or never written down, is known by its key: no work on it is lost.
+    A task that was created twice, or never recorded, is recognised by its key, so that no work on it is lost.
     """
     keys = [key for key in seen.values() if key is not None]
     mine = LabelStudioTask.link_id == link.id
     rows = session.scalars(
         select(LabelStudioTask).where(
-            mine, is_standing(), or_(LabelStudioTask.external_id.in_(list(seen)), LabelStudioTask.key.in_(keys))
+            mine, is_active(), or_(LabelStudioTask.external_id.in_(list(seen)), LabelStudioTask.key.in_(keys))
         )
     ).all()
     by_number = {row.external_id: row for row in rows if row.external_id is not None}
@@ -192,7 +194,7 @@ def tasks_known(session: Session, link: LabelStudioLink, seen: Mapping[int, str 
 
 
 def adopt_tasks(session: Session, link: LabelStudioLink, numbers: Mapping[str, int]) -> int:
-    """Tasks that were made there and never written down here, by their keys; how many rows found theirs."""
+    """Record tasks that were created in Label Studio but never recorded, by their keys; return how many."""
     found = 0
     keys = list(numbers)
     for first in range(0, len(keys), ROWS_AT_ONCE):
@@ -210,14 +212,30 @@ def adopt_tasks(session: Session, link: LabelStudioLink, numbers: Mapping[str, i
     return found
 
 
+def find_task_ids(label_studio: LabelStudio, link: LabelStudioLink, keys: set[str]) -> dict[str, int]:
+    """Look up the ids of the tasks with these keys; leave out those that Label Studio does not have."""
+    found: dict[str, int] = {}
+    after, missing = 0, set(keys)
+    while missing:
+        page = label_studio.tasks_after(link.project, after=after, size=TASKS_PER_PAGE)
+        for task in page.tasks:
+            if task.key in missing:
+                found[task.key] = task.id
+                missing.discard(task.key)
+        if len(page.tasks) < TASKS_PER_PAGE:
+            break
+        after = page.tasks[-1].id
+    return found
+
+
 def newest_sent(session: Session, link: LabelStudioLink) -> LabelStudioTask | None:
-    """The task that was sent last; by it a project is known to be ours."""
+    """Return the task that was sent last, which identifies a project as ours."""
     sent = select(LabelStudioTask).where(LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0)
     return session.scalar(sent.order_by(LabelStudioTask.external_id.desc()).limit(1))
 
 
 def submitted_on(session: Session, link: LabelStudioLink, numbers: Sequence[int]) -> dict[int, Example]:
-    """The first example that was submitted on each of these tasks, by their numbers there."""
+    """Return the first example that was submitted on each of these tasks, by their ids in Label Studio."""
     rows = session.execute(
         select(LabelStudioTask.external_id, Example)
         .join(LabelStudioAnnotation, LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id)
@@ -230,7 +248,7 @@ def submitted_on(session: Session, link: LabelStudioLink, numbers: Sequence[int]
 
 def _tasks_to_write_on(link: LabelStudioLink, live: Round | None) -> Select[int | None, str | None]:
     tasks = select(LabelStudioTask.context_id, LabelStudioTask.label).where(
-        LabelStudioTask.link_id == link.id, LabelStudioTask.context_id.is_not(None), is_standing()
+        LabelStudioTask.link_id == link.id, LabelStudioTask.context_id.is_not(None), is_active()
     )
     if live is None:
         return tasks
@@ -242,23 +260,23 @@ def _tasks_to_write_on(link: LabelStudioLink, live: Round | None) -> Select[int 
     return tasks.where(~written_before.exists())
 
 
-def hold_link(session: Session, link: LabelStudioLink) -> LabelStudioLink:
-    """The link as it is now. One plan at a time: two would both make the missing tasks."""
+def lock_link(session: Session, link: LabelStudioLink) -> LabelStudioLink:
+    """Return the current link, locked: two plans at once would both create the missing tasks."""
     return session.get_one(LabelStudioLink, link.id, with_for_update=True, populate_existing=True)
 
 
-def is_standing() -> ColumnElement[bool]:
-    """The task is neither of a project that is gone nor taken down."""
+def is_active() -> ColumnElement[bool]:
+    """The task was not deleted, nor was its project."""
     return or_(LabelStudioTask.external_id.is_(None), LabelStudioTask.external_id > 0)
 
 
 def is_for_people() -> ColumnElement[bool]:
-    """The task is there to be worked on, and does not only show what a crowd worker handed in."""
+    """The task is for people to work on; it is not an uploaded crowd submission."""
     return or_(LabelStudioTask.context_id.is_not(None), LabelStudioTask.example_id.is_not(None))
 
 
-def is_used() -> ColumnElement[bool]:
-    """Somebody's annotation of the task became a vote, or nothing."""
+def is_answered() -> ColumnElement[bool]:
+    """An annotation of the task became a vote, or could not be read."""
     read = select(LabelStudioAnnotation.id).where(
         LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id,
         or_(LabelStudioAnnotation.vote_id.is_not(None), LabelStudioAnnotation.problem.is_not(None)),

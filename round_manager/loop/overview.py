@@ -12,7 +12,7 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from common.text import count
-from round_manager.labelstudio.mirror import find_link
+from round_manager.labelstudio.links import find_link
 from round_manager.learning.jobs import awaited, is_heard_of, running_job
 from round_manager.learning.liveness import is_gone
 from round_manager.loop.lifecycle import called_off_text, was_called_off

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from common.money import dollars
 from common.text import count
 from round_manager.crowd.fair_pay import missing_cents
-from round_manager.labelstudio.mirror import find_link
+from round_manager.labelstudio.links import find_link
 from round_manager.models import (
     Assignment,
     AssignmentStatus,

@@ -6,18 +6,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.studio import (
-    KEY,
-    WORKER,
+from round_manager.labelstudio.errors import LabelStudioError, ProjectNotFound, RequestRefused
+from round_manager.labelstudio.port import (
+    TASK_KEY,
+    WORKER_FIELD,
     BackendAuth,
-    BackendSeen,
-    Hook,
-    HookSeen,
+    BackendConnection,
     Json,
-    Page,
-    ProjectSeen,
-    TaskSeen,
+    Project,
+    ProjectTask,
+    ProjectWebhook,
+    TaskPage,
+    Webhook,
 )
 from tests.fakes.clock import NOON
 
@@ -29,8 +29,8 @@ class Killed(BaseException):
     """What a test raises where a process would die."""
 
 
-class FakeStudio:
-    """Projects, tasks, annotations, backends and hooks in dictionaries; every call that changes something is listed."""
+class FakeLabelStudio:
+    """Projects, tasks, annotations, backends and webhooks in dictionaries; lists every call that changes something."""
 
     url = URL
 
@@ -45,10 +45,10 @@ class FakeStudio:
         self.backend_answers = True
         self.refuses: Callable[[Json], bool] = lambda _task: False
         self.projects: dict[int, dict[str, Any]] = {}
-        self.tasks: dict[int, TaskSeen] = {}
+        self.tasks: dict[int, ProjectTask] = {}
         self.homes: dict[int, int] = {}
-        self.backend_of: dict[int, list[BackendSeen]] = {}
-        self.hook_of: dict[int, list[HookSeen]] = {}
+        self.backend_of: dict[int, list[BackendConnection]] = {}
+        self.webhook_of: dict[int, list[ProjectWebhook]] = {}
         self.passwords: dict[int, str] = {}
         self.predictions: list[Json] = []
         self.last: Counter[str] = Counter()
@@ -57,112 +57,114 @@ class FakeStudio:
         self._call("whoami")
         return "owner@example.com"
 
-    def project(self, project_id: int) -> ProjectSeen | None:
+    def project(self, project_id: int) -> Project | None:
         self._call("project")
         found = self.projects.get(project_id)
-        return None if found is None else ProjectSeen(project_id, found["title"], found["label_config"], dict(found))
+        return None if found is None else Project(project_id, found["title"], found["label_config"], dict(found))
 
-    def projects_called(self, title: str) -> list[ProjectSeen]:
-        self._call("projects_called")
+    def find_projects(self, title: str) -> list[Project]:
+        self._call("find_projects")
         found = [self.project(number) for number in sorted(self.projects)]
         return [one for one in found if one is not None and one.title == title]
 
-    def make_project(self, settings: Mapping[str, Any]) -> ProjectSeen:
-        self._call("make_project", changes=True)
+    def create_project(self, settings: Mapping[str, Any]) -> Project:
+        self._call("create_project", changes=True)
         number = self._next("project")
         # The real one trims texts too.
         self.projects[number] = {**settings, "label_config": settings["label_config"].strip()}
-        self._done("make_project")
+        self._done("create_project")
         found = self.project(number)
         assert found is not None
         return found
 
-    def change_project(self, project_id: int, settings: Mapping[str, Any]) -> None:
-        self._call("change_project", changes=True)
+    def update_project(self, project_id: int, settings: Mapping[str, Any]) -> None:
+        self._call("update_project", changes=True)
         self.projects[project_id] |= settings
 
-    def backends(self, project_id: int) -> list[BackendSeen]:
+    def backends(self, project_id: int) -> list[BackendConnection]:
         self._call("backends")
         return list(self.backend_of.get(project_id, []))
 
-    def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendSeen:
+    def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendConnection:
         self._call("add_backend", changes=True)
         self._try_backend()
-        made = BackendSeen(self._next("backend"), url, "Connected", True, auth.user if auth else "", None)
+        made = BackendConnection(self._next("backend"), url, "Connected", True, auth.user if auth else "", None)
         self.backend_of.setdefault(project_id, []).append(made)
         self.passwords[made.id] = auth.password if auth else ""
         self._done("add_backend")
         return made
 
-    def change_backend(
-        self, project_id: int, known: BackendSeen, url: str, auth: BackendAuth | None, *, interactive: bool = True
+    def update_backend(
+        self, project_id: int, known: BackendConnection, url: str, auth: BackendAuth | None, *, interactive: bool = True
     ) -> None:
-        self._call("change_backend", changes=True)
+        self._call("update_backend", changes=True)
         self._try_backend()
         user = auth.user if auth else known.user
         changed = replace(known, url=url, interactive=interactive, state="Connected", user=user)
         if auth:
             self.passwords[known.id] = auth.password
         self.backend_of[project_id] = [changed if one.id == known.id else one for one in self.backend_of[project_id]]
-        self._done("change_backend")
+        self._done("update_backend")
 
-    def hooks(self, project_id: int) -> list[HookSeen]:
-        self._call("hooks")
-        return list(self.hook_of.get(project_id, []))
+    def webhooks(self, project_id: int) -> list[ProjectWebhook]:
+        self._call("webhooks")
+        return list(self.webhook_of.get(project_id, []))
 
-    def add_hook(self, project_id: int, hook: Hook) -> HookSeen:
-        self._call("add_hook", changes=True)
-        made = HookSeen(self._next("hook"), hook)
-        self.hook_of.setdefault(project_id, []).append(made)
-        self._done("add_hook")
+    def add_webhook(self, project_id: int, webhook: Webhook) -> ProjectWebhook:
+        self._call("add_webhook", changes=True)
+        made = ProjectWebhook(self._next("webhook"), webhook)
+        self.webhook_of.setdefault(project_id, []).append(made)
+        self._done("add_webhook")
         return made
 
-    def change_hook(self, hook_id: int, hook: Hook) -> None:
-        self._call("change_hook", changes=True)
-        for project, hooks in self.hook_of.items():
-            self.hook_of[project] = [HookSeen(hook_id, hook) if one.id == hook_id else one for one in hooks]
+    def update_webhook(self, webhook_id: int, webhook: Webhook) -> None:
+        self._call("update_webhook", changes=True)
+        for project, webhooks in self.webhook_of.items():
+            self.webhook_of[project] = [
+                ProjectWebhook(webhook_id, webhook) if one.id == webhook_id else one for one in webhooks
+            ]
 
-    def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> Page:
+    def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> TaskPage:
         self._call("changed_tasks")
         found = [task for task in self._worked_on(project_id) if since is None or task.changed_at >= since]
         found.sort(key=lambda task: task.changed_at)
-        return Page(tuple(found[:size]), len(found))
+        return TaskPage(tuple(found[:size]), len(found))
 
-    def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> Page:
+    def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> TaskPage:
         self._call("tasks_changed_at")
         found = [task for task in self._worked_on(project_id) if task.changed_at == moment and task.id > after]
-        return Page(tuple(found[:size]), len(found))
+        return TaskPage(tuple(found[:size]), len(found))
 
-    def all_tasks(self, project_id: int, *, after: int = 0, size: int = 100) -> Page:
-        self._call("all_tasks")
+    def tasks_after(self, project_id: int, *, after: int = 0, size: int = 100) -> TaskPage:
+        self._call("tasks_after")
         found = [task for task in self._of(project_id) if task.id > after]
-        return Page(tuple(found[:size]), len(found))
+        return TaskPage(tuple(found[:size]), len(found))
 
     def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
         self._call("add_tasks", changes=True)
         if project_id not in self.projects:
-            raise LabelStudioError("answers 404", status=404)
+            raise ProjectNotFound("answers 404", status=404)
         if any(self.refuses(task) for task in tasks):
             # The real one takes nothing of the rest.
-            raise LabelStudioError("refuses what was sent with status 400", status=400)
+            raise RequestRefused("refuses what was sent with status 400", status=400)
         made = []
         for task in tasks:
             number = self._next("task")
             self.homes[number] = project_id
-            self.tasks[number] = TaskSeen(number, task.get("meta", {}).get(KEY), self.tick(), task["data"], ())
+            self.tasks[number] = ProjectTask(number, task.get("meta", {}).get(TASK_KEY), self.tick(), task["data"], ())
             for one in task.get("annotations", []):
                 self.annotate(number, one["result"], user=1, ground_truth=one["ground_truth"])
             made.append(number)
         self._done("add_tasks")
         return made
 
-    def remove_untouched(self, project_id: int, numbers: Sequence[int]) -> set[int]:
-        self._call("remove_untouched", changes=True)
+    def delete_unannotated(self, project_id: int, numbers: Sequence[int]) -> set[int]:
+        self._call("delete_unannotated", changes=True)
         there = {task.id for task in self._of(project_id) if task.id in numbers}
         stay = {number for number in there if _is_annotated(self.tasks[number])}
         for number in there - stay:
             del self.tasks[number]
-        self._done("remove_untouched")
+        self._done("delete_unannotated")
         return stay
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
@@ -203,13 +205,13 @@ class FakeStudio:
         mine = {**annotation, "updated_at": when.isoformat()}
         self.tasks[task_id] = replace(task, annotations=(*others, mine), changed_at=when)
 
-    def _of(self, project_id: int) -> list[TaskSeen]:
+    def _of(self, project_id: int) -> list[ProjectTask]:
         if project_id not in self.projects:
-            raise LabelStudioError("answers 404", status=404)
+            raise ProjectNotFound("answers 404", status=404)
         return [task for number, task in sorted(self.tasks.items()) if self.homes[number] == project_id]
 
-    def _worked_on(self, project_id: int) -> list[TaskSeen]:
-        for_people = [task for task in self._of(project_id) if not task.data.get(WORKER)]
+    def _worked_on(self, project_id: int) -> list[ProjectTask]:
+        for_people = [task for task in self._of(project_id) if not task.data.get(WORKER_FIELD)]
         return [task for task in for_people if _is_annotated(task)]
 
     def _next(self, kind: str) -> int:
@@ -219,7 +221,7 @@ class FakeStudio:
 
     def _try_backend(self) -> None:
         if not self.backend_answers:
-            raise LabelStudioError("refuses the request: Can't connect to ML backend", status=400)
+            raise RequestRefused("refuses the request: Can't connect to ML backend", status=400)
 
     def _call(self, name: str, *, changes: bool = False) -> None:
         self.calls.append(name)
@@ -235,6 +237,6 @@ class FakeStudio:
             raise self.after.pop(name)
 
 
-def _is_annotated(task: TaskSeen) -> bool:
+def _is_annotated(task: ProjectTask) -> bool:
     """Somebody submitted something; to skip is not to submit."""
     return any(not one["was_cancelled"] for one in task.annotations)

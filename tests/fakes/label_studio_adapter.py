@@ -11,13 +11,13 @@ import pytest
 import requests
 
 from common.clock import SystemClock
-from plugin.labelstudio.connecting import Connected, Wishes, connect
-from plugin.labelstudio.predicting import Predicted, predict
-from plugin.labelstudio.pushing import Pushed, push
-from plugin.labelstudio.remote import RemoteStudio
-from plugin.labelstudio.status import Status, find_status
-from plugin.labelstudio.syncing import Synced, sync_task
+from plugin.labelstudio.adapter import SdkLabelStudio
 from round_manager.database.store import Store, open_store
+from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
+from round_manager.labelstudio.predictions import PredictionResult, predict_tasks
+from round_manager.labelstudio.push import PushResult, fill_projects
+from round_manager.labelstudio.status import LabelStudioStatus, find_status
+from round_manager.labelstudio.sync import SyncResult, read_projects
 from round_manager.models import RoundStatus
 from round_manager.tasks.rounds import live_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
@@ -44,7 +44,7 @@ class Adapter:
     studio: Studio
     proxy: Proxy
     backend: CountingBackend
-    remote: RemoteStudio
+    remote: SdkLabelStudio
     judge: FakeJudge = field(default_factory=FakeJudge)
     clock: SystemClock = field(default_factory=SystemClock)
 
@@ -52,22 +52,22 @@ class Adapter:
     def name(self) -> str:
         return self.pack.spec.name
 
-    def connect(self, **wishes: Any) -> Connected:
-        given = {"ml_backend": self.backend.url, "web_url": WEB, **wishes}
-        return connect(self.store, self.remote, self.pack, Wishes(SECRETS, **given), self.clock)
+    def connect(self, **options: Any) -> ConnectedProjects:
+        given = {"ml_backend": self.backend.url, "web_url": WEB, **options}
+        return connect_projects(self.store, self.remote, self.pack, ConnectionOptions(SECRETS, **given), self.clock)
 
-    def push(self) -> Pushed:
-        return push(self.store, self.remote, self.name, self.clock)
+    def push(self) -> PushResult:
+        return fill_projects(self.store, self.remote, self.name, self.clock)
 
-    def sync(self) -> Synced:
-        return sync_task(self.store, self.remote, self.name, self.judge, self.clock)
+    def sync(self) -> SyncResult:
+        return read_projects(self.store, self.remote, self.name, self.judge, self.clock)
 
-    def status(self) -> Status:
+    def status(self) -> LabelStudioStatus:
         return find_status(self.store, self.remote, self.name)
 
-    def predict(self, **more: Any) -> Predicted:
+    def predict(self, **more: Any) -> PredictionResult:
         predictor = FakeTarget(self.pack.spec, "v1")
-        return predict(self.store, self.remote, self.name, predictor, self.clock, **more)
+        return predict_tasks(self.store, self.remote, self.name, predictor, self.clock, **more)
 
     def close_round(self) -> None:
         with self.store.write() as session:
@@ -175,7 +175,7 @@ def adapters(tidy_studio: Studio, tmp_path: Path) -> Iterator[Adapters]:
                 (folder / "contexts.jsonl").write_text("\n".join(lines) + "\n")
                 pack = load_pack(folder)
             store = open_store(f"sqlite:///{tmp_path / f'{len(made)}.db'}", upgrade=True)
-            remote = RemoteStudio(proxy.url, studio.server.token, seconds=seconds)
+            remote = SdkLabelStudio(proxy.url, studio.server.token, seconds=seconds)
             adapter = Adapter(pack, store, studio, proxy, backend, remote)
             made.append(adapter)
             with store.write() as session:

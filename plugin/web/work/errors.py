@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from common.text import sentence
 from plugin.backend_judge import ModelAway
 from plugin.errors import PluginError
-from plugin.labelstudio.errors import Unreadable
 from round_manager.errors import NothingToDo, OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
+from round_manager.labelstudio.errors import UnreadableAnnotation
 from templates.errors import TemplateError
 
 SECONDS_UNTIL_RETRY = 2
@@ -58,7 +58,7 @@ def trouble_of(error: Exception) -> Trouble:
             return Trouble(410, "over", sentence(str(error)), retry=False)
         case OtherText():
             return Trouble(409, "changed", sentence(str(error)), retry=False)
-        case WorkRefused() | Unreadable():
+        case WorkRefused() | UnreadableAnnotation():
             is_for_others = isinstance(error, NothingToDo)
             return Trouble(409, "refused", sentence(str(error)), retry=False, give_back=is_for_others)
         case PageGone():

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import get_args
 
-from plugin.labelstudio.projects import instructions_html
+from round_manager.labelstudio.projects import instructions_html
 from templates import Pack, find_pack, load_pack
 from templates.payloads import Json
 from templates.samples import Template, sample_task, template_xml

@@ -9,7 +9,7 @@ from common.clock import Clock
 from crowd.profile import PageParameters
 from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
-from plugin.labelstudio.bundle import editor_bundle
+from plugin.labelstudio.editor import editor_bundle
 from plugin.lazy_store import LazyStore
 from plugin.web.work.errors import PageGone
 from plugin.web.work.limits import Limits

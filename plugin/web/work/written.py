@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from plugin.labelstudio.errors import Unreadable
-from plugin.labelstudio.reading import read_judged, read_written
 from plugin.web.work.errors import BadCall
 from round_manager.errors import WorkRefused
+from round_manager.labelstudio.annotations import read_judgement, read_submission
+from round_manager.labelstudio.errors import UnreadableAnnotation
 from round_manager.work.attempts import ATTEMPT_ROLES, PageInput
 from round_manager.work.creation import CreationItem
 from round_manager.work.validation_work import Judgement, ValidationItem
@@ -59,15 +59,15 @@ def asked_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]
 
 
 def handed_in_of(spec: TaskSpec, item: CreationItem, result: list[Mapping[str, Any]]) -> PageInput:
-    """Everything that was written for the item, or an Unreadable that names what is missing."""
-    read = read_written(spec, item.context.fields, item.target, {"result": result})
+    """Everything that was written for the item, or an UnreadableAnnotation that names what is missing."""
+    read = read_submission(spec, item.context.fields, item.target, {"result": result})
     return PageInput({**read.fields, **read.explanation}, read.label, read.answer)
 
 
 def judgement_of(spec: TaskSpec, item: ValidationItem, body: Mapping[str, Any]) -> Judgement:
     """What was said of the item: in the editor, or with a flag beside it."""
     if "result" in body:
-        said = read_judged(spec, item.fields, {"result": result_of(body)})
+        said = read_judgement(spec, item.fields, {"result": result_of(body)})
         return Judgement(said.label, said.answer, said.flag, said.comment)
     return Judgement.read({"flag": body.get("flag"), "comment": body.get("comment")})
 
@@ -77,7 +77,7 @@ def worded(spec: TaskSpec) -> Iterator[None]:
     """Refusals from inside call fields as the page does, by their titles."""
     try:
         yield
-    except (WorkRefused, Unreadable) as error:
+    except (WorkRefused, UnreadableAnnotation) as error:
         text = str(error)
         for field in spec.fields:
             text = text.replace(f"`{field.name}`", f"“{field.title}”")

@@ -2,7 +2,7 @@
 
 The package index has only release 1.0.9 of 2022: it installs, but cannot be imported (it needs packages that it does
 not name), and it speaks an older protocol. This does for each request what the current SDK, which is published as
-source, does: Flask with its hooks around every request, a model object that is built anew and reads the labelling
+source, does: Flask with its webhooks around every request, a model object that is built anew and reads the labelling
 config with the SDK's own LabelInterface, a cache in SQLite behind an lru_cache, the SDK's own PredictionValue inside a
 pydantic response, and jsonify. What a careful user would add is added: the pipeline is loaded once.
 """

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.predicting import Predicted
-from plugin.labelstudio.pushing import Pushed
-from plugin.labelstudio.studio import BackendAuth
-from plugin.labelstudio.syncing import Synced
+from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import BackendAuth
+from round_manager.labelstudio.predictions import PredictionResult
+from round_manager.labelstudio.push import PushResult
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, Vote
 from tests.fakes.label_studio_adapter import Adapters, adapters, others, tidy_studio
 from tests.fakes.label_studio_proxy import proxy_of
@@ -22,7 +22,7 @@ __all__ = ["adapters", "others", "tidy_studio"]
 def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: list[int], name: str) -> None:
     adapter = adapters(name, contexts=4)
     made = adapter.connect()
-    assert adapter.push() == Pushed(contexts=4)
+    assert adapter.push() == PushResult(contexts=4)
     tasks = adapter.tasks(made.projects["create"])
     # Each label once more than any text says it, so that the fake model is fooled by one of them at least.
     for task in tasks:
@@ -30,11 +30,11 @@ def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: l
         labels = [one for one in adapter.pack.spec.label_names if one != target]
         text = f"{labels[0] if labels else 'none'} {task['id']}"
         adapter.annotate(task["id"], adapter.written(text, task), user=others[2])
-    assert adapter.sync() == Synced(read=4, examples=4)
+    assert adapter.sync() == SyncResult(read=4, examples=4)
     examples = adapter.rows(Example)
     assert [one.label for one in examples] == [task["data"].get("target") for task in tasks]
     assert [one.context_id for one in examples] == sorted(one.context_id for one in examples)
-    assert adapter.sync() == Synced()
+    assert adapter.sync() == SyncResult()
 
     sent = adapter.push().validations
     assert sent == sum(one.votes_wanted for one in examples) > 0
@@ -42,9 +42,9 @@ def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: l
         assert not {"target", "target_title", "why_right", "why_wrong", "hate_type"} & set(task["data"])
         number = int(task["meta"]["outfox"].rpartition(":")[2])
         adapter.annotate(task["id"], adapter.judged(task), user=others[number - 1])
-    assert adapter.sync() == Synced(read=sent, votes=sent)
+    assert adapter.sync() == SyncResult(read=sent, votes=sent)
     assert len(adapter.rows(Vote)) == sent
-    assert adapter.push() == Pushed()
+    assert adapter.push() == PushResult()
 
 
 def test_once_the_round_is_closed_only_checks_that_somebody_did_stay(adapters: Adapters, others: list[int]) -> None:
@@ -59,14 +59,14 @@ def test_once_the_round_is_closed_only_checks_that_somebody_did_stay(adapters: A
     first, *rest = adapter.tasks(made.projects["validate"])
     adapter.annotate(first["id"], adapter.judged(first), user=others[0])
     assert sent == len(rest) + 1 > 2
-    assert adapter.sync() == Synced(read=1, votes=1)
+    assert adapter.sync() == SyncResult(read=1, votes=1)
     adapter.close_round()
     adapter.annotate(rest[0]["id"], adapter.judged(rest[0]), user=others[0])
-    assert adapter.sync() == Synced(read=1, problems=1, cleared=sent - 2)
+    assert adapter.sync() == SyncResult(read=1, problems=1, cleared=sent - 2)
     there = [task["id"] for task in adapter.tasks(made.projects["validate"])]
     assert there == [first["id"], rest[0]["id"]]
     adapter.proxy.requests.clear()
-    assert (adapter.sync(), adapter.push()) == (Synced(), Pushed())
+    assert (adapter.sync(), adapter.push()) == (SyncResult(), PushResult())
     assert adapter.proxy.changing == []
 
 
@@ -79,8 +79,8 @@ def test_a_second_run_of_everything_changes_nothing_there(adapters: Adapters) ->
     before = adapter.studio.get(f"webhooks/?project={project}")
     adapter.proxy.requests.clear()
     assert adapter.connect(auth=auth).changes == ()
-    assert adapter.push() == Pushed()
-    assert adapter.sync() == Synced()
+    assert adapter.push() == PushResult()
+    assert adapter.sync() == SyncResult()
     assert adapter.proxy.changing == []
     assert adapter.studio.get(f"webhooks/?project={project}") == before
 
@@ -114,8 +114,8 @@ def test_the_webhook_tells_that_something_changed_and_nothing_else(adapters: Ada
         adapter.annotate(task["id"], adapter.written("a text", task))
         hint = ("POST", "/webhooks/label-studio/sentiment")
         eventually(lambda: hint in web.requests, "the webhook comes")
-    hooks = adapter.studio.get(f"webhooks/?project={made.projects['create']}")
-    (ours,) = [one for one in hooks if "label-studio" in one["url"]]
+    webhooks = adapter.studio.get(f"webhooks/?project={made.projects['create']}")
+    (ours,) = [one for one in webhooks if "label-studio" in one["url"]]
     assert ours["send_payload"] is False
 
 
@@ -128,7 +128,7 @@ def test_an_edit_moves_the_task_so_that_it_is_read_again(adapters: Adapters) -> 
     adapter.annotate(second["id"], adapter.written("another", second))
     assert adapter.sync().examples == 2
     adapter.call("PATCH", f"annotations/{annotation}/", {"result": adapter.written("as it is", first)})
-    assert adapter.sync() == Synced(read=1, problems=1)
+    assert adapter.sync() == SyncResult(read=1, problems=1)
     (problem,) = adapter.status().projects[0].problems
     assert problem.annotation == annotation
     assert adapter.rows(Example)[0].fields["text"] == "as it was"
@@ -144,7 +144,7 @@ def test_skipped_tasks_drafts_and_tasks_of_others_become_nothing(adapters: Adapt
     adapter.call("POST", f"tasks/{second['id']}/drafts", {"result": adapter.written("a draft", second)})
     theirs = adapter.remote.add_tasks(project, [{"data": first["data"]}])
     adapter.annotate(theirs[0], adapter.written("theirs", first))
-    assert adapter.sync() == Synced()
+    assert adapter.sync() == SyncResult()
     assert adapter.rows(Example) == []
 
 
@@ -171,21 +171,21 @@ def test_predictions_are_there_once_for_each_version(adapters: Adapters) -> None
     task = adapter.tasks(project)[0]
     adapter.annotate(task["id"], adapter.written("rather positive", task))
     adapter.sync()
-    assert adapter.predict() == Predicted(project, sent=1, there=0, lacking=2)
-    assert adapter.predict() == Predicted(project, sent=0, there=1, lacking=2)
+    assert adapter.predict() == PredictionResult(project, sent=1, there=0, lacking=2)
+    assert adapter.predict() == PredictionResult(project, sent=0, there=1, lacking=2)
     (prediction,) = adapter.tasks(project)[0]["predictions"]
     assert (prediction["model_version"], prediction["score"]) == ("v1", 0.75)
     assert "Positive" in prediction["result"][0]["value"]["text"][0]
-    assert adapter.sync() == Synced()
+    assert adapter.sync() == SyncResult()
 
 
 def test_predictions_go_to_any_project_whose_tasks_have_what_the_model_reads(adapters: Adapters) -> None:
     adapter = adapters("qa", contexts=1)
     made = adapter.connect()
-    own = adapter.remote.make_project({"title": "mine", "label_config": adapter.pack.validate_xml}).id
+    own = adapter.remote.create_project({"title": "mine", "label_config": adapter.pack.validate_xml}).id
     passage = "Bridges are repaired in strict rotation."
     adapter.remote.add_tasks(own, [{"data": {"passage": passage, "question": "What is strict ?"}}])
-    assert adapter.predict(project=own) == Predicted(own, sent=1, there=0, lacking=0)
+    assert adapter.predict(project=own) == PredictionResult(own, sent=1, there=0, lacking=0)
     (task,) = adapter.tasks(own)
     (value,) = [one["value"] for one in task["predictions"][0]["result"]]
     assert passage[value["start"] : value["end"]] == value["text"] == "strict"

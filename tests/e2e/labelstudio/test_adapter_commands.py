@@ -44,7 +44,7 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
         told = outfox_here("labelstudio", "status", "sentiment")
     assert told.code == 0
     assert "Connected at" in told.out
-    assert "72 there, 0 to send" in told.out
+    assert "72 sent, 0 to send" in told.out
     assert "no open round" in told.out
     synced = outfox_here("labelstudio", "sync", "--all", "--json")
     nothing = {"sent": 0, "found": 0, "refused": 0}
@@ -57,8 +57,7 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
 def test_whoever_opens_a_round_has_label_studio_ask_for_it(
     outfox_here: Outfox, studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for user in ("ml_backend.targets.loading", "plugin.manager.wiring"):
-        monkeypatch.setattr(f"{user}.load_target", load_fixed)
+    monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     make_version(tmp_path / "home" / "models")
     with counting_backend("prompt") as backend, proxy_of(studio.server.url) as proxy:
         monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", proxy.url)

@@ -1,4 +1,4 @@
-"""What every Studio does: the real one, and the one in memory that the quick tests use."""
+"""What every LabelStudio does: the real one, and the one in memory that the quick tests use."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import requests
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.projects import project_settings
-from plugin.labelstudio.remote import RemoteStudio
-from plugin.labelstudio.studio import KEY, WORKER, BackendAuth, Hook, Studio
+from plugin.labelstudio.adapter import SdkLabelStudio
+from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, BackendAuth, LabelStudio, Webhook
+from round_manager.labelstudio.projects import project_settings
 from templates import find_pack
 from templates.payloads import results
 from templates.xml_lines import read_elements
 from tests.e2e.labelstudio.backend import counting_backend
-from tests.fakes.label_studio import FakeStudio
+from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.label_studio_adapter import tidy_studio
 
 __all__ = ["tidy_studio"]
@@ -25,23 +25,23 @@ TICK = timedelta(microseconds=1)
 
 
 class Bench:
-    """A Studio, and a way to submit work in it."""
+    """A LabelStudio, and a way to submit work in it."""
 
-    def __init__(self, studio: Studio, token: str = "") -> None:
+    def __init__(self, studio: LabelStudio, token: str = "") -> None:
         self.studio = studio
         self._token = token
 
     def project(self, template: Any = "create") -> int:
-        return self.studio.make_project(project_settings(PACK, template)).id
+        return self.studio.create_project(project_settings(PACK, template)).id
 
     def tasks(self, project: int, count: int) -> list[int]:
         data = {"prompt": "p", "target": "positive", "target_title": "Positive"}
-        made = [{"data": data, "meta": {KEY: f"key:{number}"}} for number in range(count)]
+        made = [{"data": data, "meta": {TASK_KEY: f"key:{number}"}} for number in range(count)]
         return self.studio.add_tasks(project, made)
 
     def annotate(self, task: int, text: str = "a text", **more: Any) -> None:
         result = results(read_elements(PACK.create_xml, "create.xml"), {"text": text})
-        if isinstance(self.studio, FakeStudio):
+        if isinstance(self.studio, FakeLabelStudio):
             self.studio.annotate(task, result, **more)
             return
         headers = {"Authorization": f"Token {self._token}"}
@@ -49,7 +49,7 @@ class Bench:
         requests.post(url, headers=headers, json={"result": result, **more}, timeout=30).raise_for_status()
 
     def delete_project(self, project: int) -> None:
-        if isinstance(self.studio, FakeStudio):
+        if isinstance(self.studio, FakeLabelStudio):
             del self.studio.projects[project]
             return
         headers = {"Authorization": f"Token {self._token}"}
@@ -59,10 +59,10 @@ class Bench:
 @pytest.fixture(params=["in memory", "real"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "in memory":
-        yield Bench(FakeStudio())
+        yield Bench(FakeLabelStudio())
         return
     server = request.getfixturevalue("tidy_studio").server
-    yield Bench(RemoteStudio(server.url, server.token), server.token)
+    yield Bench(SdkLabelStudio(server.url, server.token), server.token)
 
 
 def test_it_knows_whose_token_it_has(bench: Bench) -> None:
@@ -74,9 +74,9 @@ def test_a_project_is_found_by_number_and_by_title_and_changed_in_part(bench: Be
     seen = bench.studio.project(number)
     assert seen is not None
     assert seen.label_config == PACK.create_xml.strip()
-    assert number in [one.id for one in bench.studio.projects_called("sentiment: write")]
-    assert bench.studio.projects_called("sentiment") == []
-    bench.studio.change_project(number, {"description": "another"})
+    assert number in [one.id for one in bench.studio.find_projects("sentiment: write")]
+    assert bench.studio.find_projects("sentiment") == []
+    bench.studio.update_project(number, {"description": "another"})
     changed = bench.studio.project(number)
     assert changed is not None
     assert (changed.settings["description"], changed.title) == ("another", "sentiment: write")
@@ -88,7 +88,7 @@ def test_what_is_gone_is_none_or_refused_with_404(bench: Bench) -> None:
     assert bench.studio.project(number) is None
     for call in (
         lambda: bench.studio.changed_tasks(number, None),
-        lambda: bench.studio.all_tasks(number),
+        lambda: bench.studio.tasks_after(number),
         lambda: bench.tasks(number, 1),
     ):
         with pytest.raises(LabelStudioError) as caught:
@@ -100,7 +100,7 @@ def test_tasks_get_numbers_in_their_order_and_keep_their_keys(bench: Bench) -> N
     project = bench.project()
     numbers = bench.tasks(project, 5)
     assert numbers == sorted(numbers)
-    page = bench.studio.all_tasks(project, after=numbers[1], size=2)
+    page = bench.studio.tasks_after(project, after=numbers[1], size=2)
     assert [(one.id, one.key) for one in page.tasks] == [(numbers[2], "key:2"), (numbers[3], "key:3")]
     assert page.total == 3
 
@@ -111,13 +111,13 @@ def test_of_tasks_that_are_to_go_those_that_somebody_annotated_stay(bench: Bench
     (elsewhere,) = bench.tasks(other, 1)
     bench.annotate(annotated)
     bench.annotate(skipped, was_cancelled=True)
-    assert bench.studio.remove_untouched(project, [gone]) == set()
+    assert bench.studio.delete_unannotated(project, [gone]) == set()
     numbers = [annotated, skipped, untouched, gone, elsewhere]
-    assert bench.studio.remove_untouched(project, numbers) == {annotated}
-    assert [one.id for one in bench.studio.all_tasks(project).tasks] == [annotated, kept]
-    assert [one.id for one in bench.studio.all_tasks(other).tasks] == [elsewhere]
-    assert bench.studio.remove_untouched(project, []) == set()
-    assert bench.studio.remove_untouched(project, [kept]) == set()
+    assert bench.studio.delete_unannotated(project, numbers) == {annotated}
+    assert [one.id for one in bench.studio.tasks_after(project).tasks] == [annotated, kept]
+    assert [one.id for one in bench.studio.tasks_after(other).tasks] == [elsewhere]
+    assert bench.studio.delete_unannotated(project, []) == set()
+    assert bench.studio.delete_unannotated(project, [kept]) == set()
     assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [annotated]
 
 
@@ -141,30 +141,30 @@ def test_changed_tasks_are_those_with_work_the_longest_unchanged_first(bench: Be
 
 def test_tasks_that_show_crowd_work_come_with_it_and_are_not_among_the_changed_ones(bench: Bench) -> None:
     project = bench.project()
-    data = {"prompt": "p", "target": "positive", "target_title": "Positive", WORKER: "somebody"}
+    data = {"prompt": "p", "target": "positive", "target_title": "Positive", WORKER_FIELD: "somebody"}
     result = results(read_elements(PACK.create_xml, "create.xml"), {"text": "theirs"})
-    made = {"data": data, "meta": {KEY: "crowd:1"}, "annotations": [{"result": result, "ground_truth": False}]}
+    made = {"data": data, "meta": {TASK_KEY: "crowd:1"}, "annotations": [{"result": result, "ground_truth": False}]}
     (crowds,) = bench.studio.add_tasks(project, [made])
     (own,) = bench.tasks(project, 1)
     bench.annotate(own)
     assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [own]
-    moment = bench.studio.all_tasks(project).tasks[0].changed_at
+    moment = bench.studio.tasks_after(project).tasks[0].changed_at
     assert bench.studio.tasks_changed_at(project, moment).tasks == ()
-    (seen,) = bench.studio.all_tasks(project, size=1).tasks
-    assert (seen.id, seen.key, seen.data[WORKER]) == (crowds, "crowd:1", "somebody")
+    (seen,) = bench.studio.tasks_after(project, size=1).tasks
+    assert (seen.id, seen.key, seen.data[WORKER_FIELD]) == (crowds, "crowd:1", "somebody")
     (annotation,) = seen.annotations
     assert (annotation["result"], annotation["ground_truth"]) == (result, False)
 
 
 def test_of_tasks_of_which_one_is_refused_none_is_made(bench: Bench) -> None:
     project = bench.project()
-    if isinstance(bench.studio, FakeStudio):
+    if isinstance(bench.studio, FakeLabelStudio):
         bench.studio.refuses = lambda task: "prompt" not in task["data"]
     good = {"prompt": "p", "target": "positive", "target_title": "Positive"}
     with pytest.raises(LabelStudioError) as caught:
         bench.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
     assert (caught.value.status, caught.value.retry) == (400, False)
-    assert bench.studio.all_tasks(project).total == 0
+    assert bench.studio.tasks_after(project).total == 0
 
 
 def test_the_tasks_of_one_moment_can_be_read_by_number(bench: Bench) -> None:
@@ -178,23 +178,23 @@ def test_the_tasks_of_one_moment_can_be_read_by_number(bench: Bench) -> None:
 
 def test_a_hook_is_what_it_was_made_or_changed_to(bench: Bench) -> None:
     project = bench.project()
-    hook = Hook("http://127.0.0.1:9/a", {"X-Outfox-Secret": "one"}, frozenset({"ANNOTATION_CREATED"}))
-    made = bench.studio.add_hook(project, hook)
-    assert made.hook == hook
-    other = Hook("http://127.0.0.1:9/b", {"X-Outfox-Secret": "two"}, frozenset({"ANNOTATION_UPDATED"}))
-    bench.studio.change_hook(made.id, other)
-    assert [(one.id, one.hook) for one in bench.studio.hooks(project)] == [(made.id, other)]
+    hook = Webhook("http://127.0.0.1:9/a", {"X-Outfox-Secret": "one"}, frozenset({"ANNOTATION_CREATED"}))
+    made = bench.studio.add_webhook(project, hook)
+    assert made.webhook == hook
+    other = Webhook("http://127.0.0.1:9/b", {"X-Outfox-Secret": "two"}, frozenset({"ANNOTATION_UPDATED"}))
+    bench.studio.update_webhook(made.id, other)
+    assert [(one.id, one.webhook) for one in bench.studio.webhooks(project)] == [(made.id, other)]
 
 
 def test_a_backend_moves_and_keeps_its_user(bench: Bench) -> None:
     project = bench.project()
     with counting_backend("prompt") as backend:
         made = bench.studio.add_backend(project, f"{backend.url}/tasks/x", BackendAuth("user", "word"))
-        bench.studio.change_backend(project, made, f"{backend.url}/tasks/x/rounds/2", None)
+        bench.studio.update_backend(project, made, f"{backend.url}/tasks/x/rounds/2", None)
         (seen,) = bench.studio.backends(project)
         assert (seen.id, seen.url, seen.user) == (made.id, f"{backend.url}/tasks/x/rounds/2", "user")
         assert (seen.interactive, seen.state) == (True, "Connected")
-        bench.studio.change_backend(project, seen, made.url, None, interactive=False)
+        bench.studio.update_backend(project, seen, made.url, None, interactive=False)
         (again,) = bench.studio.backends(project)
     assert (again.url, again.user, again.interactive) == (made.url, "user", False)
 
@@ -205,4 +205,4 @@ def test_predictions_name_their_versions(bench: Bench) -> None:
     said = results(read_elements(PACK.validate_xml, "validate.xml"), {"label": "positive"})
     one = {"task": task, "result": said, "score": 0.5, "model_version": "v7"}
     bench.studio.add_predictions(project, [one])
-    assert bench.studio.all_tasks(project).tasks[0].model_versions == {"v7"}
+    assert bench.studio.tasks_after(project).tasks[0].model_versions == {"v7"}

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.pushing import Pushed
-from plugin.labelstudio.remote import RemoteStudio
-from plugin.labelstudio.syncing import Synced
+from plugin.labelstudio.adapter import SdkLabelStudio
+from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.push import PushResult
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example
 from tests.fakes.label_studio_adapter import Adapters, adapters, tidy_studio
 
@@ -27,7 +27,7 @@ def test_label_studio_restarted_in_the_middle_loses_nothing(adapters: Adapters) 
             adapter.studio.server.stop()
 
     adapter.judge.before = stop_after_one
-    direct = RemoteStudio(adapter.studio.server.url, adapter.studio.server.token)
+    direct = SdkLabelStudio(adapter.studio.server.url, adapter.studio.server.token)
     try:
         with pytest.raises(LabelStudioError) as caught:
             adapter.sync()
@@ -58,7 +58,7 @@ def test_a_label_studio_that_fails_is_told_and_caught_up_with(adapters: Adapters
     assert caught.value.retry
     adapter.proxy.broken = None
     assert f"answers {status}" in (adapter.status().projects[0].last_error or "")
-    assert adapter.sync() == Synced(read=1, examples=1)
+    assert adapter.sync() == SyncResult(read=1, examples=1)
 
 
 def test_an_answer_that_got_lost_does_not_double_the_tasks(adapters: Adapters) -> None:
@@ -95,23 +95,23 @@ def test_a_revoked_token_is_told_and_nothing_is_lost(adapters: Adapters) -> None
     adapter.push()
     (task,) = adapter.tasks(made.projects["create"])
     adapter.annotate(task["id"], adapter.written("a text", task))
-    good, adapter.remote = adapter.remote, RemoteStudio(adapter.proxy.url, "0" * 40)
+    good, adapter.remote = adapter.remote, SdkLabelStudio(adapter.proxy.url, "0" * 40)
     with pytest.raises(LabelStudioError, match="does not accept the token") as caught:
         adapter.sync()
     assert not caught.value.retry
     assert "does not accept the token" in (adapter.status().error or "")
     adapter.remote = good
-    assert adapter.sync() == Synced(read=1, examples=1)
+    assert adapter.sync() == SyncResult(read=1, examples=1)
 
 
 def test_a_personal_access_token_will_do(adapters: Adapters) -> None:
     adapter = adapters(contexts=1)
     token = adapter.call("POST", "token/")["token"]
-    adapter.remote = RemoteStudio(adapter.studio.server.url, token)
+    adapter.remote = SdkLabelStudio(adapter.studio.server.url, token)
     assert adapter.remote.whoami() == adapter.studio.server.email
     adapter.connect()
-    assert adapter.push() == Pushed(contexts=1)
-    broken = RemoteStudio(adapter.studio.server.url, f"{token[:-4]}AAAA")
+    assert adapter.push() == PushResult(contexts=1)
+    broken = SdkLabelStudio(adapter.studio.server.url, f"{token[:-4]}AAAA")
     with pytest.raises(LabelStudioError, match="token"):
         broken.whoami()
 
@@ -131,5 +131,5 @@ def test_a_deleted_project_is_told_and_made_anew(adapters: Adapters) -> None:
     assert adapter.push().contexts == 2
     task = adapter.tasks(new)[0]
     adapter.annotate(task["id"], adapter.written("after", task))
-    assert adapter.sync() == Synced(read=1, examples=1)
+    assert adapter.sync() == SyncResult(read=1, examples=1)
     assert [one.fields["text"] for one in adapter.rows(Example)] == ["before", "after"]

@@ -10,15 +10,15 @@ from label_studio_sdk.label_interface.interface import LabelInterface
 from playwright.sync_api import Page, expect
 
 from common.clock import SystemClock
-from plugin.labelstudio.crowd_work import Shown, show_crowd_work
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.studio import WORKER
-from plugin.labelstudio.syncing import Synced
-from plugin.lazy_store import LazyStore
 from plugin.settings import load_settings
-from plugin.web.label_studio import StudioReader
+from plugin.wiring import Application
 from round_manager.database.store import Store, open_store
+from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
+from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import WORKER_FIELD
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example
+from round_manager.services.context import ServiceContext
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.rounds import live_round, open_round, pinned_versions
 from round_manager.tasks.tasks import find_task
@@ -50,12 +50,12 @@ def crowd_of(store: Store, pack: Pack) -> Gallery:
     return Gallery(Floor(store, SettableClock(SystemClock().now()), pack.spec, task, opened, version), pack)
 
 
-def show(adapter: Adapter, crowd: Gallery) -> Shown:
-    return show_crowd_work(adapter.store, adapter.remote, adapter.name, crowd.floor.clock)
+def show(adapter: Adapter, crowd: Gallery) -> CrowdUpload:
+    return upload_crowd_work(adapter.store, adapter.remote, adapter.name, crowd.floor.clock)
 
 
 def crowds_tasks(adapter: Adapter, project: int) -> list[Json]:
-    return [task for task in adapter.tasks(project) if WORKER in task["data"]]
+    return [task for task in adapter.tasks(project) if WORKER_FIELD in task["data"]]
 
 
 # The other packs have labels too.
@@ -71,7 +71,7 @@ def test_it_stands_beside_what_is_done_in_house_and_is_nobodys_to_do(adapters: A
     assert len(crowd.votes()) == 2
     # Whether answers agree is for the policy to say; until then they are held back.
     decide_round(adapter.store, crowd.floor.round, now=crowd.floor.now)
-    assert show(adapter, crowd) == Shown(sent=3)
+    assert show(adapter, crowd) == CrowdUpload(sent=3)
     for kind, count in (("create", 1), ("validate", 2)):
         project = made.projects[kind]
         tasks = crowds_tasks(adapter, project)
@@ -82,10 +82,10 @@ def test_it_stands_beside_what_is_done_in_house_and_is_nobodys_to_do(adapters: A
             assert interface.validate_annotation({"result": annotation["result"]})
             assert annotation["ground_truth"] is False
     offered = adapter.call("GET", f"projects/{made.projects['create']}/next")
-    assert WORKER not in offered["data"]
+    assert WORKER_FIELD not in offered["data"]
     adapter.annotate(offered["id"], adapter.written("another", offered))
-    assert adapter.sync() == Synced(read=1, examples=1)
-    assert [len(adapter.rows(Example)), adapter.sync()] == [2, Synced()]
+    assert adapter.sync() == SyncResult(read=1, examples=1)
+    assert [len(adapter.rows(Example)), adapter.sync()] == [2, SyncResult()]
     assert adapter.status().projects[0].unread == 0
 
 
@@ -105,7 +105,7 @@ def test_an_answer_that_got_lost_doubles_nothing(adapters: Adapters) -> None:
         show(adapter, crowd)
     adapter.proxy.lost_answers = None
     crowd.floor.clock.advance(PAUSE)
-    assert show(adapter, crowd) == Shown(found=1)
+    assert show(adapter, crowd) == CrowdUpload(found=1)
     assert len(crowds_tasks(adapter, project)) == 1
 
 
@@ -116,7 +116,7 @@ def test_what_label_studio_refuses_is_told_without_what_people_typed(adapters: A
     text = crowd.write().fields["text"]
     other = adapter.pack.create_xml.replace("$prompt", "$another")
     adapter.call("PATCH", f"projects/{project}", {"label_config": other})
-    assert show(adapter, crowd) == Shown(refused=1)
+    assert show(adapter, crowd) == CrowdUpload(refused=1)
     refusal = adapter.status().projects[0].crowd.refusal or ""
     assert "outfox labelstudio connect" in refusal
     assert text not in refusal
@@ -162,8 +162,9 @@ def test_the_command_and_the_web_apps_reader_show_it(
         assert synced["crowd"] == {"sent": 1, "found": 0, "refused": 0}
         assert "1 shown, 0 to send" in outfox("labelstudio", "status", "sentiment").out
         crowd.judge_as("V1", Judgement(flag=crowd.pack.spec.validation.flag_reasons[0]))
-        lazy_store = LazyStore(settings.database)
-        StudioReader(settings, lazy_store).read("sentiment")
-        lazy_store.close()
+        context = ServiceContext(store, SystemClock())
+        connected = Application(settings).connected_label_studio(lambda: context)
+        assert connected is not None
+        connected.read("sentiment")
     told = json.loads(outfox("labelstudio", "status", "sentiment", "--json").out)
     assert [one["crowd"]["shown"] for one in told["projects"]] == [1, 1]

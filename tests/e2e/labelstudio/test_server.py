@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.serving import free_port
+from round_manager.labelstudio.errors import LabelStudioError
 from templates import find_pack
 from tests.e2e.first_start import FirstStart
 from tests.e2e.labelstudio.conftest import Studio

@@ -8,20 +8,20 @@ from typing import Any
 from rich.console import Console
 
 from plugin.cli.labelstudio_status import status_text
-from plugin.labelstudio.connecting import Connected, Wishes, connect
-from plugin.labelstudio.crowd_work import Shown, show_crowd_work
-from plugin.labelstudio.pushing import Pushed, push
-from plugin.labelstudio.status import Status, find_status
-from plugin.labelstudio.studio import WORKER, TaskSeen
-from plugin.labelstudio.syncing import Synced, sync_task
 from round_manager.database.store import Store
-from round_manager.labelstudio.crowd import CrowdCounts
-from round_manager.labelstudio.mirror import find_link
+from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
+from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
+from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.port import WORKER_FIELD, ProjectTask
+from round_manager.labelstudio.push import PushResult, fill_projects
+from round_manager.labelstudio.status import LabelStudioStatus, find_status
+from round_manager.labelstudio.sync import SyncResult, read_projects
+from round_manager.labelstudio.upload_queue import CrowdCounts
 from round_manager.models import Example, ProjectKind, Vote, WorkSession
 from round_manager.work.validation_work import Judgement, judge_item, validation_items
 from templates import Pack
 from tests.fakes.judge import FakeJudge
-from tests.fakes.label_studio import FakeStudio
+from tests.fakes.label_studio import FakeLabelStudio
 from tests.integration.work.floor import Floor, lay_floor, pack_of
 
 CREATE, VALIDATE = ProjectKind.CREATE, ProjectKind.VALIDATE
@@ -34,7 +34,7 @@ class Gallery:
 
     floor: Floor
     pack: Pack
-    studio: FakeStudio = field(default_factory=FakeStudio)
+    studio: FakeLabelStudio = field(default_factory=FakeLabelStudio)
     judge: FakeJudge = field(default_factory=FakeJudge)
 
     @property
@@ -45,24 +45,24 @@ class Gallery:
     def name(self) -> str:
         return self.pack.spec.name
 
-    def connect(self) -> Connected:
-        return connect(self.store, self.studio, self.pack, Wishes(("s" * 32,)), self.floor.clock)
+    def connect(self) -> ConnectedProjects:
+        return connect_projects(self.store, self.studio, self.pack, ConnectionOptions(("s" * 32,)), self.floor.clock)
 
-    def show(self, **more: Any) -> Shown:
-        return show_crowd_work(self.store, self.studio, self.name, self.floor.clock, **more)
+    def show(self, **more: Any) -> CrowdUpload:
+        return upload_crowd_work(self.store, self.studio, self.name, self.floor.clock, **more)
 
-    def show_later(self) -> Shown:
+    def show_later(self) -> CrowdUpload:
         """After a pause in which whatever was sent has arrived."""
         self.floor.clock.advance(PAUSE)
         return self.show()
 
-    def sync(self, **more: Any) -> Synced:
-        return sync_task(self.store, self.studio, self.name, self.judge, self.floor.clock, **more)
+    def sync(self, **more: Any) -> SyncResult:
+        return read_projects(self.store, self.studio, self.name, self.judge, self.floor.clock, **more)
 
-    def push(self) -> Pushed:
-        return push(self.store, self.studio, self.name, self.floor.clock)
+    def push(self) -> PushResult:
+        return fill_projects(self.store, self.studio, self.name, self.floor.clock)
 
-    def status(self) -> Status:
+    def status(self) -> LabelStudioStatus:
         return find_status(self.store, self.studio, self.name)
 
     def status_words(self) -> str:
@@ -82,10 +82,10 @@ class Gallery:
         assert link is not None
         return link.project
 
-    def shown(self, kind: ProjectKind = CREATE) -> list[TaskSeen]:
+    def shown(self, kind: ProjectKind = CREATE) -> list[ProjectTask]:
         """The tasks that show crowd work in a project."""
         tasks = [self.studio.tasks[number] for number in self.studio.numbers(self.project(kind))]
-        return [task for task in tasks if WORKER in task.data]
+        return [task for task in tasks if WORKER_FIELD in task.data]
 
     def write(self, worker: str = "AUTHOR-1", *, confirmed: bool = True) -> Example:
         """A worker's example that fools the model, confirmed by the marketplace or not."""

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from label_studio_sdk.label_interface.interface import LabelInterface
 
-from plugin.labelstudio.crowd_work import Shown
-from plugin.labelstudio.predicting import predict
-from plugin.labelstudio.studio import WORKER
-from plugin.labelstudio.syncing import Synced
 from round_manager.examples.attempts import link_late_attempts
+from round_manager.labelstudio.crowd_upload import CrowdUpload
+from round_manager.labelstudio.port import WORKER_FIELD
+from round_manager.labelstudio.predictions import predict_tasks
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import (
     Attempt,
     Example,
@@ -30,11 +30,11 @@ from tests.unit.labelstudio.test_at_once import both
 
 def test_a_confirmed_example_is_shown_as_its_author_handed_it_in(gallery: Gallery) -> None:
     example = gallery.write()
-    assert gallery.show() == Shown(sent=1)
+    assert gallery.show() == CrowdUpload(sent=1)
     (task,) = gallery.shown()
     context = gallery.floor.one(example).fields["prompt"]
     title = gallery.pack.spec.label_title(str(example.label))
-    assert {name: task.data[name] for name in task.data if name != WORKER} == {
+    assert {name: task.data[name] for name in task.data if name != WORKER_FIELD} == {
         "prompt": context, "target": example.label, "target_title": title,
     }  # fmt: skip
     (annotation,) = task.annotations
@@ -50,7 +50,7 @@ def test_workers_are_known_by_a_pseudonym_and_by_nothing_else(plain: Gallery) ->
         plain.write(worker)
     plain.show()
     shown = plain.shown()
-    first, second, third = (task.data[WORKER] for task in shown)
+    first, second, third = (task.data[WORKER_FIELD] for task in shown)
     assert first == second != third
     everything = json.dumps([[task.data, task.key, task.annotations] for task in shown])
     assert "AUTHOR" not in everything
@@ -79,7 +79,7 @@ def test_what_nobody_confirmed_is_not_shown(gallery: Gallery) -> None:
     gallery.floor.write_all(forged)
     gallery.floor.finish(forged)
     gallery.floor.confirm(forged, "SOMEBODY-ELSE")
-    assert gallery.show() == Shown()
+    assert gallery.show() == CrowdUpload()
     assert "add_tasks" not in gallery.studio.calls
     assert gallery.crowd().waiting == 0
 
@@ -89,21 +89,21 @@ def test_what_is_withdrawn_before_it_is_shown_is_not_shown(plain: Gallery) -> No
     with plain.floor.write() as session:
         row = session.get_one(Example, example.id)
         row.status, row.decided_at = ExampleStatus.WITHDRAWN, plain.floor.now
-    assert plain.show() == Shown()
+    assert plain.show() == CrowdUpload()
 
 
 def test_once_shown_nothing_is_asked_of_label_studio_again(plain: Gallery) -> None:
     plain.write()
     plain.show()
     plain.studio.calls.clear()
-    assert plain.show(until_done=True) == plain.show_later() == Shown()
+    assert plain.show(until_done=True) == plain.show_later() == CrowdUpload()
     assert plain.studio.calls == []
 
 
 def test_it_is_never_read_back_as_somebodys_work(plain: Gallery) -> None:
     plain.write()
     plain.show()
-    assert plain.sync() == plain.sync(from_start=True) == Synced()
+    assert plain.sync() == plain.sync(from_start=True) == SyncResult()
     plain.floor.close_round()
     assert plain.sync(from_start=True).left == 0
     assert plain.status().projects[0].unread == 0
@@ -115,8 +115,8 @@ def test_it_is_not_read_back_either_where_somebody_took_the_worker_from_its_data
     plain.show()
     (task,) = plain.shown()
     plain.studio.annotate(task.id, list(task.annotations[0]["result"]), user=8)
-    del task.data[WORKER]  # type: ignore[attr-defined]
-    assert plain.sync() == Synced()
+    del task.data[WORKER_FIELD]  # type: ignore[attr-defined]
+    assert plain.sync() == SyncResult()
     assert [row.source for row in plain.floor.rows(Example)] == [Source.PAGES]
 
 
@@ -134,8 +134,8 @@ def test_what_the_owner_changes_or_removes_stays_as_the_owner_left_it(gallery: G
     edited, removed = gallery.shown()
     gallery.studio.edit(edited.id, edited.annotations[0]["id"], [])
     del gallery.studio.tasks[removed.id]
-    assert gallery.sync() == Synced()
-    assert gallery.show_later() == Shown()
+    assert gallery.sync() == SyncResult()
+    assert gallery.show_later() == CrowdUpload()
     assert [task.annotations[0]["result"] for task in gallery.shown()] == [[]]
     assert gallery.floor.one(example).fields == example.fields
 
@@ -145,9 +145,9 @@ def test_another_project_shows_all_of_it_too(gallery: Gallery) -> None:
     gallery.show()
     del gallery.studio.projects[gallery.project()]
     gallery.connect()
-    assert gallery.show() == Shown(sent=1)
+    assert gallery.show() == CrowdUpload(sent=1)
     assert len(gallery.shown()) == 1
-    assert gallery.show_later() == Shown()
+    assert gallery.show_later() == CrowdUpload()
 
 
 def test_a_try_on_a_task_that_shows_it_is_not_its_authors(plain: Gallery) -> None:
@@ -171,7 +171,7 @@ def test_a_model_can_be_asked_about_it_in_bulk(plain: Gallery) -> None:
     plain.write()
     plain.show()
     predictor = FakeTarget(plain.pack.spec, "v1")
-    done = predict(plain.store, plain.studio, plain.name, predictor, plain.floor.clock)
+    done = predict_tasks(plain.store, plain.studio, plain.name, predictor, plain.floor.clock)
     assert (done.sent, done.lacking) == (1, 0)
 
 

@@ -6,16 +6,17 @@ from itertools import pairwise
 
 import pytest
 
-from plugin.labelstudio.crowd_work import Shown
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.syncing import Synced
-from round_manager.labelstudio.crowd import LONGEST_PAUSE
+from common.errors import Hint
+from round_manager.labelstudio.crowd_upload import CrowdUpload
+from round_manager.labelstudio.errors import LabelStudioError, LabelStudioUnavailable, ProjectNotFound, RequestRefused
+from round_manager.labelstudio.sync import SyncResult
+from round_manager.labelstudio.upload_queue import MAX_BACKOFF
 from round_manager.work.validation_work import Judgement
 from tests.fakes.label_studio import Killed
 from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery
 from tests.unit.labelstudio.test_killed_anywhere import Reaper, until_done
 
-AWAY = LabelStudioError("Label Studio at http://studio.test does not answer; is it running?", retry=True)
+AWAY = LabelStudioUnavailable("Label Studio at http://studio.test does not answer; is it running?")
 
 
 def test_killed_anywhere_each_piece_is_there_once(gallery: Gallery) -> None:
@@ -25,15 +26,15 @@ def test_killed_anywhere_each_piece_is_there_once(gallery: Gallery) -> None:
         gallery.judge_as(worker, Judgement(label="negative"))
     gallery.floor.close_round()
 
-    def show_much_later() -> Shown:
-        gallery.floor.clock.advance(LONGEST_PAUSE)
+    def show_much_later() -> CrowdUpload:
+        gallery.floor.clock.advance(MAX_BACKOFF)
         return gallery.show()
 
     reaper = Reaper(gallery)  # type: ignore[arg-type]
     assert until_done(reaper, show_much_later) > 10
     # Of what the killed turns left, nothing is taken for somebody's work.
-    assert gallery.sync() == Synced()
-    assert show_much_later() == Shown()
+    assert gallery.sync() == SyncResult()
+    assert show_much_later() == CrowdUpload()
     assert [len({task.key for task in gallery.shown(kind)}) for kind in (CREATE, VALIDATE)] == [2, 4]
     assert [len(gallery.shown(kind)) for kind in (CREATE, VALIDATE)] == [2, 4]
 
@@ -43,18 +44,18 @@ def test_a_piece_that_was_sent_and_not_written_down_is_found_and_not_read_as_wor
     gallery.studio.after["add_tasks"] = Killed()
     with pytest.raises(Killed):
         gallery.show()
-    assert gallery.sync() == Synced()
-    assert gallery.show() == Shown(), "it may still be on its way"
-    assert gallery.show_later() == Shown(found=1)
+    assert gallery.sync() == SyncResult()
+    assert gallery.show() == CrowdUpload(), "it may still be on its way"
+    assert gallery.show_later() == CrowdUpload(found=1)
     assert len(gallery.shown()) == 1
 
 
 def test_an_answer_that_got_lost_doubles_nothing(plain: Gallery) -> None:
     plain.write()
-    plain.studio.after["add_tasks"] = LabelStudioError("answers 504", retry=True, status=504)
-    with pytest.raises(LabelStudioError, match="504"):
+    plain.studio.after["add_tasks"] = LabelStudioUnavailable("answers 504", status=504)
+    with pytest.raises(LabelStudioUnavailable):
         plain.show()
-    assert plain.show_later() == Shown(found=1)
+    assert plain.show_later() == CrowdUpload(found=1)
     assert len(plain.shown()) == 1
 
 
@@ -65,7 +66,7 @@ def test_while_label_studio_is_away_the_pauses_grow_and_status_says_what_waits_a
     for _ in range(35):
         gallery.studio.calls.clear()
         with suppress(LabelStudioError):
-            assert gallery.show() == Shown()
+            assert gallery.show() == CrowdUpload()
         if gallery.studio.calls:
             tries.append(gallery.floor.now)
         gallery.floor.clock.advance(timedelta(minutes=1))
@@ -78,7 +79,7 @@ def test_while_label_studio_is_away_the_pauses_grow_and_status_says_what_waits_a
     assert "0 shown, 1 to send" in text
     assert "does not answer" in text
     gallery.studio.down = None
-    assert gallery.show(until_done=True) == Shown(sent=1)
+    assert gallery.show(until_done=True) == CrowdUpload(sent=1)
     assert (gallery.crowd().waiting, gallery.crowd().failure) == (0, None)
 
 
@@ -87,38 +88,39 @@ def test_an_odd_piece_keeps_no_other_from_being_shown_and_is_tried_again_later(p
         plain.write(f"AUTHOR-{number}")
     odd = plain.write("ODD").fields["text"]
     plain.studio.refuses = lambda task: odd in str(task["annotations"])
-    assert plain.show() == Shown(sent=5, refused=1)
-    assert plain.show_later() == Shown()
+    assert plain.show() == CrowdUpload(sent=5, refused=1)
+    assert plain.show_later() == CrowdUpload()
     crowd = plain.crowd()
     assert (crowd.shown, crowd.refused, crowd.waiting) == (5, 1, 0)
-    assert "outfox labelstudio connect" in (crowd.refusal or "")
+    assert crowd.refusal is not None
     assert odd not in plain.status_words()
     plain.studio.refuses = lambda _task: False
     plain.floor.clock.advance(timedelta(hours=1))
-    assert plain.show() == Shown(sent=1)
+    assert plain.show() == CrowdUpload(sent=1)
     assert plain.crowd().refused == 0
 
 
 def test_a_project_that_refuses_everything_is_told_without_what_people_typed(plain: Gallery) -> None:
     texts = [plain.write(f"AUTHOR-{number}").fields["text"] for number in range(8)]
     plain.studio.refuses = lambda _task: True
-    with pytest.raises(LabelStudioError, match="refuses crowd work") as caught:
+    with pytest.raises(RequestRefused) as caught:
         plain.show()
     told = f"{caught.value} {plain.status().projects[0].last_error} {plain.status_words()}"
     assert not [text for text in texts if text in told]
     assert plain.studio.changes.count("add_tasks") < 20
     plain.studio.refuses = lambda _task: False
     plain.floor.clock.advance(timedelta(hours=2))
-    assert plain.show() == Shown(sent=8)
+    assert plain.show() == CrowdUpload(sent=8)
 
 
 def test_a_project_that_is_gone_is_told_with_the_cure(plain: Gallery) -> None:
     plain.write()
     del plain.studio.projects[plain.project()]
-    with pytest.raises(LabelStudioError, match="outfox labelstudio connect sentiment"):
+    with pytest.raises(ProjectNotFound) as caught:
         plain.show()
+    assert caught.value.hint == Hint("connect_label_studio", task="sentiment")
     plain.connect()
-    assert plain.show_later() == Shown(sent=1)
+    assert plain.show_later() == CrowdUpload(sent=1)
 
 
 def test_a_removed_annotation_is_not_sent_again_though_nobody_wrote_it_down(plain: Gallery) -> None:
@@ -128,7 +130,7 @@ def test_a_removed_annotation_is_not_sent_again_though_nobody_wrote_it_down(plai
         plain.show()
     (task,) = plain.shown()
     plain.studio.tasks[task.id] = type(task)(task.id, task.key, task.changed_at, task.data, ())
-    assert plain.show_later() == Shown(found=1)
+    assert plain.show_later() == CrowdUpload(found=1)
     del plain.studio.projects[plain.project()]
     plain.connect()
-    assert plain.show_later() == Shown(sent=1)
+    assert plain.show_later() == CrowdUpload(sent=1)

@@ -1,9 +1,9 @@
 """Crowd workers' votes stand in the validation project, and nobody who judges there finds them before."""
 
-from plugin.labelstudio.crowd_work import Shown
-from plugin.labelstudio.reading import read_judged, read_written
-from plugin.labelstudio.studio import WORKER
-from plugin.labelstudio.syncing import Synced
+from round_manager.labelstudio.annotations import read_judgement, read_submission
+from round_manager.labelstudio.crowd_upload import CrowdUpload
+from round_manager.labelstudio.port import WORKER_FIELD
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, ExampleStatus
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
@@ -15,17 +15,17 @@ from tests.integration.labelstudio.gallery import CREATE, VALIDATE, Gallery
 def test_votes_are_shown_once_no_more_are_wanted(gallery: Gallery) -> None:
     example = gallery.write()
     gallery.judge_as("V1", gallery.agreeing(example))
-    assert gallery.show() == Shown(sent=1)
+    assert gallery.show() == CrowdUpload(sent=1)
     assert (gallery.shown(VALIDATE), gallery.crowd(VALIDATE).held) == ([], 1)
     gallery.judge_as("V2", Judgement(label=example.label, comment="clear"))
-    assert gallery.show() == Shown(sent=2)
+    assert gallery.show() == CrowdUpload(sent=2)
     first, second = gallery.shown(VALIDATE)
-    assert first.data == {"text": example.fields["text"], WORKER: first.data[WORKER]}
+    assert first.data == {"text": example.fields["text"], WORKER_FIELD: first.data[WORKER_FIELD]}
     values = {one["from_name"]: one["value"] for one in second.annotations[0]["result"]}
     assert values == {"label": {"choices": [example.label]}, "comment": {"text": ["clear"]}}
-    assert first.data[WORKER] != second.data[WORKER] != gallery.shown()[0].data[WORKER]
+    assert first.data[WORKER_FIELD] != second.data[WORKER_FIELD] != gallery.shown()[0].data[WORKER_FIELD]
     assert (gallery.crowd(VALIDATE).held, gallery.crowd(VALIDATE).shown) == (0, 2)
-    assert gallery.sync() == Synced()
+    assert gallery.sync() == SyncResult()
     assert len(gallery.votes()) == 2
 
 
@@ -39,7 +39,7 @@ def test_votes_that_differ_wait_until_the_example_is_decided(gallery: Gallery) -
     with gallery.floor.write() as session:
         row = session.get_one(Example, example.id)
         row.status, row.decided_at = ExampleStatus.DISPUTED, NOON
-    assert gallery.show() == Shown(sent=2)
+    assert gallery.show() == CrowdUpload(sent=2)
 
 
 def test_answers_wait_until_somebody_has_decided_whether_they_differ(hang_up: Hang) -> None:
@@ -66,8 +66,8 @@ def test_votes_wait_while_somebody_in_house_has_the_example_to_check(gallery: Ga
     for place, number in enumerate(gallery.studio.numbers(gallery.project(VALIDATE))):
         result = [{"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [example.label]}}]
         gallery.studio.annotate(number, result, user=7 + place)
-    assert gallery.sync() == Synced(read=2, votes=2)
-    assert gallery.show() == Shown(sent=2)
+    assert gallery.sync() == SyncResult(read=2, votes=2)
+    assert gallery.show() == CrowdUpload(sent=2)
     assert len(gallery.votes()) == 4
 
 
@@ -80,7 +80,7 @@ def test_in_house_people_are_asked_for_what_the_crowd_has_not_judged_and_no_less
         session.get_one(Example, example.id).votes_wanted = 4
     gallery.judge_as("V2", gallery.agreeing(example))
     assert gallery.push().validations == 1
-    assert gallery.show() == Shown()
+    assert gallery.show() == CrowdUpload()
 
 
 def test_a_flag_is_shown_at_once_and_answers_wait_for_the_owner_may_keep_the_example(plain: Gallery) -> None:
@@ -88,7 +88,7 @@ def test_a_flag_is_shown_at_once_and_answers_wait_for_the_owner_may_keep_the_exa
     plain.judge_as("V1", plain.agreeing(example))
     reason = plain.pack.spec.validation.flag_reasons[0]
     plain.judge_as("V2", Judgement(flag=reason))
-    assert plain.show() == Shown(sent=2)
+    assert plain.show() == CrowdUpload(sent=2)
     (task,) = plain.shown(VALIDATE)
     assert [one["value"] for one in task.annotations[0]["result"]] == [{"choices": [reason]}]
     assert plain.crowd(VALIDATE).held == 1
@@ -98,14 +98,14 @@ def test_a_closed_round_holds_nothing_back(plain: Gallery) -> None:
     example = plain.write()
     plain.judge_as("V1", plain.agreeing(example))
     plain.floor.close_round()
-    assert plain.show() == Shown(sent=2)
+    assert plain.show() == CrowdUpload(sent=2)
 
 
 def test_judgements_that_nobody_confirmed_are_not_shown(plain: Gallery) -> None:
     example = plain.write()
     plain.judge_as("V1", plain.agreeing(example), confirmed=False)
     plain.floor.close_round()
-    assert plain.show() == Shown(sent=1)
+    assert plain.show() == CrowdUpload(sent=1)
     assert plain.shown(VALIDATE) == []
 
 
@@ -123,6 +123,6 @@ def test_an_answer_stands_where_it_was_marked_and_would_be_read_there(hang_up: H
             (span,) = [one["value"] for one in task.annotations[0]["result"] if "start" in one["value"]]
             assert passage[span["start"] : span["end"]] == answer["text"]
     spec, fields = gallery.pack.spec, {name: str(text) for name, text in task.data.items()}
-    assert read_judged(spec, fields, task.annotations[0]).answer == answer
+    assert read_judgement(spec, fields, task.annotations[0]).answer == answer
     (written,) = gallery.shown()
-    assert read_written(spec, fields, None, written.annotations[0]).answer == answer
+    assert read_submission(spec, fields, None, written.annotations[0]).answer == answer

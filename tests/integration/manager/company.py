@@ -141,7 +141,7 @@ class Company:
             "clock": clock,
             "who": MANAGER,
             "crowd": services,
-            "studio": None,
+            "label_studio": None,
             "archives": lambda: open_archives(str(self.archives)),
             "opening": lambda: RoundOpening(store, self.registry, "models", load_fixed, clock, 5.0),
             "trainings": self._trainings,

@@ -14,7 +14,7 @@ import pytest
 from plugin.cli.status import QUEUES
 from plugin.training_process import PROGRAM
 from round_manager.database.store import open_store
-from round_manager.labelstudio.mirror import keep_link
+from round_manager.labelstudio.links import save_link
 from round_manager.loop.lifecycle import begin_validating
 from round_manager.loop.manager_record import last_pass, note_failure, note_well
 from round_manager.models import ProjectKind, Round
@@ -94,7 +94,7 @@ def test_an_open_round_that_nobody_can_reach_says_so_with_the_cure(
         keys.setenv("OUTFOX_CROWD_KEY_SECRET", "a secret")
         assert "nothing can come in" not in outfox("status").out
     with owned.store.write() as session:
-        keep_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
+        save_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
     assert "nothing can come in" not in outfox("status").out
 
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from crowd.errors import CrowdUnavailable
 from crowd.port import ChangedHits
 from plugin.manager.loop import PassTimer
+from round_manager.labelstudio.crowd_upload import CrowdUpload
+from round_manager.labelstudio.push import PushResult
+from round_manager.labelstudio.sync import SyncResult
+from round_manager.services.label_studio import TaskSync
 from tests.integration.manager.conftest import Found
 
 
 @dataclass
-class FakeStudio:
+class FakeConnection:
     """A Label Studio that some tasks are connected to; it remembers what was asked of it."""
 
     connected: Sequence[str]
@@ -21,17 +25,17 @@ class FakeStudio:
     def tasks(self) -> Sequence[str]:
         return self.connected
 
-    def read(self, task: str) -> str:
+    def read(self, task: str) -> TaskSync:
         self.asked.append(("read", task))
-        return "2 votes from Label Studio"
+        return TaskSync(SyncResult(read=2, votes=2), CrowdUpload())
 
-    def follow(self, task: str) -> str:
+    def follow(self, task: str) -> str | None:
         self.asked.append(("follow", task))
-        return ""
+        return None
 
-    def push(self, task: str) -> str:
+    def push(self, task: str) -> PushResult:
         self.asked.append(("push", task))
-        return ""
+        return PushResult()
 
 
 class FakeQueue:
@@ -53,11 +57,11 @@ class FakeQueue:
 
 def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
     company = small()
-    connected, stranger = FakeStudio(["sentiment"]), FakeStudio(["another"])
-    done = [one.result.done for one in company.manage(studio=connected)]
+    connected, stranger = FakeConnection(["sentiment"]), FakeConnection(["another"])
+    done = [one.result.done for one in company.manage(label_studio=connected)]
     assert connected.asked == [("read", "sentiment"), ("follow", "sentiment"), ("push", "sentiment")]
     assert "2 votes from Label Studio" in done
-    company.manage(studio=stranger)
+    company.manage(label_studio=stranger)
     assert stranger.asked == []
 
 
@@ -65,8 +69,8 @@ def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) ->
     company = small()
     company.floor.close_round()
     company.last_round = 1
-    studio = FakeStudio(["sentiment"])
-    company.manage(studio=studio)
+    studio = FakeConnection(["sentiment"])
+    company.manage(label_studio=studio)
     assert studio.asked == [("read", "sentiment"), ("follow", "sentiment")]
 
 

@@ -14,8 +14,7 @@ from common.clock import SystemClock
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.site.app import worker_site
 from plugin.attempts import intake_of
-from plugin.labelstudio.bundle import font_files
-from plugin.labelstudio.webhooks import HEADER, webhook_secret
+from plugin.labelstudio.editor import font_files
 from plugin.lazy_store import LazyStore
 from plugin.post_signature import signed
 from plugin.web.app import web_app
@@ -23,7 +22,9 @@ from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
 from plugin.web.process import ServeProcess
 from plugin.web.work.wiring import work_pages
+from plugin.wiring import Application
 from round_manager.database.store import Store
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from round_manager.models import HitKind
 from tests.conftest import Outfox
 from tests.fakes import calls
@@ -120,7 +121,7 @@ def test_every_route_has_a_snapshot(part: str, office: Office, tmp_path: Path) -
         app: Any = office.backend._app
         found, stored = routes(app.url_map) | {"POST /tasks/<task>/predict"}, snapshot.stored(BACKEND)
     else:
-        process = ServeProcess(office.settings, tmp_path, sync_every=60.0)
+        process = ServeProcess(Application(office.settings), tmp_path, sync_every=60.0)
         found, stored = routes(process.app.url_map), snapshot.stored(WEB)
         process.close(5.0)
     assert found - stored.keys() == set(), "call these routes in the tests above"
@@ -128,7 +129,7 @@ def test_every_route_has_a_snapshot(part: str, office: Office, tmp_path: Path) -
 
 def test_routes_keep_their_paths(office: Office, any_databases: Databases, tmp_path: Path) -> None:
     backend: Any = office.backend._app
-    process = ServeProcess(office.settings, tmp_path, sync_every=60.0)
+    process = ServeProcess(Application(office.settings), tmp_path, sync_every=60.0)
     process.close(5.0)
     with MarketServer(any_databases.empty()) as server:
         site = routes(worker_site(server.market, server.url).url_map)
@@ -157,7 +158,7 @@ def ask_operators_routes(client: Client) -> None:
         client.post("/api/attempts", data=body, headers=signed([SECRET], body, time.time()))
     client.post("/api/attempts", data=b"{}")
     hook = f"/webhooks/label-studio/{TASK}"
-    client.post(hook, data=b"{}", headers={HEADER: webhook_secret([SECRET], TASK)})
+    client.post(hook, data=b"{}", headers={WEBHOOK_HEADER: webhook_secret([SECRET], TASK)})
     client.post(hook, data=b"{}")
 
 

@@ -22,7 +22,7 @@ from round_manager.work.reports import report
 from templates.payloads import results
 from templates.xml_lines import read_elements
 from tests.conftest import Outfox, replace_in
-from tests.fakes.label_studio import FakeStudio
+from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil
 from tests.fakes.workshop import FakeWorkshop
 from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
@@ -266,8 +266,8 @@ def test_validation_commands(ask: Recorder, home_tables: str) -> None:
 def test_label_studio_commands(
     ask: Recorder, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studio = FakeStudio()
-    monkeypatch.setattr("plugin.labelstudio.remote.RemoteStudio", lambda url, token: studio)
+    studio = FakeLabelStudio()
+    monkeypatch.setattr("plugin.labelstudio.adapter.SdkLabelStudio", lambda url, token: studio)
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "a" * 40)
     make_version(tmp_path / "home" / "models")

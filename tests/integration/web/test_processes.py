@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from plugin.attempt_post import AttemptPost
-from plugin.labelstudio.webhooks import HEADER, webhook_secret
 from plugin.settings import Settings
-from round_manager.labelstudio.mirror import find_link
+from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from round_manager.models import ProjectKind
 from round_manager.tasks.rounds import collected
 from tests.conftest import Outfox
@@ -114,7 +114,7 @@ def test_a_hint_or_its_time_makes_label_studio_be_read_by_one_of_its_processes(
     with serving(there, "--workers", "2", "--sync-every", every) as web:
         if every == "0":
             connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
-            secret = {HEADER: webhook_secret(SECRETS, "sentiment")}
+            secret = {WEBHOOK_HEADER: webhook_secret(SECRETS, "sentiment")}
             connection.request("POST", "/webhooks/label-studio/sentiment", b"{}", secret)
             assert connection.getresponse().status == 204
             connection.close()

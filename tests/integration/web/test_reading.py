@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
 from plugin.web.reading import ReadingLoop
+from round_manager.labelstudio.errors import LabelStudioError
 from tests.fakes.reader import FakeReader
 from tests.fakes.registry import eventually
 

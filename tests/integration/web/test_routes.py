@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from plugin.labelstudio.webhooks import HEADER, webhook_secret
 from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from tests.integration.web.conftest import SECRETS, Web, headers_for
 
 HOOK = "/webhooks/label-studio/sentiment"
@@ -16,15 +16,15 @@ HOOK = "/webhooks/label-studio/sentiment"
 
 def test_a_webhook_with_the_secret_is_a_hint_for_its_task(web: Web) -> None:
     secret = webhook_secret(SECRETS, "sentiment")
-    answer = web.client.post(HOOK, json={"action": "ANNOTATION_CREATED"}, headers={HEADER: secret})
+    answer = web.client.post(HOOK, json={"action": "ANNOTATION_CREATED"}, headers={WEBHOOK_HEADER: secret})
     assert (answer.status_code, answer.data, web.hints) == (204, b"", ["sentiment"])
     old = webhook_secret(SECRETS[:1], "sentiment")
-    assert web.client.post(HOOK, headers={HEADER: old}).status_code == 204
+    assert web.client.post(HOOK, headers={WEBHOOK_HEADER: old}).status_code == 204
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", webhook_secret(SECRETS, "nli"), "ü"])
 def test_a_webhook_without_the_secret_is_no_hint(web: Web, secret: str) -> None:
-    answer = web.client.post(HOOK, headers={HEADER: secret})
+    answer = web.client.post(HOOK, headers={WEBHOOK_HEADER: secret})
     assert (answer.status_code, web.hints) == (401, [])
     assert "outfox labelstudio connect" in answer.json["error"]  # type: ignore[index]
 
@@ -33,7 +33,7 @@ def test_a_task_whose_name_is_no_name_is_no_hint(web: Web) -> None:
     name = "..%2Fsecret"
     for path in (f"/webhooks/label-studio/{name}", "/webhooks/label-studio/Sentiment"):
         task = path.rpartition("/")[2]
-        answer = web.client.post(path, headers={HEADER: webhook_secret(SECRETS, task)})
+        answer = web.client.post(path, headers={WEBHOOK_HEADER: webhook_secret(SECRETS, task)})
         assert answer.status_code in (400, 401, 404)
     assert web.hints == []
 
@@ -42,7 +42,7 @@ def test_what_a_webhook_says_is_neither_logged_nor_kept(web: Web, caplog: pytest
     caplog.set_level(logging.DEBUG)
     body = {"project": {"token": "invitation-1234"}, "annotation": {"text": "private words"}}
     secret = webhook_secret(SECRETS, "sentiment")
-    assert web.client.post(HOOK, json=body, headers={HEADER: secret}).status_code == 204
+    assert web.client.post(HOOK, json=body, headers={WEBHOOK_HEADER: secret}).status_code == 204
     told = json.dumps([{**vars(record), "args": None} for record in caplog.records], default=str)
     assert "invitation-1234" not in told
     assert "private words" not in told
@@ -51,7 +51,7 @@ def test_what_a_webhook_says_is_neither_logged_nor_kept(web: Web, caplog: pytest
 
 def test_a_webhook_with_an_endless_body_is_answered_all_the_same(web: Web) -> None:
     secret = webhook_secret(SECRETS, "sentiment")
-    assert web.client.post(HOOK, data=b"x" * 9_000_000, headers={HEADER: secret}).status_code == 204
+    assert web.client.post(HOOK, data=b"x" * 9_000_000, headers={WEBHOOK_HEADER: secret}).status_code == 204
 
 
 def test_health_tells_the_revision(web: Web) -> None:

@@ -5,7 +5,7 @@ import gzip
 import pytest
 import requests
 
-from plugin.labelstudio.bundle import editor_bundle
+from plugin.labelstudio.editor import editor_bundle
 from plugin.web.work.limits import OPENINGS, Limits
 from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
 from tests.conftest import PACKS

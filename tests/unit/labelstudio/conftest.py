@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from plugin.labelstudio.connecting import Connected, Wishes, connect
-from plugin.labelstudio.pushing import Pushed, push
-from plugin.labelstudio.status import Status, find_status
-from plugin.labelstudio.syncing import Synced, sync_task
 from round_manager.database.store import Store
-from round_manager.labelstudio.mirror import find_link
+from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
+from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.push import PushResult, fill_projects
+from round_manager.labelstudio.status import LabelStudioStatus, find_status
+from round_manager.labelstudio.sync import SyncResult, read_projects
 from round_manager.models import LabelStudioLink, ModelVersion, ProjectKind, RoundStatus
 from round_manager.tasks.rounds import live_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
@@ -23,7 +23,7 @@ from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.judge import FakeJudge
-from tests.fakes.label_studio import FakeStudio
+from tests.fakes.label_studio import FakeLabelStudio
 from tests.integration.databases import Databases, SqliteDatabases
 from tests.integration.store.world import new_model
 
@@ -40,7 +40,7 @@ class World:
 
     pack: Pack
     store: Store
-    studio: FakeStudio = field(default_factory=FakeStudio)
+    studio: FakeLabelStudio = field(default_factory=FakeLabelStudio)
     judge: FakeJudge = field(default_factory=FakeJudge)
     clock: SettableClock = field(default_factory=SettableClock)
 
@@ -48,17 +48,17 @@ class World:
     def name(self) -> str:
         return self.pack.spec.name
 
-    def connect(self, **wishes: Any) -> Connected:
-        given = {"ml_backend": BACKEND, "web_url": WEB, **wishes}
-        return connect(self.store, self.studio, self.pack, Wishes(SECRETS, **given), self.clock)
+    def connect(self, **options: Any) -> ConnectedProjects:
+        given = {"ml_backend": BACKEND, "web_url": WEB, **options}
+        return connect_projects(self.store, self.studio, self.pack, ConnectionOptions(SECRETS, **given), self.clock)
 
-    def push(self) -> Pushed:
-        return push(self.store, self.studio, self.name, self.clock)
+    def push(self) -> PushResult:
+        return fill_projects(self.store, self.studio, self.name, self.clock)
 
-    def sync(self) -> Synced:
-        return sync_task(self.store, self.studio, self.name, self.judge, self.clock)
+    def sync(self) -> SyncResult:
+        return read_projects(self.store, self.studio, self.name, self.judge, self.clock)
 
-    def status(self) -> Status:
+    def status(self) -> LabelStudioStatus:
         return find_status(self.store, self.studio, self.name)
 
     def link(self, kind: ProjectKind = ProjectKind.CREATE) -> LabelStudioLink:

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import pytest
 
-from plugin.labelstudio.syncing import Synced
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, LabelStudioAnnotation
 from tests.unit.labelstudio.conftest import Worlds
 
 
-def both(action: Callable[[], Synced]) -> list[Synced]:
+def both(action: Callable[[], SyncResult]) -> list[SyncResult]:
     """What each of two threads found."""
-    found: list[Synced] = []
+    found: list[SyncResult] = []
     threads = [threading.Thread(target=lambda: found.append(action())) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -37,5 +37,5 @@ def test_two_syncs_at_once_read_everything_once(worlds: Worlds, count: int) -> N
     found = both(world.sync)
     assert len(found) == 2, "one of them failed"
     assert len(world.rows(Example)) == len(world.rows(LabelStudioAnnotation)) == count
-    assert world.sync() == Synced()
+    assert world.sync() == SyncResult()
     assert [one.problem for one in world.rows(LabelStudioAnnotation)] == [None] * count

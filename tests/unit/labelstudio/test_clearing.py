@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.pushing import Pushed
-from plugin.labelstudio.syncing import Synced
+from round_manager.labelstudio.errors import LabelStudioError, LabelStudioUnavailable
+from round_manager.labelstudio.push import PushResult
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, ExampleStatus, LabelStudioTask, ProjectKind
 from tests.fakes.clock import NOON
 from tests.fakes.label_studio import Killed
@@ -19,7 +19,7 @@ DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED, ExampleStatus.WITHDRA
 def with_checks(worlds: Worlds, *texts: str) -> World:
     world = worlds()
     world.examples(list(texts))
-    assert world.push() == Pushed(validations=2 * len(texts))
+    assert world.push() == PushResult(validations=2 * len(texts))
     return world
 
 
@@ -34,11 +34,11 @@ def becomes(world: World, status: ExampleStatus, index: int = 0) -> None:
 def test_checks_of_a_closed_round_are_taken_down(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one", "positive two")
     world.close_round()
-    assert world.sync() == Synced(cleared=4)
+    assert world.sync() == SyncResult(cleared=4)
     assert world.tasks(VALIDATE) == []
     assert world.status().projects[1].counts.sent == 0
     before = len(world.studio.changes)
-    assert (world.sync(), world.push()) == (Synced(), Pushed())
+    assert (world.sync(), world.push()) == (SyncResult(), PushResult())
     assert len(world.studio.changes) == before
 
 
@@ -49,14 +49,14 @@ def test_checks_of_an_example_that_is_decided_are_taken_down_and_others_stay(
     world = with_checks(worlds, "positive one", "positive two")
     becomes(world, status)
     other = world.tasks(VALIDATE)[2:]
-    assert world.push() == Pushed(cleared=2)
+    assert world.push() == PushResult(cleared=2)
     assert world.tasks(VALIDATE) == other
 
 
 def test_a_flagged_example_may_come_back_and_keeps_its_checks(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     becomes(world, ExampleStatus.FLAGGED)
-    assert world.sync() == Synced()
+    assert world.sync() == SyncResult()
     assert len(world.tasks(VALIDATE)) == 2
 
 
@@ -73,10 +73,10 @@ def test_what_somebody_annotated_stays_and_is_answered_as_before(worlds: Worlds)
     first, _ = world.tasks(VALIDATE)
     world.close_round()
     world.studio.annotate(first, world.judged(label="negative"), user=8)
-    assert world.push() == Pushed(cleared=1)
+    assert world.push() == PushResult(cleared=1)
     assert world.tasks(VALIDATE) == [first]
-    assert world.sync() == Synced(read=1, problems=1)
-    assert world.sync() == Synced()
+    assert world.sync() == SyncResult(read=1, problems=1)
+    assert world.sync() == SyncResult()
     assert world.tasks(VALIDATE) == [first]
 
 
@@ -84,40 +84,40 @@ def test_what_is_submitted_at_the_very_moment_stays(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     _, second = world.tasks(VALIDATE)
     world.close_round()
-    remove = world.studio.remove_untouched
+    remove = world.studio.delete_unannotated
 
     def somebody_is_quicker(project: int, numbers: list[int]) -> set[int]:
         world.studio.annotate(second, world.judged(label="negative"), user=8)
         return remove(project, numbers)
 
-    world.studio.remove_untouched = somebody_is_quicker  # type: ignore[method-assign,assignment]
-    assert world.sync() == Synced(cleared=1)
-    world.studio.remove_untouched = remove  # type: ignore[method-assign]
+    world.studio.delete_unannotated = somebody_is_quicker  # type: ignore[method-assign,assignment]
+    assert world.sync() == SyncResult(cleared=1)
+    world.studio.delete_unannotated = remove  # type: ignore[method-assign]
     assert world.tasks(VALIDATE) == [second]
-    assert world.sync() == Synced(read=1, problems=1)
+    assert world.sync() == SyncResult(read=1, problems=1)
 
 
 def test_what_was_only_skipped_is_offered_to_nobody_else(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     world.studio.annotate(world.tasks(VALIDATE)[0], [], user=8, was_cancelled=True)
     world.close_round()
-    assert world.sync() == Synced(cleared=2)
+    assert world.sync() == SyncResult(cleared=2)
     assert world.tasks(VALIDATE) == []
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("fault", [Killed, lambda: LabelStudioError("takes too long", retry=True)])
+@pytest.mark.parametrize("fault", [Killed, lambda: LabelStudioUnavailable("takes too long")])
 def test_killed_or_unanswered_the_next_sync_finishes_it(
     worlds: Worlds, moment: str, fault: Callable[[], BaseException]
 ) -> None:
     world = with_checks(worlds, "positive one")
     world.close_round()
-    getattr(world.studio, moment)["remove_untouched"] = fault()
+    getattr(world.studio, moment)["delete_unannotated"] = fault()
     with pytest.raises((Killed, LabelStudioError)):
         world.sync()
-    assert world.sync() == Synced(cleared=2)
+    assert world.sync() == SyncResult(cleared=2)
     assert world.tasks(VALIDATE) == []
-    assert world.sync() == Synced()
+    assert world.sync() == SyncResult()
 
 
 def test_a_check_that_was_sent_and_never_written_down_is_found_and_taken_down(worlds: Worlds) -> None:
@@ -128,7 +128,7 @@ def test_a_check_that_was_sent_and_never_written_down_is_found_and_taken_down(wo
         world.push()
     assert len(world.tasks(VALIDATE)) == 2
     world.close_round()
-    assert world.sync() == Synced(cleared=2)
+    assert world.sync() == SyncResult(cleared=2)
     assert world.tasks(VALIDATE) == []
 
 
@@ -150,4 +150,4 @@ def test_an_example_that_wants_votes_again_gets_new_checks(worlds: Worlds) -> No
     becomes(world, ExampleStatus.WITHDRAWN)
     world.sync()
     becomes(world, ExampleStatus.PENDING)
-    assert world.push() == Pushed(validations=2)
+    assert world.push() == PushResult(validations=2)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.studio import BackendAuth, Hook
-from plugin.labelstudio.webhooks import HEADER, is_webhook_secret, webhook_secret
+from common.errors import Hint
 from round_manager.errors import TaskError
+from round_manager.labelstudio.errors import MlBackendUnreachable, ProjectNotFound
+from round_manager.labelstudio.port import BackendAuth, Webhook
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret, webhook_secret
 from round_manager.models import Example, LabelStudioAnnotation, LabelStudioTask, ProjectKind
 from templates import find_pack
-from tests.fakes.label_studio import FakeStudio, Killed
+from tests.fakes.label_studio import FakeLabelStudio, Killed
 from tests.unit.labelstudio.conftest import BACKEND, SECRETS, WEB, Worlds
 
 VALIDATE = ProjectKind.VALIDATE
@@ -23,10 +24,10 @@ def test_connecting_makes_two_projects_with_webhooks_and_one_backend(worlds: Wor
     assert (backend.url, backend.interactive) == (f"{BACKEND}/tasks/sentiment/rounds/1", True)
     assert validate not in world.studio.backend_of
     for project in (create, validate):
-        (seen,) = world.studio.hook_of[project]
-        assert seen.hook.url == f"{WEB}/webhooks/label-studio/sentiment"
-        assert seen.hook.headers == {HEADER: webhook_secret(SECRETS, "sentiment")}
-        assert not seen.hook.payload
+        (seen,) = world.studio.webhook_of[project]
+        assert seen.webhook.url == f"{WEB}/webhooks/label-studio/sentiment"
+        assert seen.webhook.headers == {WEBHOOK_HEADER: webhook_secret(SECRETS, "sentiment")}
+        assert not seen.webhook.payload
 
 
 @pytest.mark.parametrize("auth", [None, BackendAuth("user", "word")])
@@ -39,7 +40,7 @@ def test_connecting_again_changes_nothing(worlds: Worlds, auth: BackendAuth | No
     assert world.studio.changes == []
 
 
-@pytest.mark.parametrize("call", ["make_project", "add_backend", "add_hook"])
+@pytest.mark.parametrize("call", ["create_project", "add_backend", "add_webhook"])
 def test_killed_between_making_and_writing_down_nothing_is_made_twice(worlds: Worlds, call: str) -> None:
     world = worlds(pushed=False)
     world.studio.after[call] = Killed()
@@ -48,7 +49,7 @@ def test_killed_between_making_and_writing_down_nothing_is_made_twice(worlds: Wo
     made = world.connect()
     assert sorted(world.studio.projects) == sorted(made.projects.values())
     assert [len(one) for one in world.studio.backend_of.values()] == [1]
-    assert [len(one) for one in world.studio.hook_of.values()] == [1, 1]
+    assert [len(one) for one in world.studio.webhook_of.values()] == [1, 1]
 
 
 def test_what_the_owner_changed_stays_and_what_must_be_right_is_set_right(worlds: Worlds) -> None:
@@ -67,9 +68,9 @@ def test_a_changed_pack_changes_the_project_but_not_its_title(worlds: Worlds) ->
     project = world.connect().projects["create"]
     world.studio.projects[project] |= {"title": "Renamed", "description": "old"}
     with world.store.write() as session:
-        from round_manager.labelstudio.mirror import note_link
+        from round_manager.labelstudio.links import update_link
 
-        note_link(session, world.link().id, settings_sha256="0" * 64)
+        update_link(session, world.link().id, settings_sha256="0" * 64)
     world.connect()
     assert world.studio.projects[project]["description"] == find_pack("sentiment").spec.description
     assert world.studio.projects[project]["title"] == "Renamed"
@@ -78,17 +79,17 @@ def test_a_changed_pack_changes_the_project_but_not_its_title(worlds: Worlds) ->
 def test_hooks_and_backends_of_other_people_are_left_alone(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     project = world.connect(ml_backend=None).projects["create"]
-    other = world.studio.add_hook(project, Hook("http://theirs.test/", {}, frozenset({"TASKS_CREATED"})))
+    other = world.studio.add_webhook(project, Webhook("http://theirs.test/", {}, frozenset({"TASKS_CREATED"})))
     backend = world.studio.add_backend(project, "http://theirs.test/", None)
     world.connect()
-    assert other in world.studio.hook_of[project]
+    assert other in world.studio.webhook_of[project]
     assert backend in world.studio.backend_of[project]
     assert len(world.studio.backend_of[project]) == 2
 
 
 def test_a_project_of_the_same_name_that_is_not_ours_is_not_taken(worlds: Worlds) -> None:
     world = worlds(pushed=False)
-    theirs = world.studio.make_project({"title": "sentiment: write", "label_config": "<View/>"})
+    theirs = world.studio.create_project({"title": "sentiment: write", "label_config": "<View/>"})
     assert world.connect().projects["create"] != theirs.id
     assert world.studio.projects[theirs.id]["label_config"] == "<View/>"
 
@@ -98,7 +99,7 @@ def test_the_backend_moves_when_the_round_does_and_keeps_its_password(worlds: Wo
     project = world.connect(auth=BackendAuth("user", "word")).projects["create"]
     assert world.studio.backend_of[project][0].url == f"{BACKEND}/tasks/sentiment"
     world.open_round()
-    assert "is another one" in world.status().projects[0].backend
+    assert world.status().projects[0].hint == Hint("connect_label_studio", task="sentiment")
     world.connect(ml_backend=None)
     (backend,) = world.studio.backend_of[project]
     assert backend.url == f"{BACKEND}/tasks/sentiment/rounds/1"
@@ -109,7 +110,7 @@ def test_the_backend_moves_when_the_round_does_and_keeps_its_password(worlds: Wo
 def test_a_backend_that_does_not_answer_leaves_the_projects_made_and_is_told(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.studio.backend_answers = False
-    with pytest.raises(LabelStudioError, match="outfox ml-backend") as caught:
+    with pytest.raises(MlBackendUnreachable) as caught:
         world.connect()
     assert caught.value.retry
     assert len(world.studio.projects) == 2
@@ -123,11 +124,11 @@ def test_a_project_that_was_deleted_is_told_and_made_anew_and_its_examples_stay(
     world.push()
     old = world.link().project
     del world.studio.projects[old]
-    with pytest.raises(LabelStudioError, match=f"project {old} of sentiment is gone"):
+    with pytest.raises(ProjectNotFound, match=f"project {old} of sentiment"):
         world.sync()
-    assert "gone" in world.status().projects[0].title
+    assert world.status().projects[0].title == "deleted"
     made = world.connect()
-    assert any(f"project {old} is gone" in change for change in made.changes)
+    assert any(f"project {old} was deleted" in change for change in made.changes)
     assert made.projects["create"] != old
     assert world.push().contexts == len(world.pack.contexts)
     assert len(world.rows(Example)) == 1
@@ -139,9 +140,9 @@ def test_a_project_that_was_deleted_is_told_and_made_anew_and_its_examples_stay(
 def test_a_label_studio_that_was_set_up_anew_is_not_taken_for_the_old_one(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one"])
-    world.studio = FakeStudio()
+    world.studio = FakeLabelStudio()
     # Somebody's project has the number that ours had, and their tasks the numbers of ours.
-    theirs = world.studio.make_project({"title": "theirs", "label_config": "<View/>"}).id
+    theirs = world.studio.create_project({"title": "theirs", "label_config": "<View/>"}).id
     world.studio.add_tasks(theirs, [{"data": {}} for _ in world.pack.contexts])
     assert theirs == world.link().project
     assert theirs not in world.connect().projects.values()
@@ -185,6 +186,6 @@ def test_secrets_differ_by_task_and_older_ones_are_still_known() -> None:
 def test_passwords_and_secrets_are_in_no_representation(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.connect(auth=BackendAuth("user", "a-password"))
-    shown = repr((BackendAuth("user", "a-password"), world.studio.hook_of, world.studio.backend_of))
+    shown = repr((BackendAuth("user", "a-password"), world.studio.webhook_of, world.studio.backend_of))
     assert "a-password" not in shown
     assert webhook_secret(SECRETS, "sentiment") not in shown

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Vote
-from tests.fakes.label_studio import FakeStudio, Killed
+from tests.fakes.label_studio import FakeLabelStudio, Killed
 from tests.unit.labelstudio.conftest import World, Worlds
 
-CALLS = [name for name in vars(FakeStudio) if not name.startswith("_") and callable(vars(FakeStudio)[name])]
+CALLS = [name for name in vars(FakeLabelStudio) if not name.startswith("_") and callable(vars(FakeLabelStudio)[name])]
 NOT_CALLS = ("annotate", "edit", "tick", "numbers")
 
 
@@ -72,7 +72,7 @@ def test_a_whole_campaign_ends_the_same(worlds: Worlds) -> None:
     studio = world.studio
     assert len(studio.projects) == 2
     assert [len(one) for one in studio.backend_of.values()] == [1]
-    assert [len(one) for one in studio.hook_of.values()] == [1, 1]
+    assert [len(one) for one in studio.webhook_of.values()] == [1, 1]
     keys = [studio.tasks[number].key for number in world.tasks()]
     assert len(keys) == len(set(keys)) == len(world.pack.contexts)
 

@@ -2,26 +2,26 @@
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.predicting import TASKS_AT_ONCE, Predicted, predict
+from round_manager.labelstudio.errors import ProjectNotFound
+from round_manager.labelstudio.predictions import TASKS_AT_ONCE, BlindProject, PredictionResult, predict_tasks
 from round_manager.models import ProjectKind
 from tests.fakes.label_studio import Killed
 from tests.fakes.target import FakeTarget
 from tests.unit.labelstudio.conftest import World, Worlds
 
 
-def asked(world: World, version: str = "v1", project: int | None = None) -> Predicted:
+def asked(world: World, version: str = "v1", project: int | None = None) -> PredictionResult:
     predictor = FakeTarget(world.pack.spec, version)
-    return predict(world.store, world.studio, world.name, predictor, world.clock, project=project)
+    return predict_tasks(world.store, world.studio, world.name, predictor, world.clock, project=project)
 
 
 def test_what_was_submitted_gets_one_prediction_for_each_version(worlds: Worlds) -> None:
     world = worlds()
     numbers = world.examples(["positive one", "positive two"])
     project, rest = world.link().project, len(world.tasks()) - 2
-    assert asked(world) == Predicted(project, sent=2, there=0, lacking=rest)
-    assert asked(world) == Predicted(project, sent=0, there=2, lacking=rest)
-    assert asked(world, "v2") == Predicted(project, sent=2, there=0, lacking=rest)
+    assert asked(world) == PredictionResult(project, sent=2, there=0, lacking=rest)
+    assert asked(world) == PredictionResult(project, sent=0, there=2, lacking=rest)
+    assert asked(world, "v2") == PredictionResult(project, sent=2, there=0, lacking=rest)
     assert sorted({one["task"] for one in world.studio.predictions}) == sorted(numbers)
     first = world.studio.predictions[0]
     assert (first["score"], first["model_version"]) == (0.75, "v1")
@@ -30,10 +30,10 @@ def test_what_was_submitted_gets_one_prediction_for_each_version(worlds: Worlds)
 
 def test_another_project_is_asked_about_its_tasks_own_texts(worlds: Worlds) -> None:
     world = worlds()
-    project = world.studio.make_project({"title": "any", "label_config": world.pack.validate_xml}).id
+    project = world.studio.create_project({"title": "any", "label_config": world.pack.validate_xml}).id
     full = [{"data": {"text": f"neutral {number}"}} for number in range(TASKS_AT_ONCE + 5)]
     world.studio.add_tasks(project, [*full, {"data": {"text": "  "}}, {"data": {"other": "x"}}])
-    assert asked(world, project=project) == Predicted(project, sent=len(full), there=0, lacking=2)
+    assert asked(world, project=project) == PredictionResult(project, sent=len(full), there=0, lacking=2)
     assert world.studio.predictions[0]["result"][0]["value"] == {"choices": ["neutral"]}
 
 
@@ -49,10 +49,10 @@ def test_killed_while_sending_nothing_is_there_twice(worlds: Worlds) -> None:
 
 def test_whoever_checks_sees_no_prediction(worlds: Worlds) -> None:
     world = worlds()
-    with pytest.raises(LabelStudioError, match="sees no model"):
+    with pytest.raises(BlindProject):
         asked(world, project=world.link(ProjectKind.VALIDATE).project)
 
 
 def test_a_project_that_is_not_there_is_told(worlds: Worlds) -> None:
-    with pytest.raises(LabelStudioError, match="no project 77"):
+    with pytest.raises(ProjectNotFound):
         asked(worlds(), project=77)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.labelstudio.errors import Unreadable
-from plugin.labelstudio.reading import content_sha256, read_judged, read_written, signed_by
+from round_manager.labelstudio.annotations import content_sha256, read_judgement, read_submission, signature_of
+from round_manager.labelstudio.errors import UnreadableAnnotation
 from templates import find_pack
 
 QA, SENTIMENT, HATE = (find_pack(name).spec for name in ("qa", "sentiment", "hate_speech"))
@@ -27,7 +27,7 @@ def test_places_are_counted_as_browsers_do_or_as_we_do() -> None:
     theirs = ours + 2  # two emoji before it
     for start in (ours, theirs):
         span = result("answer", start=start, end=start + 6, text="burned", labels=["Answer"])
-        assert read_written(QA, {"passage": PASSAGE}, None, asked(span)).answer == {
+        assert read_submission(QA, {"passage": PASSAGE}, None, asked(span)).answer == {
             "text": "burned",
             "start": ours,
             "end": ours + 6,
@@ -37,30 +37,30 @@ def test_places_are_counted_as_browsers_do_or_as_we_do() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ({"start": 0, "end": 6, "text": "burned"}, "not in the passage"),
-        ({"start": 5, "end": 500, "text": None}, "not in the passage"),
-        ({"start": "5", "end": 9, "text": "mill"}, "not in the passage"),
-        ({"start": 9, "end": 5}, "not in the passage"),
+        ({"start": 0, "end": 6, "text": "burned"}, "not at that place"),
+        ({"start": 5, "end": 500, "text": None}, "not at that place"),
+        ({"start": "5", "end": 9, "text": "mill"}, "not at that place"),
+        ({"start": 9, "end": 5}, "not at that place"),
         ({}, "no answer is marked"),
     ],
 )
 def test_an_answer_that_the_passage_does_not_have_is_refused(value: dict[str, Any], says: str) -> None:
-    with pytest.raises(Unreadable, match=says):
-        read_written(QA, {"passage": PASSAGE}, None, asked(result("answer", **value)))
+    with pytest.raises(UnreadableAnnotation, match=says):
+        read_submission(QA, {"passage": PASSAGE}, None, asked(result("answer", **value)))
 
 
 def test_no_answer_and_two_answers_are_refused() -> None:
     span = result("answer", start=PASSAGE.index("mill"), end=PASSAGE.index("mill") + 4, text="mill")
-    with pytest.raises(Unreadable, match="no answer is marked"):
-        read_written(QA, {"passage": PASSAGE}, None, asked())
-    with pytest.raises(Unreadable, match="2 answers"):
-        read_written(QA, {"passage": PASSAGE}, None, asked(span, span))
+    with pytest.raises(UnreadableAnnotation, match="no answer is marked"):
+        read_submission(QA, {"passage": PASSAGE}, None, asked())
+    with pytest.raises(UnreadableAnnotation, match="2 answers"):
+        read_submission(QA, {"passage": PASSAGE}, None, asked(span, span))
 
 
 def test_a_label_that_the_editor_put_on_something_without_a_place_marks_nothing() -> None:
     # Label Studio hangs the label that is selected on the verdict's own result too.
     span = result("answer", start=PASSAGE.index("mill"), end=PASSAGE.index("mill") + 4, text="mill")
-    read = read_written(QA, {"passage": PASSAGE}, None, asked(result("answer", labels=["Answer"]), span))
+    read = read_submission(QA, {"passage": PASSAGE}, None, asked(result("answer", labels=["Answer"]), span))
     assert read.answer is not None
     assert read.answer["text"] == "mill"
 
@@ -74,47 +74,47 @@ def test_choices_and_optional_fields_are_read_beside_the_text() -> None:
             result("why_right", text=["since"]),
         ]
     }
-    written = read_written(HATE, {"prompt": "p"}, "hateful", annotation)
+    written = read_submission(HATE, {"prompt": "p"}, "hateful", annotation)
     assert written.fields == {"text": "a post", "hate_type": "none", "target_group": "women"}
     assert (written.label, written.explanation) == ("hateful", {"why_right": "since"})
 
 
 def test_a_label_in_the_annotation_does_not_replace_the_one_that_was_asked_for() -> None:
     annotation = {"result": [result("text", text=["a"]), result("label", choices=["neutral"])]}
-    assert read_written(SENTIMENT, {}, "positive", annotation).label == "positive"
+    assert read_submission(SENTIMENT, {}, "positive", annotation).label == "positive"
 
 
 def test_a_label_that_the_annotator_sets_is_read_where_the_task_says_so() -> None:
     chosen = SENTIMENT.model_copy(update={"target": SENTIMENT.target.model_copy(update={"set_by": "annotator"})})
     annotation = {"result": [result("text", text=["a"]), result("label", choices=["neutral"])]}
-    assert read_written(chosen, {}, "positive", annotation).label == "neutral"
-    with pytest.raises(Unreadable, match="no label"):
-        read_written(chosen, {}, "positive", {"result": annotation["result"][:1]})
+    assert read_submission(chosen, {}, "positive", annotation).label == "neutral"
+    with pytest.raises(UnreadableAnnotation, match="no label"):
+        read_submission(chosen, {}, "positive", {"result": annotation["result"][:1]})
 
 
 def test_a_flag_outweighs_a_label() -> None:
     annotation = {"result": [result("label", choices=["neutral"]), result("flag", choices=["It makes no sense"])]}
-    judged = read_judged(SENTIMENT, {}, annotation)
+    judged = read_judgement(SENTIMENT, {}, annotation)
     assert (judged.label, judged.flag) == (None, "It makes no sense")
 
 
 def test_neither_label_nor_flag_is_no_vote() -> None:
-    with pytest.raises(Unreadable, match="neither"):
-        read_judged(SENTIMENT, {}, {"result": [result("comment", text=["hm"])]})
-    with pytest.raises(Unreadable, match="neither"):
-        read_judged(QA, {"passage": PASSAGE}, {"result": []})
+    with pytest.raises(UnreadableAnnotation, match="neither"):
+        read_judgement(SENTIMENT, {}, {"result": [result("comment", text=["hm"])]})
+    with pytest.raises(UnreadableAnnotation, match="neither"):
+        read_judgement(QA, {"passage": PASSAGE}, {"result": []})
 
 
 def test_a_user_is_named_by_number_or_as_an_object_or_not_at_all() -> None:
     at = "2026-11-16T08:56:24.425751Z"
-    assert signed_by({"completed_by": 4, "updated_at": at}).user == 4
-    assert signed_by({"completed_by": {"id": 5}, "created_at": at, "lead_time": 2.5}).active_ms == 2500
-    with pytest.raises(Unreadable, match="deleted"):
-        signed_by({"completed_by": None, "updated_at": at})
-    with pytest.raises(Unreadable, match="user 5 sent it in the name of user 4"):
-        signed_by({"completed_by": 4, "updated_by": 5, "updated_at": at})
-    with pytest.raises(Unreadable, match="when"):
-        signed_by({"completed_by": 4, "updated_at": "soon"})
+    assert signature_of({"completed_by": 4, "updated_at": at}).user == 4
+    assert signature_of({"completed_by": {"id": 5}, "created_at": at, "lead_time": 2.5}).active_ms == 2500
+    with pytest.raises(UnreadableAnnotation, match="deleted"):
+        signature_of({"completed_by": None, "updated_at": at})
+    with pytest.raises(UnreadableAnnotation, match=r"user 5 .* user 4"):
+        signature_of({"completed_by": 4, "updated_by": 5, "updated_at": at})
+    with pytest.raises(UnreadableAnnotation, match="time"):
+        signature_of({"completed_by": 4, "updated_at": "soon"})
 
 
 Anything = st.recursive(
@@ -137,11 +137,11 @@ def test_whatever_an_annotation_holds_it_is_read_or_refused(value: Any) -> None:
     content_sha256(annotation)
     for spec, fields in ((QA, {"passage": PASSAGE}), (SENTIMENT, {"prompt": "p"})):
         for read in (
-            lambda spec=spec, fields=fields: read_written(spec, fields, "positive", annotation),
-            lambda spec=spec, fields=fields: read_judged(spec, fields, annotation),
-            lambda: signed_by(annotation),
+            lambda spec=spec, fields=fields: read_submission(spec, fields, "positive", annotation),
+            lambda spec=spec, fields=fields: read_judgement(spec, fields, annotation),
+            lambda: signature_of(annotation),
         ):
             try:
                 read()
-            except Unreadable:
+            except UnreadableAnnotation:
                 continue

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from plugin.labelstudio.errors import LabelStudioError
-from plugin.labelstudio.remote import RemoteStudio
+from plugin.labelstudio.adapter import SdkLabelStudio
+from round_manager.labelstudio.errors import RequestRefused
 from tests.fakes.own_page import OwnPage
 
 SECRET = "what somebody typed"
@@ -22,21 +22,21 @@ def refusing() -> Iterator[OwnPage]:
 
 
 def test_what_people_wrote_is_not_repeated_when_it_is_refused(refusing: OwnPage) -> None:
-    studio = RemoteStudio(refusing.url, "t" * 40)
+    studio = SdkLabelStudio(refusing.url, "t" * 40)
     for send in (
         lambda: studio.add_tasks(1, [{"data": {"text": SECRET}}]),
         lambda: studio.add_predictions(1, [{"task": 1, "result": []}]),
     ):
-        with pytest.raises(LabelStudioError, match=r"status 400.*non_field_errors") as told:
+        with pytest.raises(RequestRefused, match=r"status 400.*non_field_errors") as told:
             send()
         assert SECRET not in str(told.value)
     refusing.body = json.dumps({"detail": SECRET})
-    with pytest.raises(LabelStudioError, match="status 400") as told:
+    with pytest.raises(RequestRefused, match="status 400") as told:
         studio.add_tasks(1, [{"data": {"text": SECRET}}])
     assert SECRET not in str(told.value)
 
 
 def test_what_is_wrong_with_a_projects_settings_is_told(refusing: OwnPage) -> None:
     refusing.body = json.dumps({"validation_errors": {"label_config": ["there is no tag <b>Chooses</b>"]}})
-    with pytest.raises(LabelStudioError, match="refuses the request: label_config: there is no tag Chooses"):
-        RemoteStudio(refusing.url, "t" * 40).make_project({"title": "A project"})
+    with pytest.raises(RequestRefused, match="refuses the request: label_config: there is no tag Chooses"):
+        SdkLabelStudio(refusing.url, "t" * 40).create_project({"title": "A project"})

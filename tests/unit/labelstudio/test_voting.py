@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugin.labelstudio.syncing import Synced
+from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, ProjectKind, Vote
 from tests.unit.labelstudio.conftest import Worlds
 
@@ -16,7 +16,7 @@ def test_a_vote_is_blind_and_counts_once(worlds: Worlds) -> None:
     numbers = world.tasks(VALIDATE)
     assert [dict(world.studio.tasks[one].data) for one in numbers] == [{"text": "positive, they said"}] * 2
     world.studio.annotate(numbers[0], world.judged(label="negative", comment="clear"), user=8)
-    assert world.sync() == Synced(read=1, votes=1)
+    assert world.sync() == SyncResult(read=1, votes=1)
     (vote,) = world.rows(Vote)
     assert (vote.label, vote.comment, vote.example_id) == ("negative", "clear", world.rows(Example)[0].id)
     assert world.push().validations == 0
@@ -41,7 +41,7 @@ def test_a_refused_vote_frees_its_place(worlds: Worlds, user: int) -> None:
     first, second = world.tasks(VALIDATE)
     world.studio.annotate(first, world.judged(label="negative"), user=8)
     world.studio.annotate(second, world.judged(label="negative"), user=user)  # the author, or the same one again
-    assert world.sync() == Synced(read=2, votes=1, problems=1)
+    assert world.sync() == SyncResult(read=2, votes=1, problems=1)
     assert world.push().validations == 1
     third = world.tasks(VALIDATE)[-1]
     world.studio.annotate(third, world.judged(label="negative"), user=9)
@@ -54,7 +54,7 @@ def test_nobody_votes_in_the_name_of_others(worlds: Worlds) -> None:
     world.examples(["positive, they said"], user=7)
     world.push()
     world.studio.annotate(world.tasks(VALIDATE)[0], world.judged(label="negative"), user=8, updated_by=9)
-    assert world.sync() == Synced(read=1, problems=1)
+    assert world.sync() == SyncResult(read=1, problems=1)
     assert "in the name of user 8" in world.status().projects[1].problems[0].text
 
 
@@ -65,4 +65,4 @@ def test_a_vote_on_a_task_that_shows_another_text_is_a_problem(worlds: Worlds) -
     number = world.tasks(VALIDATE)[0]
     world.studio.tasks[number].data.update(text="I am furious")  # type: ignore[attr-defined]
     world.studio.annotate(number, world.judged(label="negative"), user=8)
-    assert world.sync() == Synced(read=1, problems=1)
+    assert world.sync() == SyncResult(read=1, problems=1)

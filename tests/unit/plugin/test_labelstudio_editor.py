@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from plugin.labelstudio import bundle
-from plugin.labelstudio.bundle import editor_bundle
-from plugin.labelstudio.editor import preview_app
-from plugin.labelstudio.errors import LabelStudioError
+from common.errors import Hint
+from plugin.errors import LabelStudioNotInstalled
+from plugin.labelstudio import editor
+from plugin.labelstudio.editor import EditorUnsupported, editor_bundle, preview_app
 from templates import load_pack
 from tests.conftest import replace_in
 
@@ -84,18 +84,19 @@ def test_another_sites_name_is_not_answered(client: FlaskClient) -> None:
 
 def test_without_label_studio_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(LabelStudioError, match="pip install"):
-        bundle.editor_files()
+    with pytest.raises(LabelStudioNotInstalled):
+        editor.editor_files()
 
 
 def test_an_editor_that_we_do_not_know_is_refused_with_the_version_that_we_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "main.js").write_text("nothing that we look for", encoding="utf-8")
-    monkeypatch.setattr(bundle, "editor_files", lambda: tmp_path)
-    bundle.editor_bundle.cache_clear()
+    monkeypatch.setattr(editor, "editor_files", lambda: tmp_path)
+    editor.editor_bundle.cache_clear()
     try:
-        with pytest.raises(LabelStudioError, match=r"pip install label-studio==1\.23\.2"):
-            bundle.editor_bundle()
+        with pytest.raises(EditorUnsupported) as caught:
+            editor.editor_bundle()
+        assert caught.value.hint == Hint("install_label_studio_version", version="1.23.2")
     finally:
-        bundle.editor_bundle.cache_clear()
+        editor.editor_bundle.cache_clear()

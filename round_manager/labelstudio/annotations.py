@@ -1,4 +1,4 @@
-"""What an annotation says, read from the task's spec alone; what cannot be read becomes a sentence for the owner."""
+"""Reads annotations by the task's spec alone; what cannot be read becomes a message for the owner or the worker."""
 
 import hashlib
 import json
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plugin.labelstudio.errors import Unreadable
+from round_manager.labelstudio.errors import UnreadableAnnotation
 from templates.spec import TaskField, TaskSpec
 
-# What the model was said to answer. It can be stale or made up, so nobody reads it.
+# The control that shows the verdict. It can be stale or forged, so it is never read.
 FEEDBACK = "feedback"
-LONGEST_ACTIVE = timedelta(days=1)
+MAX_ACTIVE = timedelta(days=1)
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Signed:
-    """Whose annotation it is, when they sent it, and how long they worked on it."""
+class Signature:
+    """The user of an annotation, when they submitted it, and how long they worked on it."""
 
     user: int
     at: datetime
@@ -27,8 +27,8 @@ class Signed:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What an author wrote: every field but the context's own, with the target that they chose or marked."""
+class SubmittedText:
+    """What an author wrote: every field but the context's, and the target that they chose or marked."""
 
     fields: Mapping[str, str]
     label: str | None
@@ -37,8 +37,8 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a validator said: a label, an answer or a flag, one of the three."""
+class SubmittedJudgement:
+    """A validator's judgement: a label, an answer or a flag."""
 
     label: str | None
     answer: Mapping[str, Any] | None
@@ -47,44 +47,44 @@ class Judged:
 
 
 def is_submitted(annotation: Json) -> bool:
-    """Whether somebody handed it in; what was skipped is no work."""
+    """Whether the annotation was submitted, not skipped."""
     return not annotation.get("was_cancelled")
 
 
 def content_sha256(annotation: Json) -> str:
-    """A fingerprint of what people filled in; what the model was said to answer is no part of it."""
+    """Return a hash of what the user filled in; the verdict that was shown is not part of it."""
     kept = [[one.get("from_name"), one.get("value")] for one in _results(annotation)]
     filled = sorted((one for one in kept if one[0] != FEEDBACK), key=lambda one: str(one[0]))
     return hashlib.sha256(json.dumps(filled, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def signed_by(annotation: Json) -> Signed:
-    """Whose work it is; Unreadable where Label Studio does not know any more, or another user sent it.
+def signature_of(annotation: Json) -> Signature:
+    """Return the annotation's user; UnreadableAnnotation if that user was deleted, or another user sent it.
 
-    A request can name anybody as the annotation's user; who sent it is Label Studio's own word.
+    A request can name any user as the annotation's; who sent it is recorded by Label Studio itself.
     """
     user, sender = _user(annotation.get("completed_by")), _user(annotation.get("updated_by"))
     if user is None:
-        raise Unreadable("Label Studio names nobody who made it; its user was deleted")
+        raise UnreadableAnnotation("Label Studio names no user for it; the user was deleted")
     if sender not in (None, user):
-        raise Unreadable(f"user {sender} sent it in the name of user {user}; only what people send themselves counts")
-    return Signed(user, changed_at(annotation), _active_ms(annotation))
+        raise UnreadableAnnotation(f"user {sender} submitted it in the name of user {user}")
+    return Signature(user, changed_at(annotation), _active_ms(annotation))
 
 
 def changed_at(annotation: Json) -> datetime:
-    """When it was last changed."""
+    """Return when the annotation was last changed."""
     when = annotation.get("updated_at") or annotation.get("created_at")
     try:
         found = when if isinstance(when, datetime) else datetime.fromisoformat(str(when))
     except ValueError as error:
-        raise Unreadable("Label Studio does not tell when it was made") from error
+        raise UnreadableAnnotation("Label Studio gives no time for it") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def read_written(spec: TaskSpec, context: Mapping[str, str], label: str | None, annotation: Json) -> Written:
-    """An annotation of the creation project; `label` is what our own task asked for, `context` what it showed.
+def read_submission(spec: TaskSpec, context: Mapping[str, str], label: str | None, annotation: Json) -> SubmittedText:
+    """Read an annotation of the creation project; `label` is the requested target, `context` the text that was shown.
 
-    Neither is taken from Label Studio, where both could be edited.
+    Both come from our database, because they could be edited in Label Studio.
     """
     results = _results(annotation)
     fields: dict[str, str] = {}
@@ -96,34 +96,35 @@ def read_written(spec: TaskSpec, context: Mapping[str, str], label: str | None, 
         if text is not None:
             (explanation if field.role == "reason" else fields)[field.name] = text
         elif field.required:
-            raise Unreadable(f"`{field.name}` is empty")
+            raise UnreadableAnnotation(f"`{field.name}` is empty")
     if spec.kind == "qa":
         answer = _span(results, spec.with_role("span")[0], context.get(spec.model_input[1], ""))
         if answer is None:
-            raise Unreadable("no answer is marked in the passage")
-        return Written(fields, None, answer, explanation)
+            raise UnreadableAnnotation("no answer is marked in the passage")
+        return SubmittedText(fields, None, answer, explanation)
     target = label if spec.target.set_by == "task" else _text(results, "label")
     if target not in spec.label_names:
-        raise Unreadable("no label of the task is chosen" if target is None else f"the task has no label `{target}`")
-    return Written(fields, target, None, explanation)
+        text = "no label of the task is chosen" if target is None else f"the task has no label `{target}`"
+        raise UnreadableAnnotation(text)
+    return SubmittedText(fields, target, None, explanation)
 
 
-def read_judged(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) -> Judged:
-    """An annotation of the validation project, about an example with these fields; a flag outweighs a label."""
+def read_judgement(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) -> SubmittedJudgement:
+    """Read an annotation of the validation project, for an example with these fields; a flag overrides a label."""
     results = _results(annotation)
     comment = _text(results, "comment")
     flag = _text(results, "flag")
     if flag is not None:
-        return Judged(None, None, flag, comment)
+        return SubmittedJudgement(None, None, flag, comment)
     if spec.kind == "qa":
         answer = _span(results, spec.with_role("span")[0], fields.get(spec.model_input[1], ""))
         if answer is None:
-            raise Unreadable("neither an answer is marked nor a flag chosen")
-        return Judged(None, answer, None, comment)
+            raise UnreadableAnnotation("neither an answer is marked nor a flag chosen")
+        return SubmittedJudgement(None, answer, None, comment)
     label = _text(results, "label")
     if label is None:
-        raise Unreadable("neither a label nor a flag is chosen")
-    return Judged(label, None, None, comment)
+        raise UnreadableAnnotation("neither a label nor a flag is chosen")
+    return SubmittedJudgement(label, None, None, comment)
 
 
 def _results(annotation: Json) -> list[Json]:
@@ -132,7 +133,7 @@ def _results(annotation: Json) -> list[Json]:
 
 
 def _text(results: list[Json], name: str) -> str | None:
-    """The one text or choice of a control; None where it is empty, Unreadable where there are several."""
+    """Return the text or choice of a control; None if it is empty, UnreadableAnnotation if there are several."""
     found = []
     for one in results:
         value = one.get("value")
@@ -143,30 +144,30 @@ def _text(results: list[Json], name: str) -> str | None:
     if not filled:
         return None
     if len(filled) > 1:
-        raise Unreadable(f"`{name}` holds {len(filled)} texts, and only one can be meant")
+        raise UnreadableAnnotation(f"`{name}` holds {len(filled)} texts, but only one is allowed")
     return _storable(filled[0], name)
 
 
 def _span(results: list[Json], field: TaskField, passage: str) -> dict[str, Any] | None:
-    """The piece of our own passage that is marked, in Python's counting; None where nothing is."""
+    """Return the marked part of our passage, with Python's offsets; None if nothing is marked."""
     values = [one.get("value") for one in results if one.get("from_name") == field.name]
-    # Label Studio also hangs the selected label on results that have no place, such as the verdict's own.
+    # Label Studio also adds the selected label to results without offsets, such as the verdict.
     marked = [value for value in values if isinstance(value, Mapping) and {"start", "end"} & value.keys()]
     if not marked:
         return None
     if len(marked) > 1:
-        raise Unreadable(f"{len(marked)} answers are marked, and only one can be meant")
+        raise UnreadableAnnotation(f"{len(marked)} answers are marked, but only one is allowed")
     start, end, text = marked[0].get("start"), marked[0].get("end"), marked[0].get("text")
     if type(start) is int and type(end) is int and 0 <= start < end:
         for first, last in ((start, end), _by_utf16(passage, start, end)):
             found = passage[first:last]
             if found.strip() and last <= len(passage) and text in (found, None):
                 return {"text": found, "start": first, "end": last}
-    raise Unreadable("the marked answer is not in the passage at that place")
+    raise UnreadableAnnotation("the marked answer is not at that place in the passage")
 
 
 def _by_utf16(passage: str, start: int, end: int) -> tuple[int, int]:
-    """Where a browser's places are in our counting; it counts an emoji as two."""
+    """Convert a browser's offsets to Python's: in UTF-16 an emoji counts twice."""
     units = passage.encode("utf-16-le")
     if 2 * end > len(units):
         return 0, 0
@@ -176,9 +177,9 @@ def _by_utf16(passage: str, start: int, end: int) -> tuple[int, int]:
 
 def _storable(text: Any, name: str) -> str:
     if not isinstance(text, str):
-        raise Unreadable(f"`{name}` holds no text")
+        raise UnreadableAnnotation(f"`{name}` is not a text")
     if "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise Unreadable(f"`{name}` has a broken character that cannot be stored")
+        raise UnreadableAnnotation(f"`{name}` contains an invalid character that cannot be stored")
     return text
 
 
@@ -189,6 +190,6 @@ def _user(value: Any) -> int | None:
 
 def _active_ms(annotation: Json) -> int | None:
     seconds = annotation.get("lead_time")
-    if not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_ACTIVE.total_seconds():
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_ACTIVE.total_seconds():
         return None
     return int(seconds * 1000)

@@ -1,10 +1,9 @@
-"""Both templates of a pack under Label Studio's own rules, and under those that it lets pass."""
+"""Checks a pack's templates by Label Studio's own rules, and by ours for what it lets pass."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from plugin.labelstudio.errors import INSTALL, LabelStudioError
-from plugin.labelstudio.render import render
+from plugin.errors import LabelStudioNotInstalled
 from templates import Pack, Problem
 from templates.markup import check_markup
 from templates.samples import (
@@ -17,14 +16,12 @@ from templates.samples import (
     template_xml,
 )
 
-__all__ = ["check_templates", "render"]
-
 
 def check_templates(pack: Pack) -> list[Problem]:
-    """What is wrong with create.xml and validate.xml; none means that Label Studio takes them and our samples."""
+    """Return the problems of create.xml and validate.xml; none if Label Studio accepts them and our samples."""
     problems = check_markup(pack)
     if problems:
-        # Label Studio's own messages name no line; they are asked for only when ours are exhausted.
+        # Label Studio's own messages name no line, so ours are shown first.
         return problems
     return [Problem(f"{name}.xml", None, text) for name in TEMPLATES for text in _refusals(pack, name)]
 
@@ -54,13 +51,13 @@ def _reasons(interface: Any, payload: dict[str, Any]) -> str:
 
 
 def _sdk() -> tuple[Any, tuple[type[Exception], ...]]:
-    """Label Studio's class for templates, and what it raises for one that it refuses."""
+    """Return Label Studio's class for templates, and the errors it raises for a template that it refuses."""
     # Imported here: the SDK is optional and takes a second.
     try:
         from label_studio_sdk._legacy import exceptions
         from label_studio_sdk.label_interface.interface import LabelInterface
     except ImportError as error:
-        raise LabelStudioError(f"the Label Studio SDK is not installed; run: {INSTALL}") from error
+        raise LabelStudioNotInstalled("the Label Studio SDK is not installed") from error
     return LabelInterface, (
         exceptions.LSConfigParseException,
         exceptions.LabelStudioValidationErrorSentryIgnored,

@@ -1,30 +1,36 @@
-"""What a pack's projects are in Label Studio: their titles, instructions and settings."""
+"""What a task's projects in Label Studio contain: titles, instructions, settings and webhooks."""
 
+import hashlib
+import hmac
 from collections.abc import Sequence
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from round_manager.labelstudio.port import Webhook
 from templates import Pack
 from templates.payloads import Json
 from templates.samples import Template, template_xml
 
 LIST_PARTS = [f"{part}_{end}" for part in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")]
 FOR_CHECKERS, FOR_WRITERS = "when you check", "what you do"
+WEBHOOK_HEADER = "X-Outfox-Secret"
+WEBHOOK_ACTIONS = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 _PURPOSE = {"create": "write", "validate": "check"}
+_WEBHOOK_KEY = "outfox.webhook.1"
 
 
 def project_title(pack: Pack, template: Template) -> str:
-    """The title by which a pack's project is found again; Label Studio allows 50 characters."""
+    """Return the title by which a pack's project is found again; Label Studio allows 50 characters."""
     return f"{pack.spec.name}: {_PURPOSE[template]}"
 
 
 def instructions_html(markdown: str, template: Template, *, lists: bool = True) -> str:
-    """Instructions as HTML for a place that keeps line breaks; without `lists`, their items are lines with a marker.
+    """Return instructions as HTML; without `lists`, list items are lines that begin with a marker.
 
-    Whoever checks reads first what is for them: the section *When you check …* comes before *What you do*, or before
-    everything where there is no such section.
+    For validators, the section *When you check …* comes first: before *What you do*, or before everything if there is
+    no such section.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(_for_checkers(reader, markdown) if template == "validate" else markdown)
@@ -68,16 +74,37 @@ def _for_checkers(reader: MarkdownIt, markdown: str) -> str:
 
 
 def project_settings(pack: Pack, template: Template) -> Json:
-    """What a pack's project is set to in Label Studio."""
+    """Return the settings of a pack's project in Label Studio."""
     return {
         "title": project_title(pack, template),
         "description": pack.spec.description,
         "label_config": template_xml(pack, template),
-        # Label Studio draws no markers of lists, and takes away whatever could bring them back.
+        # Label Studio shows lists without markers, and strips the styles that would show them.
         "expert_instruction": instructions_html(pack.instructions, template, lists=False),
         "show_instruction": True,
         "enable_empty_annotation": False,
-        # People who write or check must not see what a model said beforehand.
+        # Writers and validators must not see predictions beforehand.
         "show_collab_predictions": False,
         "maximum_annotations": 1,
     }
+
+
+def webhook_secret(secrets: Sequence[str], task: str) -> str:
+    """Return the secret that Label Studio sends with a task's webhooks, derived from the current signing secret."""
+    return _derived(secrets[-1], task)
+
+
+def is_webhook_secret(secrets: Sequence[str], task: str, given: str) -> bool:
+    """Whether a webhook carries the task's secret, derived from the current signing secret or an older one."""
+    wanted = [_derived(secret, task).encode() for secret in secrets]
+    return any(hmac.compare_digest(one, given.encode("utf-8", "replace")) for one in wanted)
+
+
+def webhook_for(web_url: str, task: str, secrets: Sequence[str]) -> Webhook:
+    """Return the webhook of both projects of a task; without payload, which contains tokens and what people typed."""
+    url = f"{web_url.rstrip('/')}/webhooks/label-studio/{task}"
+    return Webhook(url, {WEBHOOK_HEADER: webhook_secret(secrets, task)}, WEBHOOK_ACTIONS)
+
+
+def _derived(secret: str, task: str) -> str:
+    return hmac.new(secret.encode(), f"{_WEBHOOK_KEY}:{task}".encode(), hashlib.sha256).hexdigest()

@@ -1,7 +1,7 @@
-"""Crowd work that Label Studio is to show: planned once, sent, and found again.
+"""The queue of crowd work to upload to Label Studio: planned once, sent, and found again.
 
-Only what the marketplace confirmed is planned. The tasks have neither a context nor an example as their subject, so
-that no plan for people who write or check in Label Studio counts them.
+Only confirmed work is planned. Its tasks have neither a context nor an example as their subject, so that the plans for
+people who work in Label Studio do not count them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from ml_backend.hashing import json_sha256
 from round_manager.bulk_rows import pseudonym
 from round_manager.labelstudio.confirmed_work import held_back, unplanned
-from round_manager.labelstudio.tasks import hold_link
+from round_manager.labelstudio.tasks import lock_link
 from round_manager.models import (
     Context,
     Example,
@@ -32,15 +32,15 @@ from round_manager.models import (
 from round_manager.specs import spec_of
 from templates import TaskSpec
 
-# Longer than anybody waits for an answer: what was sent last is there by now, or never will be.
-FIRST_PAUSE = timedelta(minutes=2)
-LONGEST_PAUSE = timedelta(minutes=15)
-UNTIL_REFUSED_IS_TRIED = timedelta(hours=1)
+# Longer than a request can take: after it, what was sent last has arrived, or never will.
+MIN_BACKOFF = timedelta(minutes=2)
+MAX_BACKOFF = timedelta(minutes=15)
+RETRY_REFUSED_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One example, or one vote on it, with what it takes to show it."""
+class CrowdItem:
+    """One example, or one vote on it, with everything needed to show it."""
 
     row: int
     key: str
@@ -53,8 +53,8 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a piece stands in Label Studio; the annotation is None where somebody has removed it since."""
+class UploadedItem:
+    """The ids of an item in Label Studio; the annotation is None if it was deleted there."""
 
     task: int
     annotation: int | None
@@ -62,24 +62,24 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Queue:
-    """What was planned and is not known to be there: how many, since when, and when it was last tried."""
+class UploadQueue:
+    """Items that were planned and are not known to be in Label Studio: how many, since when, and the last attempt."""
 
     waiting: int
     planned_at: datetime
     tried_at: datetime
 
-    def next_try(self, *, patient: bool = True) -> datetime:
-        """When it may be tried again: each pause is as long as it has been failing, for those who are patient."""
-        failing = min(self.tried_at - self.planned_at, LONGEST_PAUSE) if patient else FIRST_PAUSE
-        return self.tried_at + max(failing, FIRST_PAUSE)
+    def next_try(self, *, grow: bool = True) -> datetime:
+        """Return when to retry: the backoff is as long as the upload has been failing, or minimal without `grow`."""
+        failing = min(self.tried_at - self.planned_at, MAX_BACKOFF) if grow else MIN_BACKOFF
+        return self.tried_at + max(failing, MIN_BACKOFF)
 
 
 @dataclass(frozen=True)
 class CrowdCounts:
     """How much crowd work a project shows, and what it does not show yet.
 
-    `held` are votes on examples that people in Label Studio may still be asked about.
+    `held` counts votes on examples that people in Label Studio may still be asked about.
     """
 
     shown: int
@@ -92,26 +92,26 @@ class CrowdCounts:
 
 
 def is_crowd_work(task: LabelStudioTask) -> bool:
-    """Whether a task only shows what a crowd worker handed in; nobody's work on it is read."""
+    """Whether a task only shows a crowd submission; annotations of it are not read."""
     return task.context_id is None and task.example_id is None
 
 
 def has_crowd_work(session: Session, link: LabelStudioLink, *, now: datetime) -> bool:
-    """Whether there is anything to plan or to send."""
+    """Whether there is anything to plan or to upload."""
     due = _ours(LabelStudioAnnotation.id, link).where(_is_due(now)).limit(1)
     return session.scalar(due) is not None or session.execute(unplanned(link).limit(1)).first() is not None
 
 
-def crowd_queue(session: Session, link: LabelStudioLink) -> Queue | None:
-    """What was planned and is not known to be there; None where nothing is."""
+def find_queue(session: Session, link: LabelStudioLink) -> UploadQueue | None:
+    """Return the items that are not known to be in Label Studio; None if there are none."""
     first, last = func.min(LabelStudioTask.created_at), func.max(LabelStudioAnnotation.changed_at)
     count, planned_at, tried_at = session.execute(_ours(func.count(), link, first, last).where(_is_unsent())).one()
-    return Queue(count, planned_at, tried_at) if count else None
+    return UploadQueue(count, planned_at, tried_at) if count else None
 
 
 def plan_crowd_work(session: Session, link: LabelStudioLink, *, now: datetime, most: int) -> int:
-    """A task for each confirmed example or vote that has none, the oldest first; how many are new."""
-    hold_link(session, link)
+    """Plan a task for each confirmed example or vote that has none, oldest first; return how many."""
+    lock_link(session, link)
     owner = session.get_one(Task, link.task_id)
     found = session.execute(unplanned(link).limit(max(0, most))).all()
     tasks = [
@@ -137,8 +137,8 @@ def plan_crowd_work(session: Session, link: LabelStudioLink, *, now: datetime, m
     return len(tasks)
 
 
-def due_pieces(session: Session, link: LabelStudioLink, *, now: datetime, most: int) -> list[Piece]:
-    """What Label Studio is to get and is not known to have, the oldest first; what it refused, once an hour."""
+def due_items(session: Session, link: LabelStudioLink, *, now: datetime, most: int) -> list[CrowdItem]:
+    """Return the items to upload, oldest first; refused ones once an hour."""
     owner = session.get_one(Task, link.task_id)
     rows = session.execute(
         _ours(LabelStudioAnnotation, link, LabelStudioTask.key, Example, Vote, Worker, Round, Context.key)
@@ -153,50 +153,50 @@ def due_pieces(session: Session, link: LabelStudioLink, *, now: datetime, most: 
     ).all()
     specs = {round.id: spec_of(round) for *_, round, _ in rows}
     return [
-        Piece(row.id, key, specs[round.id], round.number, pseudonym(owner, worker), context, example, vote)
+        CrowdItem(row.id, key, specs[round.id], round.number, pseudonym(owner, worker), context, example, vote)
         for row, key, example, vote, worker, round, context in rows
     ]
 
 
-def note_try(session: Session, rows: Sequence[int], *, now: datetime) -> None:
-    """These are being sent: whoever finds them unsent later knows since when to look for them."""
+def record_attempt(session: Session, rows: Sequence[int], *, now: datetime) -> None:
+    """Record that these items are being sent, so that a later run knows since when to look for them."""
     these = update(LabelStudioAnnotation).where(LabelStudioAnnotation.id.in_(rows))
     session.execute(these.values(changed_at=now, problem=None, external_id=None))
 
 
-def note_failure(session: Session, rows: Sequence[int], why: str, *, now: datetime) -> None:
-    """Label Studio failed on these, as far as they are not there; they are tried again after a pause."""
+def record_failure(session: Session, rows: Sequence[int], reason: str, *, now: datetime) -> None:
+    """Record that the upload of those items that have not arrived failed; they are retried after the backoff."""
     these = LabelStudioAnnotation.id.in_(rows) & LabelStudioAnnotation.external_id.is_(None)
-    session.execute(update(LabelStudioAnnotation).where(these).values(changed_at=now, problem=why))
+    session.execute(update(LabelStudioAnnotation).where(these).values(changed_at=now, problem=reason))
 
 
-def note_refusal(session: Session, row: int, why: str) -> None:
-    """Label Studio does not take this one, which must not keep the others from it."""
+def record_refusal(session: Session, row: int, reason: str) -> None:
+    """Record that Label Studio refuses this item, so that it does not block the others."""
     refused = session.get_one(LabelStudioAnnotation, row)
-    refused.external_id, refused.problem = -row, why
+    refused.external_id, refused.problem = -row, reason
 
 
-def mark_shown(session: Session, link: LabelStudioLink, found: Mapping[str, Standing], *, now: datetime) -> int:
-    """Writes down where pieces stand, by their keys; how many were not known to stand there."""
-    if hold_link(session, link).project != link.project:
-        return 0  # The task has another project since; what stood in the old one is its own affair.
+def mark_uploaded(session: Session, link: LabelStudioLink, found: Mapping[str, UploadedItem], *, now: datetime) -> int:
+    """Record the ids of items by their keys; return how many are new."""
+    if lock_link(session, link).project != link.project:
+        return 0  # The task was connected to another project in the meantime.
     unsent = _ours(LabelStudioAnnotation, link, LabelStudioTask).where(
         LabelStudioTask.external_id.is_(None), LabelStudioTask.key.in_(list(found))
     )
     rows = session.execute(unsent).all()
     for row, task in rows:
-        standing = found[task.key]
-        task.external_id, row.external_id = standing.task, standing.annotation or -row.id
-        row.result_sha256, row.changed_at, row.problem = standing.sha256, now, None
+        uploaded = found[task.key]
+        task.external_id, row.external_id = uploaded.task, uploaded.annotation or -row.id
+        row.result_sha256, row.changed_at, row.problem = uploaded.sha256, now, None
     session.flush()
     return len(rows)
 
 
 def crowd_counts(session: Session, link: LabelStudioLink) -> CrowdCounts:
-    """How much is there, and what waits for what."""
+    """Count what is uploaded, what waits and what was refused."""
     shown = _ours(func.count(), link).where(LabelStudioTask.external_id > 0)
     refused = _ours(func.count(), link).where(_is_refused())
-    queue = crowd_queue(session, link)
+    queue = find_queue(session, link)
     return CrowdCounts(
         shown=session.scalars(shown).one(),
         waiting=_count(session, unplanned(link)) + (queue.waiting if queue else 0),
@@ -221,7 +221,7 @@ def _key(task: Task, example: Example, vote: Vote | None, worker: Worker) -> str
 
 
 def _ours(first: Any, link: LabelStudioLink, *more: Any) -> Select[Any]:
-    """Of the annotations that we made in a project, with their tasks."""
+    """Select from the annotations that we created in a project, with their tasks."""
     return (
         select(first, *more)
         .select_from(LabelStudioAnnotation)
@@ -239,7 +239,7 @@ def _is_refused() -> ColumnElement[bool]:
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
-    return or_(_is_unsent(), _is_refused() & (LabelStudioAnnotation.changed_at <= now - UNTIL_REFUSED_IS_TRIED))
+    return or_(_is_unsent(), _is_refused() & (LabelStudioAnnotation.changed_at <= now - RETRY_REFUSED_AFTER))
 
 
 def _count(session: Session, rows: Select[Any]) -> int:

@@ -1,0 +1,164 @@
+"""The port to Label Studio: what we ask of it, and the records it returns.
+
+`plugin.labelstudio.adapter` implements it with Label Studio's SDK, `tests.fakes.label_studio` in memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+# The key in a task's `meta` that holds our own key for it.
+TASK_KEY = "outfox"
+# The field in the data of an uploaded crowd submission that names the worker. Field names of packs have no hyphen.
+WORKER_FIELD = "crowd-worker"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project in Label Studio."""
+
+    id: int
+    title: str
+    label_config: str = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class BackendAuth:
+    """The user and password of an ML backend."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class BackendConnection:
+    """A project's connection to an ML backend; Label Studio does not return the password."""
+
+    id: int
+    url: str
+    state: str
+    interactive: bool
+    user: str
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Where a webhook is sent, for which actions, and whether the event itself is included."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    actions: frozenset[str]
+    active: bool = True
+    payload: bool = False
+
+
+@dataclass(frozen=True)
+class ProjectWebhook:
+    """A webhook that is stored in Label Studio."""
+
+    id: int
+    webhook: Webhook
+
+
+@dataclass(frozen=True)
+class ProjectTask:
+    """A task in Label Studio with its annotations, and the model versions that have predictions for it."""
+
+    id: int
+    key: str | None
+    changed_at: datetime
+    data: Mapping[str, Any] = field(repr=False)
+    annotations: tuple[Json, ...] = field(repr=False)
+    model_versions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    """Some tasks, and the number of all that match."""
+
+    tasks: tuple[ProjectTask, ...]
+    total: int
+
+
+class LabelStudio(Protocol):
+    """One Label Studio, used with one user's token. Every failure is a LabelStudioError."""
+
+    @property
+    def url(self) -> str:
+        """The address, without a trailing slash."""
+        ...
+
+    def whoami(self) -> str:
+        """Return the e-mail address of the token's user: the cheapest way to check the token."""
+        ...
+
+    def project(self, project_id: int) -> Project | None:
+        """Return the project; None if it does not exist."""
+        ...
+
+    def find_projects(self, title: str) -> list[Project]:
+        """Return the projects with exactly this title, oldest first."""
+        ...
+
+    def create_project(self, settings: Mapping[str, Any]) -> Project:
+        """Create a project."""
+        ...
+
+    def update_project(self, project_id: int, settings: Mapping[str, Any]) -> None:
+        """Change these settings and no others."""
+        ...
+
+    def backends(self, project_id: int) -> list[BackendConnection]:
+        """Return the project's ML backends. Label Studio checks each of them, which can take a while."""
+        ...
+
+    def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendConnection:
+        """Connect an ML backend with interactive preannotations; RequestRefused if the backend does not respond."""
+        ...
+
+    def update_backend(
+        self, project_id: int, known: BackendConnection, url: str, auth: BackendAuth | None, *, interactive: bool = True
+    ) -> None:
+        """Change a connection's address; without `auth` it keeps its user and password."""
+        ...
+
+    def webhooks(self, project_id: int) -> list[ProjectWebhook]:
+        """Return the project's webhooks."""
+        ...
+
+    def add_webhook(self, project_id: int, webhook: Webhook) -> ProjectWebhook:
+        """Create a webhook."""
+        ...
+
+    def update_webhook(self, webhook_id: int, webhook: Webhook) -> None:
+        """Replace a webhook."""
+        ...
+
+    def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> TaskPage:
+        """Return annotated tasks for people that changed at `since` or later, ordered by the time of change."""
+        ...
+
+    def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> TaskPage:
+        """Return annotated tasks for people that changed exactly then, with ids above `after`, ordered by id."""
+        ...
+
+    def tasks_after(self, project_id: int, *, after: int = 0, size: int = 100) -> TaskPage:
+        """Return tasks with ids above `after`, ordered by id."""
+        ...
+
+    def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
+        """Create tasks, with their annotations if they have any, all or none; return their ids in the same order."""
+        ...
+
+    def delete_unannotated(self, project_id: int, task_ids: Sequence[int]) -> set[int]:
+        """Delete those of the tasks that have no annotation, or only skipped ones; return the ids that remain."""
+        ...
+
+    def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
+        """Store predictions, one for each task that they name."""
+        ...
