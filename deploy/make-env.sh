@@ -1,11 +1,11 @@
 #!/bin/sh
-# Writes .env (or the file that is named) from .env.example, with a fresh secret wherever one is empty.
+# Write .env (or the named file) from .env.example, with a generated value for each empty secret.
 set -eu
 umask 077
 here="$(dirname "$0")"
 file="${1:-$here/../.env}"
 if [ -e "$file" ]; then
-    echo "$file is there already, and what it holds is in use; edit it instead" >&2
+    echo "$file exists already and its secrets are in use; edit it instead" >&2
     exit 2
 fi
 draft="$(mktemp "$file.XXXXXX")"
@@ -19,5 +19,5 @@ while IFS= read -r line; do
     esac
     printf '%s%s\n' "$line" "$secret"
 done < "$here/../.env.example" > "$draft"
-# Unlike a move, a link never replaces what somebody else made meanwhile.
+# Unlike a move, a link never replaces an existing file.
 ln "$draft" "$file"

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script, run by its path
-"""Prints what setup.cfg asks for, with the extras that are named, so that an image can install it before the program.
+"""Print the requirements of setup.cfg and of the named extras, so that an image can install them in their own layer.
 
 python deploy/requirements.py setup.cfg label-studio postgres
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def requirements(text: str, extras: list[str]) -> list[str]:
-    """The requirements in a setup.cfg, one for each line that names one."""
+    """Return the requirements in a setup.cfg."""
     config = ConfigParser(interpolation=None)
     config.read_string(text)
     lists = [config["options"]["install_requires"], *(config["options.extras_require"][name] for name in extras)]

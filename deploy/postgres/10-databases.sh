@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run by PostgreSQL's image when its volume is new: a user and a database for each program, closed to the others.
+# Run by PostgreSQL's image for a new volume: create one user and one private database per program.
 set -eu
 
 make_database() {

@@ -1,8 +1,7 @@
 """The `outfox` command.
 
-Exit codes: 0 done; 1 something needed is missing (`doctor`), does not add up (`crowd statement`) or failed and was told
-(`manage --once`); 2 a mistake that the message tells how to mend; 3 something outside did not answer, so that trying
-again may help; 130 stopped by Ctrl-C.
+Exit codes: 0 success; 1 a check failed (`doctor`, `crowd statement`, `round verify`) or a step did (`manage --once`);
+2 a mistake that the message explains; 3 a temporary failure, so that a retry may succeed; 130 stopped by Ctrl-C.
 """
 
 import json
@@ -17,8 +16,7 @@ from common.errors import CodedError
 from plugin import __version__
 from plugin.cli.hints import command_for
 from plugin.cli.lazy import LazyGroup
-from plugin.cli.streams import give_up_output, take_every_text
-from plugin.cli.terminal import harmless
+from plugin.cli.output import discard_output, escape_controls, prepare_streams
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
 from plugin.wiring import Application
@@ -47,19 +45,19 @@ COMMANDS = {
 
 
 @click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", metavar="FOLDER", help="Folder for everything that Outfox keeps.")
+@click.option("--home", metavar="FOLDER", help="Folder for everything that Outfox stores.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.version_option(__version__, prog_name="outfox")
 @click.pass_context
 def cli(context: click.Context, home: str | None, config: Path | None) -> None:
-    """Collect examples that fool your model, check them, pay for them, and train the next model on them."""
+    """Collect examples that fool your model, validate them, pay for them, and train the next model on them."""
     settings = load_settings(os.environ, config=config, home=home)
     configure_logs(settings.log_level, settings.log_format)
     context.obj = Application(settings)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command and returns its exit code; no error of ours ends in a traceback."""
+    """Run one command and return its exit code; expected errors never end in a traceback."""
     try:
         outcome = cli.main(args=list(arguments), prog_name="outfox", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
@@ -84,25 +82,25 @@ def _show_error(error: CodedError, *, as_json: bool) -> None:
         if error.hint:
             data["hint"] = {**error.hint.as_data(), "command": command}
         report = {"error": lines[0], "problems": lines, **data}
-        click.echo(harmless(json.dumps(report, ensure_ascii=False)), err=True)
+        click.echo(escape_controls(json.dumps(report, ensure_ascii=False)), err=True)
         return
     for line in lines:
-        click.echo(harmless(f"outfox: {line}"), err=True)
+        click.echo(escape_controls(f"outfox: {line}"), err=True)
     if command:
-        click.echo(harmless(f"  try: {command}"), err=True)
+        click.echo(escape_controls(f"  try: {command}"), err=True)
 
 
 def main() -> None:
-    """The console script."""
-    take_every_text()
+    """Run the console script."""
+    prepare_streams()
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
-        # With a name it is about a file; what is printed has none.
+        # An error with a file name is not about standard output.
         if error.filename is not None:
             raise
-        give_up_output()
-        click.echo(f"outfox: not all could be written ({error.strerror}); make room, then try again", err=True)
+        discard_output()
+        click.echo(f"outfox: cannot write the output ({error.strerror})", err=True)
         code = 3
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`outfox completion`: the shell's tab key knows our commands."""
+"""`outfox completion`: shell completion."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     For bash: outfox completion bash > ~/.local/share/bash-completion/completions/outfox
     """

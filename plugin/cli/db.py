@@ -9,7 +9,7 @@ from plugin.wiring import Application
 @click.group()
 @click.pass_obj
 def db(app: Application) -> None:
-    """Make or update the database."""
+    """Create, migrate and check the database."""
     settings = app.settings
     settings.make_home()
 
@@ -18,7 +18,7 @@ def db(app: Application) -> None:
 @json_option
 @click.pass_obj
 def upgrade(app: Application) -> None:
-    """Make the database or bring its tables up to date; safe to run again."""
+    """Create the database or migrate its tables; safe to repeat."""
     settings = app.settings
     from round_manager.database.store import open_store
 
@@ -31,7 +31,7 @@ def upgrade(app: Application) -> None:
 @json_option
 @click.pass_obj
 def check(app: Application) -> None:
-    """Tell whether the database is there and up to date; if not, what to do."""
+    """Check that the database exists and is up to date."""
     settings = app.settings
     from round_manager.database.store import open_store
 

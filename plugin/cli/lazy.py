@@ -1,4 +1,4 @@
-"""A command group that imports a command only when it is used, so that `outfox --help` answers at once."""
+"""A command group that imports a command only when it is used, so that `outfox --help` stays fast."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -15,11 +15,11 @@ class LazyGroup(click.Group):
         self._commands_at = commands_at
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command's name."""
+        """Return the name of every command."""
         return sorted(self._commands_at)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import and return a command."""
         if cmd_name not in self._commands_at:
             return None
         module, attribute = self._commands_at[cmd_name].split(":")

@@ -1,26 +1,39 @@
-"""What a command prints: a table or text for people, or with --json one JSON document for programs."""
+"""Output of commands: text and tables for people, or one JSON document with --json.
+
+Output to closed, full or limited streams never ends in a traceback, and text that people typed cannot control the
+terminal.
+"""
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console, RenderableType
-
-from plugin.cli.listing import Listing
-from plugin.cli.streams import knows_all_characters
-from plugin.cli.terminal import harmless
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 WIDTH_WITHOUT_TERMINAL = 160
+WIDE_GAP, NARROW_GAP = 2, 1
+INDENT = 2
+UTF_8 = ("utf-8", "utf8")
 _JSON = "outfox.json"
+# Characters that move the cursor, change the terminal's state or reverse text; line ends and tabs are allowed.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def json_option(command: Command) -> Command:
-    """Adds --json to a command; what it then shows is JSON."""
+    """Add --json to a command."""
 
     def remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
         context.find_root().meta[_JSON] = value
@@ -30,32 +43,118 @@ def json_option(command: Command) -> Command:
 
 
 def wants_json() -> bool:
-    """Whether the running command was called with --json."""
+    """Return whether the current command was called with --json."""
     return bool(click.get_current_context().find_root().meta.get(_JSON))
 
 
 def show(data: Any, text: RenderableType) -> None:
-    """Prints the data as JSON, or the text, whichever the caller asked for."""
+    """Print the data as JSON if the user asked for it, or else the text."""
     if wants_json():
-        click.echo(harmless(json.dumps(data, ensure_ascii=not knows_all_characters(), indent=2, default=str)))
+        click.echo(escape_controls(json.dumps(data, ensure_ascii=not _is_utf_8(sys.stdout), indent=2, default=str)))
     else:
-        console().print(harmless(text) if isinstance(text, str) else text)
+        console().print(escape_controls(text) if isinstance(text, str) else text)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal or as COLUMNS says; wide enough for our tables where neither tells."""
+    """Return a console as wide as the terminal or COLUMNS, or wide enough for our tables."""
     stream = sys.stderr if stderr else sys.stdout
-    told = os.environ.get("COLUMNS", "")
-    wide = int(told) if told.isdecimal() else 0
+    columns = os.environ.get("COLUMNS", "")
+    wide = int(columns) if columns.isdecimal() else 0
     width = None if stream.isatty() else wide or WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=False)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Listing:
-    """A plain table; numbers stand to the right, and no word is broken however narrow the terminal."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> "ResponsiveTable":
+    """Return a plain table with right-aligned numbers; words stay whole however narrow the terminal is."""
     numeric = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(columns))]
-    return Listing(tuple(columns), [tuple(_cell(value) for value in row) for row in rows], numeric)
+    return ResponsiveTable(tuple(columns), [tuple(_cell(value) for value in row) for row in rows], numeric)
+
+
+def escape_controls(text: str) -> str:
+    """Return the text with control characters written as JSON escapes."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def prepare_streams() -> None:
+    """Make both standard streams accept any text: open closed ones, and escape characters they cannot encode."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until exit
+        elif isinstance(stream, TextIOWrapper) and not _is_utf_8(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Send the rest of standard output nowhere: Python would flush it at exit and fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _is_utf_8(stream: object) -> bool:
+    return (getattr(stream, "encoding", None) or "").lower() in UTF_8
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else harmless(str(value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape_controls(str(value))
+
+
+@dataclass(frozen=True)
+class ResponsiveTable:
+    """A table if every word fits the width, or else one paragraph per row."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        longest = [max(map(cell_len, self._column(place))) for place in range(len(self.columns))]
+        # A narrow gap is better than a second line, and a second line is better than paragraphs.
+        for least in (longest, self._longest_words()):
+            for gap in (WIDE_GAP, NARROW_GAP):
+                widths = _fit(least, longest, options.max_width - gap * (len(least) - 1))
+                if widths:
+                    yield self._table(widths, gap)
+                    return
+        for row in self.rows:
+            yield from self._paragraph(row)
+
+    def _column(self, place: int) -> Iterator[str]:
+        yield self.columns[place]
+        yield from (row[place] for row in self.rows)
+
+    def _longest_words(self) -> list[int]:
+        """Return the width of the longest word of each column."""
+        return [
+            max((cell_len(word) for cell in self._column(place) for word in cell.split()), default=0)
+            for place in range(len(self.columns))
+        ]
+
+    def _table(self, widths: Sequence[int], gap: int) -> Table:
+        built = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+        for column, width, numeric in zip(self.columns, widths, self.numeric, strict=True):
+            built.add_column(Text(column), justify="right" if numeric else "left", width=width, overflow="fold")
+        for row in self.rows:
+            built.add_row(*map(Text, row))
+        return built
+
+    def _paragraph(self, row: Sequence[str]) -> Iterator[RenderableType]:
+        """Put the first cell on its own line, so that it can be copied, and leave out empty cells."""
+        rest = [f"{column} {cell}".lstrip() for column, cell in zip(self.columns[1:], row[1:], strict=True) if cell]
+        yield Text(f"{self.columns[0]} {row[0]}" if self.numeric[0] else row[0], style="bold", overflow="fold")
+        yield Padding(Text(" · ".join(rest), overflow="fold"), (0, 0, 0, INDENT))
+
+
+def _fit(least: Sequence[int], longest: Sequence[int], room: int) -> list[int]:
+    """Return column widths that fit into the room, at least `least` each, or an empty list."""
+    widths, left = list(least), room - sum(least)
+    if left < 0:
+        return []
+    by_need = sorted(range(len(widths)), key=lambda place: longest[place] - widths[place])
+    for done, place in enumerate(by_need):
+        # Columns that need little get all of it; the rest is shared evenly.
+        more = min(longest[place] - widths[place], left // (len(by_need) - done))
+        widths[place] += more
+        left -= more
+    return widths

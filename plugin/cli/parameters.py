@@ -1,4 +1,4 @@
-"""Arguments that several commands take, with completion for the tab key."""
+"""Arguments that several commands share, with shell completion."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from plugin.packs import find_named_pack, known_folders
 from plugin.wiring import Application
 from templates import Pack, find_pack, pack_folders
 
-# What both databases keep as a number; nobody has as many of anything.
+# The largest number that both databases store in an integer column.
 LARGEST_NUMBER = 2**31 - 1
 WHOLE_NUMBER = click.IntRange(1, LARGEST_NUMBER)
 
@@ -20,14 +20,14 @@ class PackType(click.ParamType[Pack]):
     name = "pack"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pack:
-        """The pack, whose task.yaml is right."""
+        """Load the pack; its task.yaml must be valid."""
         if isinstance(value, Pack):
             return value
         app = ctx.find_object(Application) if ctx else None
         return find_named_pack(str(value), app.settings) if app else find_pack(str(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Packs that begin so, then folders."""
+        """Complete names of packs, then folders."""
         app = ctx.find_object(Application)
         folders = known_folders(app.settings) if app else pack_folders()
         names = [CompletionItem(folder.name) for folder in folders if folder.name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""Progress that people see: a bar with the time left in a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a bar with the time left in a terminal, or else a line every few seconds."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressBar:
-    """One job's progress on standard error; it starts again for each of the job's stages."""
+    """The progress of one job, which restarts for each stage."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -46,7 +46,7 @@ class ProgressBar:
             self._bar.stop()
 
     def start(self, total_steps: int, what: str) -> None:
-        """A stage of so many steps begins; 0 means that nobody knows how many."""
+        """Begin a stage; 0 means that the number of steps is unknown."""
         self._total, self._done, self._what = total_steps, 0, what
         self._started = self._said = time.monotonic()
         if self._terminal:
@@ -55,7 +55,7 @@ class ProgressBar:
             print(f"{what} …", file=sys.stderr, flush=True)
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """So many more steps of the stage are done."""
+        """Record that more steps of the stage are done."""
         self._done += steps
         if self._terminal and self._stage is not None:
             self._bar.update(self._stage, advance=steps, note=note)
@@ -63,17 +63,17 @@ class ProgressBar:
         now = time.monotonic()
         if now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
-            print(f"{self._what}: {self._how_far(now)} {note}".rstrip(), file=sys.stderr, flush=True)
+            print(f"{self._what}: {self._summary(now)} {note}".rstrip(), file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """The stage is over, whatever its steps were."""
+        """End the stage."""
         if self._terminal and self._stage is not None:
             self._bar.update(self._stage, total=self._total or 1, completed=self._total or 1)
         else:
             seconds = time.monotonic() - self._started
             print(f"{self._what}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
 
-    def _how_far(self, now: float) -> str:
+    def _summary(self, now: float) -> str:
         seconds = now - self._started
         if not self._total or not self._done:
             return f"{seconds:.0f} s so far"
