@@ -14,7 +14,7 @@ from mturk.marketplace.body_timeouts import BodyTimeouts
 from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site.app import worker_site
-from mturk.marketplace.tables import Release
+from mturk.marketplace.tables.people import Release
 from mturk.marketplace.urls import public_address
 
 

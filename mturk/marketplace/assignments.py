@@ -8,7 +8,9 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import credentials, events, money
 from mturk.marketplace.errors import InvalidParameter, InvalidState
 from mturk.marketplace.hits import LARGEST_REWARD_CENTS, check_range, update_state
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Bonus, Hit, HitStatus, ReturnedHit, Worker, entity_id
+from mturk.marketplace.tables.base import entity_id
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitStatus, ReturnedHit
 from mturk.profile import MTURK
 
 OVERRIDE_PERIOD = timedelta(days=30)

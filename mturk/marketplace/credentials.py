@@ -12,7 +12,9 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from mturk.marketplace.errors import LinkExpired, LinkNotFound, LinkUsed
-from mturk.marketplace.tables import Invitation, Login, SubmitPass, Worker, hash_token
+from mturk.marketplace.tables.base import hash_token
+from mturk.marketplace.tables.people import Invitation, Login, Worker
+from mturk.marketplace.tables.work import SubmitPass
 
 INVITATION_LIFE = timedelta(days=14)
 DEVICE_LINK_LIFE = timedelta(days=1)

@@ -12,7 +12,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from common.errors import Hint
 from mturk.marketplace.errors import MarketDatabaseError
-from mturk.marketplace.tables import Base, Release
+from mturk.marketplace.tables.base import Base
+from mturk.marketplace.tables.people import Release
 
 SCHEMA_VERSION = 2
 # Later versions only added tables, so a database of this version is upgraded by creating the missing ones.

@@ -219,17 +219,28 @@ class NotTheHolder(WorkerActionRefused):
 
     code = "not_the_holder"
 
+    def __init__(self) -> None:
+        super().__init__("PermissionDenied", "another worker has this assignment")
+
 
 class AssignmentExpired(WorkerActionRefused):
     """No worker has it: its time ran out, or it was returned."""
 
     code = "assignment_expired"
 
+    def __init__(self) -> None:
+        super().__init__(
+            "InvalidAssignmentState", "no worker has this assignment: its time ran out, or it was returned"
+        )
+
 
 class AlreadySubmitted(WorkerActionRefused):
     """It was submitted before."""
 
     code = "already_submitted"
+
+    def __init__(self) -> None:
+        super().__init__("InvalidAssignmentState", "this assignment was submitted already")
 
 
 class MarketDatabaseError(CodedError):

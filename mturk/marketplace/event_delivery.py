@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.errors import CodedError
 from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import OutgoingEvent
+from mturk.marketplace.tables.work import OutgoingEvent
 
 BATCH = 50
 POLL_SECONDS = 1.0

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from mturk.marketplace.tables import Hit, OutgoingEvent, Requester, Subscription, entity_id
+from mturk.marketplace.tables.base import entity_id
+from mturk.marketplace.tables.people import Requester
+from mturk.marketplace.tables.work import Hit, OutgoingEvent, Subscription
 
 
 def record(session: Session, hit: Hit, kind: str, happened_at: datetime, assignment_id: str | None = None) -> None:

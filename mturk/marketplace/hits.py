@@ -14,7 +14,9 @@ from common.text import count
 from mturk.marketplace import events, money
 from mturk.marketplace.errors import InvalidParameter, InvalidState
 from mturk.marketplace.questions import QuestionPage
-from mturk.marketplace.tables import Hit, HitStatus, HitType, Requester, entity_id
+from mturk.marketplace.tables.base import entity_id
+from mturk.marketplace.tables.people import Requester
+from mturk.marketplace.tables.work import Hit, HitStatus, HitType
 from mturk.profile import MTURK
 
 MOST_ASSIGNMENTS = 1_000_000

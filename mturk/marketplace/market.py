@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from common.clock import Clock
 from mturk.marketplace import assignments, hits, request_tokens
 from mturk.marketplace.database import open_database, read_only
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, UtcDateTime
+from mturk.marketplace.tables.base import UtcDateTime
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit
 
 # Built once, because every transaction runs it.
 _NOW = bindparam("now", type_=UtcDateTime())

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace.errors import InsufficientFunds
-from mturk.marketplace.tables import Account, Movement
+from mturk.marketplace.tables.people import Account, Movement
 
 DEPOSITS = "deposits"
 FEES = "fees"

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from mturk.marketplace import money
 from mturk.marketplace.errors import AccessKeyNotFound, EntityExists, InvalidParameter
-from mturk.marketplace.tables import AccessKey, Requester, Worker, access_key_id, access_secret, person_id
+from mturk.marketplace.tables.base import access_key_id, access_secret, person_id
+from mturk.marketplace.tables.people import AccessKey, Requester, Worker
 
 MAX_NAME_LENGTH = 100
 

@@ -10,7 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace.errors import EntityNotFound, InvalidParameter
-from mturk.marketplace.tables import Block, Grant, GrantStatus, HitType, QualificationType, Worker
+from mturk.marketplace.tables.people import Block, Grant, GrantStatus, QualificationType, Worker
+from mturk.marketplace.tables.work import HitType
 
 APPROVAL_RATE = "000000000000000000L0"
 HITS_APPROVED = "00000000000000000040"

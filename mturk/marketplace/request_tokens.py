@@ -6,7 +6,7 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from mturk.marketplace.errors import DuplicateToken
-from mturk.marketplace.tables import RequestToken
+from mturk.marketplace.tables.work import RequestToken
 
 LIFE = timedelta(hours=24)
 

@@ -19,16 +19,8 @@ from mturk.marketplace.errors import (
 )
 from mturk.marketplace.qualifications import GuardedAction, WorkerProfile
 from mturk.marketplace.questions import answers_xml
-from mturk.marketplace.tables import (
-    Assignment,
-    AssignmentStatus,
-    Hit,
-    HitStatus,
-    HitType,
-    Requester,
-    ReturnedHit,
-    Worker,
-)
+from mturk.marketplace.tables.people import Requester, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitStatus, HitType, ReturnedHit
 
 MAX_HELD = 25
 
@@ -155,6 +147,18 @@ def held_assignments(session: Session, worker: Worker, now: datetime) -> list[As
     return list(session.scalars(mine.order_by(Assignment.deadline, Assignment.number)))
 
 
+def find_assignment(session: Session, assignment_id: str, worker_id: str | None = None) -> Assignment:
+    """Return an assignment that a worker holds or has submitted; with a worker's id, it has to be that worker."""
+    assignment = session.scalar(select(Assignment).where(Assignment.id == assignment_id))
+    if assignment is None:
+        raise WorkNotFound("AssignmentDoesNotExist", "there is no such assignment")
+    if assignment.status is AssignmentStatus.FREE:
+        raise AssignmentExpired
+    if worker_id is not None and assignment.worker_id != worker_id:
+        raise NotTheHolder
+    return assignment
+
+
 def _find_type(session: Session, group_id: str) -> HitType:
     hit_type = session.scalars(select(HitType).where(HitType.group_id == group_id)).one_or_none()
     if hit_type is None:
@@ -186,19 +190,9 @@ def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime
 
 def _active_assignment(session: Session, assignment_id: str, worker_id: str | None, now: datetime) -> Assignment:
     """Return an accepted assignment; with a worker's id, that worker has to hold it."""
-    assignment = session.scalars(select(Assignment).where(Assignment.id == assignment_id)).one_or_none()
-    if assignment is None:
-        raise WorkNotFound("AssignmentDoesNotExist", "there is no such assignment")
-    if assignment.status is AssignmentStatus.FREE or (
-        assignment.status is AssignmentStatus.ACCEPTED
-        and assignment.deadline is not None
-        and assignment.deadline <= now
-    ):
-        raise AssignmentExpired(
-            "InvalidAssignmentState", "no worker has this assignment: its time ran out, or it was returned"
-        )
-    if worker_id is not None and assignment.worker_id != worker_id:
-        raise NotTheHolder("PermissionDenied", "another worker has this assignment")
+    assignment = find_assignment(session, assignment_id, worker_id)
     if assignment.status is not AssignmentStatus.ACCEPTED:
-        raise AlreadySubmitted("InvalidAssignmentState", "this assignment was submitted already")
+        raise AlreadySubmitted
+    if assignment.deadline is not None and assignment.deadline <= now:
+        raise AssignmentExpired
     return assignment

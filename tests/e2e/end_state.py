@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
 from ml_backend.serving.outbox import count_waiting
-from mturk.marketplace import money, tables
+from mturk.marketplace import money
+from mturk.marketplace.tables import work as tables
 from plugin.marketplace import marketplace_config
 from plugin.settings import Settings, load_settings
 from round_manager.crowd.status import loose_ends

@@ -16,7 +16,8 @@ from mturk.marketplace import people, worker_actions
 from mturk.marketplace.api.app import RequesterApi
 from mturk.marketplace.market import open_market
 from mturk.marketplace.people import KeyPair
-from mturk.marketplace.tables import Assignment, HitType, Requester, Worker
+from mturk.marketplace.tables.people import Requester, Worker
+from mturk.marketplace.tables.work import Assignment, HitType
 
 DEPOSIT_CENTS = 1_000_000
 

@@ -13,7 +13,7 @@ from mturk.marketplace.api.authentication import AccessKeyCache, SignedRequest, 
 from mturk.marketplace.api.call import Call, Operation
 from mturk.marketplace.errors import MarketError, UnsupportedOperation
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import Requester
+from mturk.marketplace.tables.people import Requester
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -7,7 +7,7 @@ from mturk.marketplace.api.call import Call, Members, Operation, format_amount, 
 from mturk.marketplace.api.hits import hit_members
 from mturk.marketplace.errors import InvalidParameter
 from mturk.marketplace.hits import check_range
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Bonus
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus
 
 SEEN = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
 LONGEST_FEEDBACK = 1024

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from mturk.marketplace.api.protocol import ProtocolError
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import AccessKey, Requester
+from mturk.marketplace.tables.people import AccessKey, Requester
 
 KEY_CACHE_SECONDS = 30.0
 ALGORITHM = "AWS4-HMAC-SHA256"

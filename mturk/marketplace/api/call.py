@@ -12,7 +12,8 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from mturk.marketplace.errors import EntityNotFound, InvalidParameter, WorkerNotFound
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, HitType, QualificationType, Requester, Worker
+from mturk.marketplace.tables.people import QualificationType, Requester, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
 
 DEFAULT_PAGE_SIZE = 10
 Row = TypeVar("Row")

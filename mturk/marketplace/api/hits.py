@@ -9,7 +9,7 @@ from mturk.marketplace.api.call import Call, Members, Operation, format_amount, 
 from mturk.marketplace.errors import DuplicateToken, InvalidParameter
 from mturk.marketplace.qualifications import BUILT_IN
 from mturk.marketplace.questions import external_page
-from mturk.marketplace.tables import Hit, HitStatus, HitType
+from mturk.marketplace.tables.work import Hit, HitStatus, HitType
 
 UNSUPPORTED = ("AssignmentReviewPolicy", "HITReviewPolicy", "HITLayoutId", "HITLayoutParameters")
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from mturk.marketplace import events
 from mturk.marketplace.api.call import Call, Members, Operation
 from mturk.marketplace.errors import InvalidEndpoint, InvalidParameter
-from mturk.marketplace.tables import Subscription
+from mturk.marketplace.tables.work import Subscription
 from mturk.marketplace.urls import parse_host
 
 VERSIONS = ("2006-05-05", "2014-08-15")

@@ -8,7 +8,8 @@ from mturk.marketplace.api.call import Call, Members, Operation
 from mturk.marketplace.errors import EntityExists, EntityNotFound, InvalidParameter
 from mturk.marketplace.hits import check_range
 from mturk.marketplace.qualifications import BUILT_IN, LOCALE, WorkerProfile
-from mturk.marketplace.tables import Grant, GrantStatus, QualificationType, entity_id
+from mturk.marketplace.tables.base import entity_id
+from mturk.marketplace.tables.people import Grant, GrantStatus, QualificationType
 
 MAX_QUERY_WORDS = 50
 UNSUPPORTED = ("Test", "AnswerKey", "TestDurationInSeconds")

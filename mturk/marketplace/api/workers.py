@@ -5,7 +5,8 @@ from sqlalchemy import delete, exists, select
 from mturk.marketplace.api.call import Call, Members, Operation
 from mturk.marketplace.errors import InvalidParameter
 from mturk.marketplace.hits import check_range
-from mturk.marketplace.tables import Assignment, Block, Hit, Message, Worker
+from mturk.marketplace.tables.people import Block, Message, Worker
+from mturk.marketplace.tables.work import Assignment, Hit
 
 MAX_RECIPIENTS = 100
 

@@ -12,7 +12,8 @@ from mturk.marketplace.market import Market
 from mturk.marketplace.money import MoneySummary
 from mturk.marketplace.people import KeyPair
 from mturk.marketplace.services.workers import WorkerSummary, last_address, worker_summaries
-from mturk.marketplace.tables import AccessKey, Hit, HitStatus, Requester
+from mturk.marketplace.tables.people import AccessKey, Requester
+from mturk.marketplace.tables.work import Hit, HitStatus
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,8 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import money
 from mturk.marketplace.errors import PayoutNotFound
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import (
-    Account,
-    Assignment,
-    AssignmentStatus,
-    Bonus,
-    Hit,
-    HitType,
-    Movement,
-    Payout,
-    PayoutLine,
-    Requester,
-    Worker,
-)
+from mturk.marketplace.tables.people import Account, Movement, Payout, PayoutLine, Requester, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitType
 
 CSV_COLUMNS = ("worker_id", "name", "cents", "dollars", "batch", "from", "until")
 # A spreadsheet reads a cell that starts with one of these as a formula.

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import credentials, people
 from mturk.marketplace.errors import WorkerNotFound
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import Account, Login, SiteAddress, Worker
+from mturk.marketplace.tables.people import Account, Login, SiteAddress, Worker
 
 
 @dataclass(frozen=True)

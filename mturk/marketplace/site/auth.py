@@ -16,7 +16,8 @@ from mturk.marketplace import credentials, errors, worker_actions
 from mturk.marketplace.market import Market
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.texts import SiteError
-from mturk.marketplace.tables import Assignment, Login, Message, Worker
+from mturk.marketplace.tables.people import Login, Message, Worker
+from mturk.marketplace.tables.work import Assignment
 
 COOKIE = "outfox_worker"
 JOINING = "outfox_joining"

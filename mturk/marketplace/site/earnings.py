@@ -11,7 +11,8 @@ from sqlalchemy import select
 from mturk.marketplace.services import earnings
 from mturk.marketplace.services.earnings import EarnedAssignment, Earnings
 from mturk.marketplace.site.auth import SiteAuth
-from mturk.marketplace.tables import AssignmentStatus, Message, Requester, Worker
+from mturk.marketplace.tables.people import Message, Requester, Worker
+from mturk.marketplace.tables.work import AssignmentStatus
 
 PAGE_SIZE = 100
 LABELS = {

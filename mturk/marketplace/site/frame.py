@@ -109,9 +109,9 @@ def _with_parameters(url: str, parameters: dict[str, str]) -> str:
 def _check_pass(session: Session, secret: str, assignment_id: str) -> None:
     found = credentials.assignment_of_submit_pass(session, secret)
     if found is None:
-        raise AssignmentExpired("InvalidAssignmentState", "the acceptance that this belongs to is over")
+        raise AssignmentExpired
     if found != assignment_id:
-        raise NotTheHolder("PermissionDenied", "this was accepted as another assignment")
+        raise NotTheHolder
 
 
 def _first(fields: Mapping[str, Sequence[str]], name: str) -> str:

@@ -12,15 +12,13 @@ from common.origins import origin_of
 from mturk.marketplace import credentials, worker_actions
 from mturk.marketplace.errors import (
     AlreadySubmitted,
-    AssignmentExpired,
     NotQualified,
-    NotTheHolder,
     WorkerActionRefused,
-    WorkNotFound,
 )
 from mturk.marketplace.site.auth import SiteAuth
 from mturk.marketplace.site.frame import Frame, preview_address, submit_to, work_address
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Hit, HitType, Requester, Worker
+from mturk.marketplace.tables.people import Requester, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
 from mturk.marketplace.worker_actions import HitGroup
 
 SORTS = (("newest", "Newest"), ("reward", "Best paid"), ("many", "Most tasks"))
@@ -149,7 +147,7 @@ class WorkPages:
             self._auth.set_keeps_going(keeps_going=keeps_going)
         with self._market.read() as session:
             worker = session.get_one(Worker, visitor.worker_id)
-            assignment = _find_own(session, assignment_id, worker.id)
+            assignment = worker_actions.find_assignment(session, assignment_id, worker.id)
             if assignment.status is AssignmentStatus.ACCEPTED:
                 return redirect(url_for("work.work", assignment_id=assignment_id), 303)
             group_id = _task(session, assignment, now).group_id
@@ -168,20 +166,20 @@ class WorkPages:
     def _held(self, assignment_id: str, worker_id: str) -> HeldTask:
         now = self._market.now()
         with self._market.read() as session:
-            assignment = _find_own(session, assignment_id, worker_id)
+            assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
             if assignment.status is not AssignmentStatus.ACCEPTED:
-                raise AlreadySubmitted("InvalidAssignmentState", "this assignment was submitted already")
+                raise AlreadySubmitted
             return _task(session, assignment, now)
 
     def _submit_secret(self, assignment_id: str, worker_id: str) -> str:
         """Return the secret that submits the task; issue a pass if it was accepted in another browser."""
         with self._market.glance() as session:
-            secret = self._auth.submit_secret(_find_own(session, assignment_id, worker_id))
+            secret = self._auth.submit_secret(worker_actions.find_assignment(session, assignment_id, worker_id))
             if credentials.assignment_of_submit_pass(session, secret) is not None:
                 return secret
         with self._market.write() as session:
             # Checked again: it may have been returned or submitted meanwhile.
-            secret = self._auth.submit_secret(_find_own(session, assignment_id, worker_id))
+            secret = self._auth.submit_secret(worker_actions.find_assignment(session, assignment_id, worker_id))
             credentials.issue_submit_pass(session, assignment_id, secret)
         return secret
 
@@ -190,22 +188,8 @@ class WorkPages:
         return render_template(template, frame=frame, **values)
 
 
-def _find_own(session: Session, assignment_id: str, worker_id: str) -> Assignment:
-    """Return an assignment that this worker holds or has submitted."""
-    found = session.scalar(select(Assignment).where(Assignment.id == assignment_id))
-    if found is None:
-        raise WorkNotFound("AssignmentDoesNotExist", "there is no such assignment")
-    if found.status is AssignmentStatus.FREE:
-        raise AssignmentExpired(
-            "InvalidAssignmentState", "no worker has this assignment: its time ran out, or it was returned"
-        )
-    if found.worker_id != worker_id:
-        raise NotTheHolder("PermissionDenied", "another worker has this assignment")
-    return found
-
-
 def _task(session: Session, assignment: Assignment, now: datetime) -> HeldTask:
-    hit, kind, requester = session.execute(
+    hit, hit_type, requester = session.execute(
         select(Hit, HitType, Requester.name)
         .join(HitType, HitType.id == Hit.type_id)
         .join(Requester, Requester.id == Hit.requester_id)
@@ -214,9 +198,9 @@ def _task(session: Session, assignment: Assignment, now: datetime) -> HeldTask:
     deadline, accepted_at = assignment.deadline or now, assignment.accepted_at or now
     return HeldTask(
         assignment_id=assignment.id,
-        group_id=kind.group_id,
+        group_id=hit_type.group_id,
         hit_id=hit.id,
-        title=kind.title,
+        title=hit_type.title,
         requester=requester,
         reward_cents=hit.reward_cents,
         page_url=hit.page_url,

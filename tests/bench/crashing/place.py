@@ -15,7 +15,8 @@ from common.clock import SystemClock
 from mturk.marketplace import money, people, worker_actions
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import Market, open_market
-from mturk.marketplace.tables import Assignment, AssignmentStatus, Bonus, Hit, HitType, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitType
 
 DEPOSIT_CENTS = 100_000_00
 ACCOUNT = "Lab"

@@ -13,7 +13,8 @@ from common.clock import SystemClock
 from mturk.marketplace import credentials
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import Assignment, HitType, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Assignment, HitType
 from tests.e2e.browser import Complaints
 from tests.e2e.marketplace.question import question_app, served
 from tests.fakes.market import MarketServer

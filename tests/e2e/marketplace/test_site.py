@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, Route, ViewportSize, expect
 
-from mturk.marketplace.tables import AssignmentStatus
+from mturk.marketplace.tables.work import AssignmentStatus
 from tests.e2e.marketplace.conftest import DESK, PHONE, Crowd, fits, silent, task_in, write_and_submit
 
 REVIEW = "I came for the view and stayed for the soup; my only complaint is that they close."

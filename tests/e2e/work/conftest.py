@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, ViewportSize
 
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from round_manager.models import HitKind
 from tests.e2e.taught import Teach
 from tests.e2e.work.hands import Mouse

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Frame, FrameLocator, Locator, Page, expect
 
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from tests.e2e.browser import SCREENSHOTS
 from tests.e2e.work.hands import Hands
 from tests.e2e.work.stage import WorkStage

@@ -30,7 +30,7 @@ from ml_backend.targets.loading import load_target
 from mturk.marketplace import credentials
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.hit_links import HitLinks
 from plugin.round_opening import RoundOpening

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from common.money import dollars
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from round_manager.models import Example, ExampleStatus, HitKind
 from tests.conftest import PACKS
 from tests.e2e.browser import Complaints

@@ -14,7 +14,8 @@ from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import MarketError
-from mturk.marketplace.tables import Assignment, Message, Worker
+from mturk.marketplace.tables.people import Message, Worker
+from mturk.marketplace.tables.work import Assignment
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.market import MarketServer

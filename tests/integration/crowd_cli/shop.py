@@ -11,8 +11,8 @@ from sqlalchemy import select, text
 from crowd.port import Crowd
 from mturk.marketplace import money, worker_actions
 from mturk.marketplace.services import earnings
-from mturk.marketplace.tables import Hit as MarketHit
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Hit as MarketHit
 from plugin.crowd import crowd_of
 from plugin.settings import load_settings
 from round_manager.crowd.hit_planning import HitRequest, plan_hits

@@ -8,7 +8,7 @@ import pytest
 
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import NotQualified
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from round_manager.learning.versions import register_version
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task

@@ -14,7 +14,8 @@ from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import AlreadySubmitted, MarketError, NoWorkLeft
 from mturk.marketplace.market import open_market
 from mturk.marketplace.services import earnings
-from mturk.marketplace.tables import Account, Assignment, Hit
+from mturk.marketplace.tables.people import Account
+from mturk.marketplace.tables.work import Assignment, Hit
 from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
 from tests.integration.marketplace.conftest import Requests

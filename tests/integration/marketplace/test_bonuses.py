@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mturk.marketplace.services import earnings
-from mturk.marketplace.tables import Assignment, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Assignment
 from tests.fakes.market import MarketServer
 from tests.integration.marketplace.conftest import Requests, refused
 

@@ -10,7 +10,7 @@ import pytest
 
 from mturk.marketplace import worker_actions
 from mturk.marketplace.event_delivery import EventForwarder, SqsSender
-from mturk.marketplace.tables import OutgoingEvent
+from mturk.marketplace.tables.work import OutgoingEvent
 from tests.fakes.registry import eventually
 from tests.fakes.s3 import S3Server
 from tests.integration.marketplace.conftest import Requests, refused

@@ -8,7 +8,7 @@ import pytest
 from mturk.marketplace import credentials, errors, worker_actions
 from mturk.marketplace.services import accounts, earnings
 from mturk.marketplace.services.workers import invite_workers, public_address_of, remember_address
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from tests.integration.databases import Databases
 from tests.unit.marketplace_site.stage import Stage, accepted, open_stage
 

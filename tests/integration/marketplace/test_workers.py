@@ -6,7 +6,7 @@ import pytest
 
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import NotQualified
-from mturk.marketplace.tables import Message, Worker
+from mturk.marketplace.tables.people import Message, Worker
 from mturk.marketplace.worker_actions import HitGroup
 from tests.fakes.market import MarketServer
 from tests.integration.marketplace.conftest import TYPE, Requests, question, refused

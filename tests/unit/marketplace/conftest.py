@@ -9,7 +9,8 @@ import pytest
 from mturk.marketplace import hits, people, worker_actions
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.questions import QuestionPage
-from mturk.marketplace.tables import Assignment, Hit, HitType, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import Assignment, Hit, HitType
 from tests.fakes.clock import SettableClock
 
 TERMS = hits.TypeTerms(

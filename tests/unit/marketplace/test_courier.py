@@ -6,7 +6,7 @@ import pytest
 
 from mturk.marketplace import events
 from mturk.marketplace.event_delivery import LEASE, DeliveryFailed, EventForwarder, SqsSender
-from mturk.marketplace.tables import OutgoingEvent
+from mturk.marketplace.tables.work import OutgoingEvent
 from tests.unit.marketplace.conftest import Stage
 
 

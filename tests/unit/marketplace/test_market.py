@@ -11,7 +11,7 @@ from mturk.marketplace.api.authentication import KEY_CACHE_SECONDS, AccessKeyCac
 from mturk.marketplace.database import SCHEMA_VERSION
 from mturk.marketplace.errors import EntityExists, InvalidParameter, MarketDatabaseError
 from mturk.marketplace.market import open_market
-from mturk.marketplace.tables import AccessKey, Requester
+from mturk.marketplace.tables.people import AccessKey, Requester
 from tests.fakes.clock import NOON
 from tests.unit.marketplace.conftest import Stage
 

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import event
 
 from mturk.marketplace import assignments, worker_actions
-from mturk.marketplace.tables import Assignment, Hit
+from mturk.marketplace.tables.work import Assignment, Hit
 from tests.unit.marketplace.conftest import Stage
 
 LARGE = ("assignment", "bonus", "hit", "movement", "passed", "request_token", "worker", "block", "outgoing_event")

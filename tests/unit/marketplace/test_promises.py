@@ -16,16 +16,8 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import assignments, hits, money, people, worker_actions
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import open_market
-from mturk.marketplace.tables import (
-    Account,
-    Assignment,
-    AssignmentStatus,
-    Bonus,
-    Hit,
-    HitStatus,
-    Movement,
-    Worker,
-)
+from mturk.marketplace.tables.people import Account, Movement, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitStatus
 from mturk.profile import MTURK
 from tests.fakes.clock import SettableClock
 from tests.unit.marketplace.conftest import Stage

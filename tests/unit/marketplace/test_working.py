@@ -12,7 +12,8 @@ from mturk.marketplace.errors import (
     WorkNotFound,
 )
 from mturk.marketplace.services import earnings
-from mturk.marketplace.tables import AssignmentStatus, HitStatus, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import AssignmentStatus, HitStatus
 from mturk.marketplace.worker_actions import HitGroup
 from tests.unit.marketplace.conftest import Stage
 

@@ -20,7 +20,8 @@ from mturk.marketplace.hits import TypeTerms
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.questions import QuestionPage
 from mturk.marketplace.site.app import worker_site
-from mturk.marketplace.tables import Assignment, Hit, HitType, Message, Requester, Worker
+from mturk.marketplace.tables.people import Message, Requester, Worker
+from mturk.marketplace.tables.work import Assignment, Hit, HitType
 from tests.fakes.clock import SettableClock
 
 SITE = "http://127.0.0.1:7500"

@@ -13,7 +13,7 @@ from mturk.marketplace import assignments, hits, people, worker_actions
 from mturk.marketplace.hits import TypeTerms
 from mturk.marketplace.market import open_market
 from mturk.marketplace.questions import QuestionPage
-from mturk.marketplace.tables import Worker
+from mturk.marketplace.tables.people import Worker
 from tests.conftest import Outfox
 
 

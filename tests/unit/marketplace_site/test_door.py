@@ -5,7 +5,8 @@ from sqlalchemy import select
 
 from mturk.marketplace import credentials
 from mturk.marketplace.site.auth import MAX_WRONG_LINKS
-from mturk.marketplace.tables import Invitation, Login, hash_token
+from mturk.marketplace.tables.base import hash_token
+from mturk.marketplace.tables.people import Invitation, Login
 from tests.unit.marketplace_site.stage import Stage, csrf, has_code
 
 ACCOUNT = "/account"

@@ -9,7 +9,7 @@ from mturk.marketplace import money, worker_actions
 from mturk.marketplace.errors import PayoutNotFound
 from mturk.marketplace.services import earnings
 from mturk.marketplace.services.earnings import PayoutBatch, PayoutShare
-from mturk.marketplace.tables import Movement, Worker
+from mturk.marketplace.tables.people import Movement, Worker
 from tests.fakes.clock import NOON
 from tests.unit.marketplace_site.stage import Stage, accepted
 

@@ -11,7 +11,8 @@ from werkzeug.test import TestResponse
 
 from mturk.marketplace.site.app import MAX_FIELDS
 from mturk.marketplace.site.frame import MAX_ANSWER_BYTES
-from mturk.marketplace.tables import AssignmentStatus, SubmitPass, Worker
+from mturk.marketplace.tables.people import Worker
+from mturk.marketplace.tables.work import AssignmentStatus, SubmitPass
 from tests.unit.marketplace_site.stage import Stage, accepted, csrf, has_code, submit_path
 
 SUBMIT = "/mturk/externalSubmit"

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from flask.testing import FlaskClient
 
-from mturk.marketplace.tables import AssignmentStatus
+from mturk.marketplace.tables.work import AssignmentStatus
 from mturk.marketplace.worker_actions import MAX_HELD
 from tests.unit.marketplace_site.stage import SITE, Stage, accepted, csrf, frame_address, has_code, submit_path
 
