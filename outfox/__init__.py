@@ -52,7 +52,7 @@ from outfox.errors import (
 from outfox.exports import checked_target, export_frame
 from outfox.task_data import TaskData, open_task_data
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AccessDenied", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable", "ExportNotWritten",
