@@ -107,7 +107,7 @@ def test_made_secrets_are_fresh_kept_from_others_and_never_overwritten(tmp_path:
     assert all(re.fullmatch("[0-9a-f]{64}", secret) for secret in secrets)
     assert len(set(secrets)) == len(secrets)
     again = subprocess.run(["sh", str(MAKE_ENV), str(env_file)], capture_output=True, text=True, check=False)
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
     assert variables_of(env_file) == first
     assert [one.name for one in tmp_path.iterdir()] == [".env"]
 
