@@ -58,7 +58,7 @@ def _from_sqlite(error: sqlite3.Error, database: str) -> StoreError | None:
         return StoreError(f"{database} is read-only, or this transaction is; check the file's permissions")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreUnavailableError(f"{database} cannot be opened; check its path and permissions")
-    # Invalid UTF-8 has no error name of its own.
+    # Invalid UTF-8 has no error name.
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or text.startswith("Could not decode to UTF-8"):
         return DamagedStoreError(
             f"{database} is corrupt or not a SQLite database; restore a backup, or correct OUTFOX_HOME or "

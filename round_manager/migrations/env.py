@@ -7,7 +7,7 @@ def run() -> None:
     """Run them in the transaction that is open already."""
     context.configure(
         connection=context.config.attributes["connection"],
-        # Only a new migration's draft looks at the models; the history stands by itself, with names spelled out.
+        # Only drafting a new migration reads the models.
         target_metadata=context.config.attributes.get("models"),
         # SQLite alters a table by making a new one. That loses its triggers: such a migration makes them again.
         render_as_batch=True,

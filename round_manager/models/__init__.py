@@ -1,4 +1,4 @@
-"""Every table: the nouns of the design, with the rules that the database itself holds."""
+"""Every table, with the rules that the database enforces."""
 
 from round_manager.database.triggers import attach
 from round_manager.models.access import DataToken
@@ -22,7 +22,7 @@ from round_manager.models.label_studio import (
     ProjectKind,
 )
 from round_manager.models.learning import Evaluation, ModelVersion
-from round_manager.models.managing import ManagerStep
+from round_manager.models.manager import ManagerStep
 from round_manager.models.market import (
     Assignment,
     AssignmentStatus,

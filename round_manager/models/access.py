@@ -1,4 +1,4 @@
-"""Who may read a task's frozen rounds over HTTP."""
+"""Access to frozen rounds over HTTP."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from round_manager.models.table import Numbered, Table, index
 
 
 class DataToken(Numbered, Table):
-    """A researcher's token for one task; the token itself is shown once and kept nowhere."""
+    """A researcher's token for one task. Only its hash is stored; the token is shown once."""
 
     __tablename__ = "data_token"
     __table_args__ = (
@@ -23,10 +23,10 @@ class DataToken(Numbered, Table):
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    # What its owner calls it by: the part of the token that is no secret.
+    # The public part of the token, by which the owner refers to it.
     key: Mapped[str] = mapped_column(LimitedText(20))
     sha256: Mapped[str]
-    # For whom it was made.
+    # Who the token is for.
     note: Mapped[str] = mapped_column(LimitedText(200), default="")
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]

@@ -1,4 +1,4 @@
-"""Who did what, when and why."""
+"""The audit log."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from round_manager.models.table import Numbered, Table, index
 
 
 class AuditEntry(Numbered, Table):
-    """One transition; never changed, never removed."""
+    """One recorded action: actor, time, reason, and the row before and after. Never changed or deleted."""
 
     __tablename__ = "audit_entry"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What people wrote: every try, and what they handed in."""
+"""What people wrote: attempts, examples, and counters of examples."""
 
 import enum
 import uuid
@@ -22,14 +22,14 @@ class Source(enum.StrEnum):
 
 
 class ExampleStatus(enum.StrEnum):
-    """Where an example is."""
+    """The state of an example."""
 
-    UNCONFIRMED = "unconfirmed"  # the marketplace has not confirmed who wrote it
-    UNCHECKED = "unchecked"  # did not fool, and was not sampled for validation
+    UNCONFIRMED = "unconfirmed"  # the author is not confirmed by the marketplace
+    UNCHECKED = "unchecked"  # did not fool the model and was not sampled for validation
     PENDING = "pending"  # waits for votes
     FLAGGED = "flagged"  # waits for the owner
     VERIFIED = "verified"  # people agree with the author
-    DISPUTED = "disputed"  # they do not
+    DISPUTED = "disputed"  # people disagree with the author
     WITHDRAWN = "withdrawn"  # not to be used
 
 
@@ -41,13 +41,13 @@ class Split(enum.StrEnum):
 
 
 class Example(Numbered, Table):
-    """What a worker submitted, with the verdict that stands for it."""
+    """What a worker submitted, with its verdict."""
 
     __tablename__ = "example"
     __table_args__ = (
         ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
         ForeignKeyConstraint(["context_id", "task_id"], ["context.id", "context.task_id"], ondelete="RESTRICT"),
-        # The verdict is of a model that the round pins, or it cannot be stored.
+        # The verdict must come from a model that the round pins.
         ForeignKeyConstraint(
             ["round_id", "model_version_id"],
             ["round_model.round_id", "round_model.model_version_id"],
@@ -90,7 +90,7 @@ class Example(Numbered, Table):
     author_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
     source: Mapped[Source]
     session_id: Mapped[int | None] = mapped_column(default=None)
-    # Its place in a HIT of several.
+    # Its position among the examples of a HIT.
     item: Mapped[int] = mapped_column(default=0)
 
     fields: Mapped[dict[str, Any]]
@@ -102,8 +102,8 @@ class Example(Numbered, Table):
     active_ms: Mapped[int | None] = mapped_column(default=None)
     tries: Mapped[int] = mapped_column(default=1)
 
-    # The signed verdict's own id: no verdict serves two examples. No foreign key: the Attempt of the same id may
-    # still be in the sink's buffer when the example arrives.
+    # The id of the signed verdict: a verdict serves one example only. No foreign key: the attempt with the same id may
+    # still be in the ML backend's outbox when the example arrives.
     verdict_id: Mapped[uuid.UUID | None] = mapped_column(default=None)
     verdict: Mapped[dict[str, Any]]
     model_version_id: Mapped[int]
@@ -119,9 +119,9 @@ class Example(Numbered, Table):
 
 
 class RoundTally(Table):
-    """How many examples of a round are in a status, kept by the examples' own triggers; never write to it.
+    """The number of a round's examples by status, maintained by triggers; never write to it.
 
-    Counting a million rows takes as long as it takes. This is for pages and status; metrics are computed from votes.
+    Pages and `outfox status` read it, because counting a million rows is slow. Metrics are computed from votes.
     """
 
     __tablename__ = "round_tally"
@@ -134,10 +134,10 @@ class RoundTally(Table):
 
 
 class ContextTally(Table):
-    """How a context stands in a round: the examples on it, withdrawn ones apart; kept as RoundTally is, never write it.
+    """The number of examples on a context in a round, without withdrawn ones; maintained by triggers.
 
-    In a round that is open or validating every living context has its row, and with it a place: whoever hands out the
-    next context finds those of the lowest rank by an index, however many there are.
+    In an open or validating round, every active context has a row with its position, so that the next context is found
+    by an index, however many there are.
     """
 
     __tablename__ = "context_tally"
@@ -159,14 +159,14 @@ class ContextTally(Table):
     context_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     used: Mapped[int]
     fooled: Mapped[int]
-    # Its place in an order that looks random, no two alike, and its place in the owner's. Empty where the context is
-    # not given out, and in rounds that were over before they were kept.
+    # Its position in a random order without ties, and in the owner's order. Empty if the context is not handed out, and
+    # in rounds that ended before these columns existed.
     lot: Mapped[int | None] = mapped_column(default=None)
     position: Mapped[int | None] = mapped_column(default=None)
 
 
 class LabelTally(Table):
-    """How many examples of a round were written for a label, withdrawn ones apart; kept alike, never write to it."""
+    """The number of a round's examples by label, without withdrawn ones; maintained by triggers."""
 
     __tablename__ = "label_tally"
     __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
@@ -203,13 +203,13 @@ class Attempt(Numbered, Table):
         share("confidence"),
         truth("fooled"),
         check("target", "label IS NULL OR answer IS NULL"),
-        # Without a target nobody can be fooled; QA's question comes before its answer.
+        # Empty for an attempt without a target: a QA question comes before its answer.
         check("judged", "fooled IS NULL OR label IS NOT NULL OR answer IS NOT NULL"),
     )
 
     public_id: Mapped[uuid.UUID]
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    # Empty when somebody tries the model outside a round.
+    # Empty for an attempt outside a round.
     round_id: Mapped[int | None] = mapped_column(default=None)
     context_id: Mapped[int | None] = mapped_column(default=None)
     source: Mapped[Source]

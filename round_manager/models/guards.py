@@ -1,4 +1,4 @@
-"""What must not change, and what changes with the ledger: the triggers of the tables."""
+"""The triggers of the tables: which changes are rejected, and which totals follow the ledger."""
 
 from round_manager.database.triggers import Effect, Guard, Trigger
 from round_manager.models.tallies import TALLIES

@@ -1,4 +1,4 @@
-"""What stands in Label Studio, and how far it was read."""
+"""Projects, tasks and annotations in Label Studio, and how far they were read."""
 
 import enum
 from datetime import datetime
@@ -43,20 +43,20 @@ class LabelStudioLink(Numbered, Table):
     project: Mapped[int]
     ml_backend: Mapped[int | None] = mapped_column(default=None)
     webhook: Mapped[int | None] = mapped_column(default=None)
-    # What was sent there last, so that a second run changes nothing.
+    # The hash of the settings that were sent last.
     settings_sha256: Mapped[str | None] = mapped_column(default=None)
-    # Everything that changed before this was read.
+    # All changes before this time were read.
     seen_until: Mapped[datetime | None] = mapped_column(default=None)
     synced_at: Mapped[datetime | None] = mapped_column(default=None)
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
 class LabelStudioTask(Numbered, Table):
-    """A task in a project: a context to write for, or an example to check, one for each validator."""
+    """A task in a project: a context to write for, or an example to validate, one per validator."""
 
     __tablename__ = "label_studio_task"
     __table_args__ = (
-        # One for each (context, target) or (example, validator): made once, however often we push.
+        # One per (context, target) or (example, validator), however often tasks are pushed.
         UniqueConstraint("link_id", "key"),
         UniqueConstraint("link_id", "external_id"),
         UniqueConstraint("id", "link_id"),
@@ -71,20 +71,20 @@ class LabelStudioTask(Numbered, Table):
     context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
     example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
     label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
-    # Empty until Label Studio has it.
+    # Empty until Label Studio has created it.
     external_id: Mapped[int | None] = mapped_column(default=None)
     created_at: Mapped[datetime]
 
 
 class LabelStudioAnnotation(Numbered, Table):
-    """An annotation that was read or pushed, and what it became here."""
+    """An annotation that was read or pushed, and the example or vote it belongs to."""
 
     __tablename__ = "label_studio_annotation"
     __table_args__ = (
         ForeignKeyConstraint(
             ["label_studio_task_id", "link_id"],
             ["label_studio_task.id", "label_studio_task.link_id"],
-            name="fk_label_studio_annotation_task",  # by the convention it would be longer than PostgreSQL allows
+            name="fk_label_studio_annotation_task",  # the conventional name is too long for PostgreSQL
             ondelete="RESTRICT",
         ),
         UniqueConstraint("link_id", "external_id"),
@@ -103,13 +103,13 @@ class LabelStudioAnnotation(Numbered, Table):
     link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))
     label_studio_task_id: Mapped[int]
     origin: Mapped[Origin]
-    # For pushed ones, so that a push that is tried again does not make two.
+    # The key of a pushed annotation: a repeated push does not create a second one.
     key: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     external_id: Mapped[int | None] = mapped_column(default=None)
-    # The hash of what was read or pushed last: an edit shows.
+    # The hash of the last result, by which edits are noticed.
     result_sha256: Mapped[str]
     changed_at: Mapped[datetime]
     example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
     vote_id: Mapped[int | None] = mapped_column(ForeignKey("vote.id", ondelete="RESTRICT"), default=None)
-    # Why it became nothing, for the owner to read.
+    # Why it could not be used, for the owner.
     problem: Mapped[str | None] = mapped_column(default=None)

@@ -1,4 +1,4 @@
-"""Trained models and what was measured of them."""
+"""Trained models and their evaluations."""
 
 from datetime import datetime
 from typing import Any
@@ -28,14 +28,14 @@ class ModelVersion(Numbered, Table):
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    # What verdicts, the registry and manifests call it.
+    # Its name in verdicts, the registry and manifests.
     name: Mapped[str] = mapped_column(LimitedText(120))
     parent_id: Mapped[int | None] = mapped_column(default=None)
     uri: Mapped[str]
     sha256: Mapped[str]
     # Every file with its hash.
     files: Mapped[dict[str, Any]]
-    # What it learned from: seed and rounds with their hashes.
+    # Its training data: seed and rounds with their hashes.
     data: Mapped[dict[str, Any]]
     data_sha256: Mapped[str]
     settings: Mapped[dict[str, Any]]
@@ -45,7 +45,7 @@ class ModelVersion(Numbered, Table):
 
 
 class Evaluation(Numbered, Table):
-    """One model version measured on one frozen data set: five axes, once."""
+    """One model version measured on one frozen data set, on five axes."""
 
     __tablename__ = "evaluation"
     __table_args__ = (
@@ -61,7 +61,7 @@ class Evaluation(Numbered, Table):
     )
 
     model_version_id: Mapped[int] = mapped_column(ForeignKey("model_version.id", ondelete="RESTRICT"))
-    # Empty for the seed's held-out part and for data from outside.
+    # Empty for the seed's held-out rows and for external data.
     round_id: Mapped[int | None] = mapped_column(ForeignKey("round.id", ondelete="RESTRICT"), default=None)
     dataset: Mapped[str] = mapped_column(LimitedText(200))
     dataset_sha256: Mapped[str]

@@ -1,4 +1,4 @@
-"""What stands on the marketplace, mirrored, and the worker's pages that belong to it."""
+"""HITs and assignments, mirrored from the marketplace, and the work sessions that belong to them."""
 
 import enum
 import uuid
@@ -22,7 +22,7 @@ class HitKind(enum.StrEnum):
 
 
 class HitStatus(enum.StrEnum):
-    """Where a HIT is: ours before it is posted, then the marketplace's own states."""
+    """The state of a HIT: ours before it is posted, then the marketplace's."""
 
     PLANNED = "planned"
     HELD = "held"
@@ -35,7 +35,7 @@ class HitStatus(enum.StrEnum):
 
 
 class AssignmentStatus(enum.StrEnum):
-    """Where an assignment is."""
+    """The state of an assignment."""
 
     ACCEPTED = "accepted"
     RETURNED = "returned"
@@ -46,7 +46,7 @@ class AssignmentStatus(enum.StrEnum):
 
 
 class SessionStatus(enum.StrEnum):
-    """Where a worker's page is; only confirmed work counts."""
+    """The state of a work session; only confirmed work counts."""
 
     OPEN = "open"
     SUBMITTED = "submitted"
@@ -81,7 +81,7 @@ class Hit(Numbered, Table):
     )
 
     public_id: Mapped[uuid.UUID]
-    # The token that travels with the call and stands in the marketplace's own record.
+    # The idempotency token, which the marketplace stores with the HIT.
     key: Mapped[str] = mapped_column(LimitedText(64))
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     round_id: Mapped[int | None] = mapped_column(default=None)
@@ -95,17 +95,17 @@ class Hit(Numbered, Table):
     assignment_seconds: Mapped[int]
     created_at: Mapped[datetime]
     posted_at: Mapped[datetime | None] = mapped_column(default=None)
-    # Until it is posted, when it should expire.
+    # Before posting: when it should expire.
     expires_at: Mapped[datetime | None] = mapped_column(default=None)
-    # Committed before the first call: a planned HIT that has it may or may not stand on the marketplace.
+    # Committed before the first call: a planned HIT with this set may or may not exist on the marketplace.
     sent_at: Mapped[datetime | None] = mapped_column(default=None)
-    # Nothing more can come of it: nobody can take it, and all that was handed in is decided.
+    # Set when the HIT can no longer be taken and all submitted work is decided.
     finished_at: Mapped[datetime | None] = mapped_column(default=None)
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
 class Assignment(Numbered, Table):
-    """One worker's take of a HIT, as the marketplace tells it."""
+    """One worker's take of a HIT, as the marketplace reports it."""
 
     __tablename__ = "assignment"
     __table_args__ = (
@@ -145,10 +145,10 @@ class Assignment(Numbered, Table):
 
 
 class WorkSession(Numbered, Table):
-    """A worker's page: one for each (assignment, worker) that somebody claimed to be.
+    """A worker's page: one per claimed (assignment, worker).
 
-    The claim is not signed by the marketplace. It becomes `confirmed` only with the mirrored assignment of the same
-    HIT and the same worker.
+    The marketplace does not sign the claim. The session is confirmed only by the mirrored assignment of the same HIT
+    and worker.
     """
 
     __tablename__ = "work_session"
@@ -179,11 +179,11 @@ class WorkSession(Numbered, Table):
     claimed_assignment: Mapped[str] = mapped_column(LimitedText(255))
     assignment_id: Mapped[int | None] = mapped_column(default=None)
     status: Mapped[SessionStatus] = mapped_column(default=SessionStatus.OPEN)
-    # What the worker has written so far, so that a reload loses nothing.
+    # What the worker has written so far.
     draft: Mapped[dict[str, Any]]
     started_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     submitted_at: Mapped[datetime | None] = mapped_column(default=None)
     active_ms: Mapped[int] = mapped_column(default=0)
-    # A fingerprint of where this acceptance is handed in; with another one the HIT was returned and taken again.
+    # A fingerprint of this acceptance's submit URL; another one means that the HIT was returned and accepted again.
     acceptance: Mapped[str | None] = mapped_column(LimitedText(64), default=None)

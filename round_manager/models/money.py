@@ -1,14 +1,13 @@
-"""Money: one row for each payment that may come, in whole cents.
+"""The ledger: one row per possible payment, in whole cents.
 
     reserved ──► owed ──► sent ──► confirmed
         │                   └────► refused
         └──► released
 
-Posting a HIT reserves one entry for each reward and each bonus that it can lead to, fees included. An amount never
-changes; an entry only moves forward, and each step keeps its time, so a statement of any moment is a SUM over entries.
-The SUM of this moment stands in each task and each round too: triggers keep reserved_cents, owed_cents and sent_cents
-(confirmed ones included) there, and a check holds them within the budget. What is released or refused is free again, so
-to the cent and at any time:
+Posting a HIT reserves one entry for each reward and bonus that it can lead to, fees included. An amount never changes;
+an entry only moves forward, and each step records its time, so a statement for any moment is a sum over entries.
+Triggers maintain the current totals (reserved_cents, owed_cents, sent_cents including confirmed ones) in each task and
+round, and a check keeps them within the budget. Released and refused amounts are available again, so at any time:
 
     reserved + owed + sent + free (what was released, or never reserved) = budget
 """
@@ -30,28 +29,28 @@ class EntryKind(enum.StrEnum):
     REWARD = "reward"
     BONUS = "bonus"
     TOP_UP = "top_up"
-    EXTRA = "extra"  # a bonus that a person decided to give
+    EXTRA = "extra"  # a bonus that the owner decided on
 
 
 class EntryState(enum.StrEnum):
-    """How far a payment has come."""
+    """The state of a payment."""
 
     RESERVED = "reserved"
     OWED = "owed"
-    SENT = "sent"  # committed before the call: it may or may not have arrived
+    SENT = "sent"  # committed before the call, which may or may not have arrived
     CONFIRMED = "confirmed"
     REFUSED = "refused"
     RELEASED = "released"
 
 
 class LedgerEntry(Numbered, Table):
-    """A payment that may come, is owed, or was made; its key is the token of the call."""
+    """A possible, owed or completed payment; its key is the idempotency token of the call."""
 
     __tablename__ = "ledger_entry"
     __table_args__ = (
         ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
         ForeignKeyConstraint(["hit_id", "task_id"], ["hit.id", "hit.task_id"], ondelete="RESTRICT"),
-        # Pay goes to who did the assignment, a bonus to who wrote the example.
+        # Rewards go to the assignment's worker, bonuses to the example's author.
         ForeignKeyConstraint(
             ["assignment_id", "worker_id"], ["assignment.id", "assignment.worker_id"], ondelete="RESTRICT"
         ),
@@ -88,10 +87,10 @@ class LedgerEntry(Numbered, Table):
 
     key: Mapped[str] = mapped_column(LimitedText(64))
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    # Empty for what belongs to no round: the onboarding quiz.
+    # Empty for the quiz, which belongs to no round.
     round_id: Mapped[int | None] = mapped_column(default=None)
     kind: Mapped[EntryKind]
-    # What the worker gets, and what the marketplace takes on top.
+    # The worker's amount, and the marketplace's fee on top.
     cents: Mapped[int] = mapped_column(Cents)
     fee_cents: Mapped[int] = mapped_column(Cents)
     state: Mapped[EntryState] = mapped_column(default=EntryState.RESERVED)
@@ -109,8 +108,8 @@ class LedgerEntry(Numbered, Table):
     tries: Mapped[int] = mapped_column(default=0)
     next_try_at: Mapped[datetime | None] = mapped_column(default=None)
     last_error: Mapped[str | None] = mapped_column(default=None)
-    # Still in doubt after asking the marketplace: a person decides.
+    # Still in doubt after a lookup: the owner decides.
     held_at: Mapped[datetime | None] = mapped_column(default=None)
     held_reason: Mapped[str | None] = mapped_column(default=None)
-    # What the worker is told that a bonus is for.
+    # The reason for a bonus, shown to the worker.
     reason: Mapped[str | None] = mapped_column(default=None)

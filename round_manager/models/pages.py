@@ -1,4 +1,4 @@
-"""What workers' pages hold until the marketplace confirms it: items, known answers and quizzes."""
+"""The contents of worker pages: items, gold items and quiz results."""
 
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,9 @@ from round_manager.models.table import Numbered, Table, index
 
 
 class WorkItem(Numbered, Table):
-    """One thing to do in a work session: a context to write for, or an example or a gold item to judge.
+    """One item of a work session: a context to write for, or an example or gold item to judge.
 
-    A judgement waits here: it becomes a vote only when the marketplace has confirmed who gave it.
+    A judgement becomes a vote only when the marketplace confirms the worker.
     """
 
     __tablename__ = "work_item"
@@ -22,7 +22,7 @@ class WorkItem(Numbered, Table):
         ForeignKeyConstraint(
             ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
         ),
-        # The author comes along from the example, so that the database itself can compare.
+        # The author is copied from the example so that the database can compare.
         ForeignKeyConstraint(["example_id", "author_id"], ["example.id", "example.author_id"], ondelete="RESTRICT"),
         UniqueConstraint("session_id", "item"),
         index("ix_work_item_example", "worker_id", "example_id", where="example_id IS NOT NULL"),
@@ -45,7 +45,7 @@ class WorkItem(Numbered, Table):
     example_id: Mapped[int | None] = mapped_column(default=None)
     author_id: Mapped[int | None] = mapped_column(default=None)
     gold_id: Mapped[int | None] = mapped_column(ForeignKey("gold_item.id", ondelete="RESTRICT"), default=None)
-    # Filled where the answer is known: the judgement is then held against it, and is no vote.
+    # Set for a gold item: the judgement is scored and does not become a vote.
     expected_label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     expected_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     # What the worker has on the page, so that a reload loses nothing.
@@ -57,7 +57,7 @@ class WorkItem(Numbered, Table):
 
 
 class GoldItem(Numbered, Table):
-    """Something to judge whose right answer the owner knows."""
+    """An item with a known answer."""
 
     __tablename__ = "gold_item"
     __table_args__ = (
@@ -77,7 +77,7 @@ class GoldItem(Numbered, Table):
 
 
 class QuizResult(Numbered, Table):
-    """One attempt at a task's quiz, scored by us; it counts when the session that it was taken in is confirmed."""
+    """One scored attempt at a task's quiz; it counts when its session is confirmed."""
 
     __tablename__ = "quiz_result"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Workers, what they qualified for, and who must not work."""
+"""Workers, qualifications and blocks."""
 
 from datetime import datetime
 
@@ -29,7 +29,7 @@ class Worker(Numbered, Table):
 
 
 class Qualification(Numbered, Table):
-    """What a marketplace calls the right to work on a task."""
+    """The marketplace's qualification for a task."""
 
     __tablename__ = "qualification"
     __table_args__ = (
@@ -47,7 +47,7 @@ class Qualification(Numbered, Table):
 
 
 class QualificationGrant(Numbered, Table):
-    """A worker holds a qualification from one time to another; rows are kept, so a withdrawal has a history."""
+    """The period during which a worker holds a qualification; rows are never deleted."""
 
     __tablename__ = "qualification_grant"
     __table_args__ = (
@@ -65,7 +65,7 @@ class QualificationGrant(Numbered, Table):
 
 
 class Block(Numbered, Table):
-    """A worker gets no more work, on one task or on all, until it is lifted."""
+    """A block: the worker gets no work, on one task or on all, until it is lifted."""
 
     __tablename__ = "block"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What all tables share: names of constraints, column types by annotation, and constructors that types can check."""
+"""The base of all tables: names of constraints, column types by annotation, and typed constructors."""
 
 import enum
 import uuid
@@ -27,7 +27,7 @@ def _values(choices: type[enum.Enum]) -> list[str]:
 class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=False):
     """A row of one table; every column without a default is a required keyword of its constructor.
 
-    There are no relationships: joins are written out, so no query hides behind an attribute.
+    Relationships are not used: joins are written out, so that no attribute hides a query.
     """
 
     metadata = MetaData(naming_convention=NAMES)
@@ -38,25 +38,25 @@ class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fal
         datetime: UtcTime,
         uuid.UUID: Uuid,
         dict[str, Any]: Json,
-        # The database checks the values by itself; see checks.one_of.
+        # The database checks the values; see checks.one_of.
         enum.Enum: Enum(enum.Enum, native_enum=False, length=20, values_callable=_values, validate_strings=True),
     }
 
-    # No contents here: what people typed must not reach a log by way of a repr.
+    # Without contents: text that people typed must not reach a log through a repr.
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
 
 class Numbered(MappedAsDataclass, kw_only=True, eq=False, repr=False):
-    """A table whose rows the database numbers; the number stays inside the system."""
+    """A table with generated ids, which never leave the system."""
 
     id: Mapped[int] = mapped_column(Id, primary_key=True, init=False, sort_order=-1)
 
 
 def index(name: str, *columns: str, where: str | None = None, unique: bool = False) -> Index:
-    """A named index; with `where`, over those rows only, in both dialects.
+    """Return a named index; with `where`, a partial one.
 
-    SQLite uses such an index only for a query that has the very same condition in its own WHERE.
+    SQLite uses a partial index only for a query with the same condition in its WHERE clause.
     """
     if where is None:
         return Index(name, *columns, unique=unique)

@@ -1,9 +1,9 @@
-"""The tallies that handing out reads, kept as examples are added and withdrawn, rounds open, contexts come and go."""
+"""Triggers that maintain the counters of examples by round, context and label."""
 
 from round_manager.database.triggers import Effect, Trigger
 
-# A withdrawn example counts for nothing. The context is counted before the label, and both after the status: everybody
-# takes these rows in one order.
+# A withdrawn example is not counted. The order is always status, context, label, so that two transactions lock these
+# rows in the same order.
 USED_CONTEXT = (
     "INSERT INTO context_tally (round_id, context_id, used, fooled) ROWS"
     " ON CONFLICT (round_id, context_id) DO UPDATE SET"

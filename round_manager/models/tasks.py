@@ -1,4 +1,4 @@
-"""Tasks, their rounds and what workers are shown."""
+"""Tasks, rounds and contexts."""
 
 import enum
 import uuid
@@ -28,7 +28,7 @@ WITHIN_BUDGET = (
 
 
 class RoundStatus(enum.StrEnum):
-    """Where a round is; it only goes forward."""
+    """The state of a round; it only moves forward."""
 
     DRAFT = "draft"
     OPEN = "open"
@@ -37,7 +37,7 @@ class RoundStatus(enum.StrEnum):
 
 
 class Task(Numbered, Table):
-    """A template folder made live."""
+    """A task pack made live."""
 
     __tablename__ = "task"
     __table_args__ = (
@@ -53,16 +53,16 @@ class Task(Numbered, Table):
     folder: Mapped[str]
     spec: Mapped[dict[str, Any]]
     spec_sha256: Mapped[str]
-    # The salt of the hashes by which researchers know workers, the same for authors and validators.
+    # The salt of worker pseudonyms, the same for authors and validators.
     worker_salt: Mapped[str]
     budget_cents: Mapped[int] = mapped_column(Cents)
-    # Kept by the ledger's own triggers; never set them.
+    # Maintained by the ledger's triggers; never set them.
     reserved_cents: Mapped[int] = mapped_column(Cents, default=0)
     owed_cents: Mapped[int] = mapped_column(Cents, default=0)
     sent_cents: Mapped[int] = mapped_column(Cents, default=0)
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None] = mapped_column(default=None)
-    # Since when anybody may read its frozen rounds.
+    # Since when its frozen rounds are public.
     published_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
@@ -92,12 +92,12 @@ class Round(Numbered, Table):
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     number: Mapped[int]
     status: Mapped[RoundStatus] = mapped_column(default=RoundStatus.DRAFT)
-    # The task's spec as it was when the round opened: rules do not change under people's feet.
+    # The task's spec when the round opened: rules do not change during a round.
     spec: Mapped[dict[str, Any]]
     spec_sha256: Mapped[str]
     target_fooling: Mapped[int]
     budget_cents: Mapped[int] = mapped_column(Cents)
-    # Kept by the ledger's own triggers; never set them.
+    # Maintained by the ledger's triggers; never set them.
     reserved_cents: Mapped[int] = mapped_column(Cents, default=0)
     owed_cents: Mapped[int] = mapped_column(Cents, default=0)
     sent_cents: Mapped[int] = mapped_column(Cents, default=0)
@@ -113,7 +113,7 @@ class Round(Numbered, Table):
 
 
 class RoundModel(Table):
-    """A model version that a round pins; rank 0 is the one that verdicts are counted under."""
+    """A model version that a round pins; examples refer to the one with rank 0."""
 
     __tablename__ = "round_model"
     __table_args__ = (
@@ -132,7 +132,7 @@ class RoundModel(Table):
 
 
 class Context(Numbered, Table):
-    """What a worker is shown: a premise, a passage, a prompt."""
+    """What a worker starts from: a premise, a passage, a prompt."""
 
     __tablename__ = "context"
     __table_args__ = (
@@ -140,7 +140,7 @@ class Context(Numbered, Table):
         UniqueConstraint("task_id", "key"),
         UniqueConstraint("task_id", "position"),
         UniqueConstraint("id", "task_id"),
-        # Long texts stand between the columns that handing out reads; with this it need not read past them.
+        # Covers the columns that handing out reads, so that long texts are not read.
         index("ix_context_live", "task_id", "position", "id", where="retired_at IS NULL"),
         *filled("key"),
         *at_least(0, "position"),
@@ -148,9 +148,9 @@ class Context(Numbered, Table):
 
     public_id: Mapped[uuid.UUID]
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    # Its id in the owner's file, so that the same file can be uploaded again.
+    # Its id in the owner's file, which identifies it in a repeated upload.
     key: Mapped[str] = mapped_column(LimitedText(200))
-    # The owner's own order.
+    # The owner's order.
     position: Mapped[int]
     fields: Mapped[dict[str, Any]]
     extra: Mapped[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Trainings of the next model: one at a time for each task, with how far they are and how they ended."""
+"""Training jobs: one at a time per task, with progress and outcome."""
 
 import enum
 from datetime import datetime
@@ -13,13 +13,13 @@ from round_manager.models.table import Numbered, Table, index
 
 
 class TrainingState(enum.StrEnum):
-    """Where a training is; all but the first are ends."""
+    """The state of a training; all but the first are final."""
 
     RUNNING = "running"
-    ROTATED = "rotated"  # the new version answers
+    ROTATED = "rotated"  # the new version is served
     REFUSED = "refused"  # the guard kept it out
-    CANCELLED = "cancelled"  # somebody did not want it any more
-    STOPPED = "stopped"  # its process was told to end
+    CANCELLED = "cancelled"  # cancelled by a user
+    STOPPED = "stopped"  # its process was asked to stop
     FAILED = "failed"
 
 
@@ -53,23 +53,23 @@ class TrainingJob(Numbered, Table):
     host: Mapped[str] = mapped_column(LimitedText(255))
     pid: Mapped[int]
     started_at: Mapped[datetime]
-    # When its process was last heard of.
+    # The last heartbeat of its process.
     beat_at: Mapped[datetime]
     stage: Mapped[str] = mapped_column(LimitedText(200), default="")
     steps: Mapped[int] = mapped_column(default=0)
     total: Mapped[int] = mapped_column(default=0)
     note: Mapped[str] = mapped_column(LimitedText(200), default="")
-    # Somebody's wish; the process hears of it with its next beat.
+    # A request to cancel, which the process sees with its next heartbeat.
     cancel_at: Mapped[datetime | None] = mapped_column(default=None)
     cancel_by: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     model_version_id: Mapped[int | None] = mapped_column(default=None)
-    # The new version and the one that answers, on everything that is held out.
+    # Figures of the new and the served versions on all held-out data.
     figures: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     finished_at: Mapped[datetime | None] = mapped_column(default=None)
     reason: Mapped[str | None] = mapped_column(default=None)
-    # Of its start alone: a machine that begins anew repeats its name and the numbers of its processes.
+    # Identifies this start: a restarted machine may repeat host names and process ids.
     token: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
-    # From then on it is too late to cancel it.
+    # From this time it cannot be cancelled.
     rotates_at: Mapped[datetime | None] = mapped_column(default=None)
-    # Of one that failed: whether trying again may help.
+    # For a failed training: whether a retry may help.
     retry: Mapped[bool | None] = mapped_column(default=None)

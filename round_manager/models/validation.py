@@ -1,4 +1,4 @@
-"""Other people's judgement, and who may work on what until when."""
+"""Votes, and leases of contexts and examples."""
 
 import enum
 from datetime import datetime
@@ -27,7 +27,7 @@ class Vote(Numbered, Table):
 
     __tablename__ = "vote"
     __table_args__ = (
-        # The author comes along from the example, so that the database itself can compare.
+        # The author is copied from the example so that the database can compare.
         ForeignKeyConstraint(["example_id", "author_id"], ["example.id", "example.author_id"], ondelete="RESTRICT"),
         ForeignKeyConstraint(
             ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
@@ -50,7 +50,7 @@ class Vote(Numbered, Table):
     item: Mapped[int] = mapped_column(default=0)
     label: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
-    # The reason why the example should not be used.
+    # Why the example should not be used.
     flag: Mapped[str | None] = mapped_column(default=None)
     comment: Mapped[str | None] = mapped_column(default=None)
     voted_at: Mapped[datetime]
@@ -58,9 +58,9 @@ class Vote(Numbered, Table):
 
 
 class UncountedVote(Table):
-    """A vote that nobody has decided by yet: votes' own trigger adds it, and who decides the example removes it.
+    """A vote that no decision has considered yet: a trigger adds it, and deciding the example removes it.
 
-    Without it, whoever decides would have to look at all that is pending to find what has changed.
+    It lets the decision step find changed examples without reading all pending ones.
     """
 
     __tablename__ = "uncounted_vote"
@@ -74,9 +74,9 @@ class UncountedVote(Table):
 
 
 class Lease(Numbered, Table):
-    """A context or a validation item that is set aside until a time.
+    """A context or example that is reserved until a time.
 
-    A lease holds while `ended_at` is empty and `expires_at` is to come; whoever finds an expired one ends it.
+    A lease is active while `ended_at` is empty and `expires_at` is in the future.
     """
 
     __tablename__ = "lease"
@@ -109,7 +109,7 @@ class Lease(Numbered, Table):
     context_id: Mapped[int | None] = mapped_column(ForeignKey("context.id", ondelete="RESTRICT"), default=None)
     example_id: Mapped[int | None] = mapped_column(default=None)
     author_id: Mapped[int | None] = mapped_column(default=None)
-    # A HIT can hold a lease before anybody accepts it.
+    # A HIT can hold a lease before a worker accepts it.
     hit_id: Mapped[int | None] = mapped_column(ForeignKey("hit.id", ondelete="RESTRICT"), default=None)
     worker_id: Mapped[int | None] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"), default=None)
     session_id: Mapped[int | None] = mapped_column(default=None)

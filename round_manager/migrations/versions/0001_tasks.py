@@ -1,4 +1,4 @@
-"""Tasks, rounds, models and what was measured of them."""
+"""Tasks, rounds, models and evaluations."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Workers, and what stands on the marketplace."""
+"""Workers, HITs and assignments."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Examples, attempts, and the tasks that stand in Label Studio."""
+"""Examples, attempts and Label Studio tasks."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What the crowd's bridge remembers: when a HIT was first sent, when it is finished, and what a bonus is for."""
+"""When a HIT was first sent and finished, and what a bonus is for."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Votes that nobody has decided by yet are noted as they come, so that deciding finds them at once."""
+"""A queue of votes that no decision has considered yet."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Examples are counted by context and by label as they come, so that handing out need not count them."""
+"""Counters of examples by context and label."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,8 +11,8 @@ down_revision = "0011"
 branch_labels = None
 depends_on = None
 
-# A withdrawn example counts for nothing. The context is counted before the label, and both after the status: everybody
-# takes these rows in one order.
+# A withdrawn example is not counted. The order is always status, context, label, so that two transactions lock these
+# rows in the same order.
 USED_CONTEXT = (
     "INSERT INTO context_tally (round_id, context_id, used, fooled) ROWS"
     " ON CONFLICT (round_id, context_id) DO UPDATE SET"

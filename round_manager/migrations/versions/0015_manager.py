@@ -1,4 +1,4 @@
-"""What the manager's steps came to: what fails and since when, what is waited for, and who ran last."""
+"""The state of the manager's steps: failures, waits and the last run."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The newest verified examples of a task are found without sorting all of them: gold is drawn from those."""
+"""An index for the newest verified examples of a task, from which gold items are drawn."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Which start a training came from, when it was too late to cancel it, and whether what failed may pass by itself."""
+"""A training's start token, the point from which it cannot be cancelled, and whether a retry may help."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The attempts of a frozen round are fixed: nobody's stay nobody's."""
+"""The attempts of a frozen round can no longer be linked."""
 
 from alembic import op
 

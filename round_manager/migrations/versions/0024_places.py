@@ -1,4 +1,4 @@
-"""Every living context has its place in the round that takes work, so that the next one is found by an index."""
+"""Positions of contexts in a round, so that the next one is found by an index."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What the manager's steps came to, for whoever looks from another process, and for the manager that comes next."""
+"""The state of the manager's steps, for other processes and for the next manager."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from round_manager.models.table import Numbered, Table
 
 
 class ManagerStep(Numbered, Table):
-    """How a step stood when that last changed: it fails, it waits for something, or neither."""
+    """The state of one step since it last changed: failing, waiting, or neither."""
 
     __tablename__ = "manager_step"
     __table_args__ = (
@@ -23,7 +23,7 @@ class ManagerStep(Numbered, Table):
     )
 
     name: Mapped[str] = mapped_column(LimitedText(40))
-    # The task's name; empty for what is done for all of them at once.
+    # The task's name; empty for a step that covers all tasks.
     task: Mapped[str] = mapped_column(LimitedText(40), default="")
     ran_at: Mapped[datetime]
     ran_by: Mapped[str] = mapped_column(LimitedText(120))
@@ -31,5 +31,5 @@ class ManagerStep(Numbered, Table):
     error: Mapped[str | None] = mapped_column(default=None)
     failing_since: Mapped[datetime | None] = mapped_column(default=None)
     failures: Mapped[int] = mapped_column(default=0)
-    # Not before this, where trying again may help.
+    # The earliest time of the next retry.
     next_try_at: Mapped[datetime | None] = mapped_column(default=None)
