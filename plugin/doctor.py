@@ -15,11 +15,11 @@ from common.money import dollars
 from crowd.errors import CrowdError
 from ml_backend.checkpoint import embedded_encoder
 from ml_backend.errors import BackendError
-from plugin.backend_health import BackendSilent, look_at_backend
+from plugin.backend_client import BackendUnreachable, check_backend
 from plugin.cli.hints import advice_for
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
-from plugin.page_health import frame_problem, look_at_pages
+from plugin.page_check import check_pages, frame_problem
 from plugin.settings import Settings
 from plugin.web.work.site import MarketSite
 from round_manager.database.store import open_store
@@ -164,8 +164,8 @@ def _served_tasks(settings: Settings) -> Iterator[Finding]:
     """Only what the ML backend lacks: whether it answers at all is told with the servers."""
     for task, number in _open_rounds(settings):
         try:
-            look_at_backend(settings, task, number)
-        except BackendSilent:
+            check_backend(settings, task, number)
+        except BackendUnreachable:
             return
         except PluginError as error:
             yield Finding(
@@ -188,7 +188,7 @@ def _pages(settings: Settings) -> Iterator[Finding]:
         wanted = MarketSite(settings.crowd_sites).origins
         # Before there is a secret, any other asks as well: pages that answer do not know it, and say so.
         asking = settings if settings.existing_secrets() else settings.model_copy(update={"secret": token_hex()})
-        seen = look_at_pages(asking)
+        seen = check_pages(asking)
         yield Finding(what, "ok", address if seen.are_ours else f"{address}, a page of your own")
         if seen.are_ours and set(seen.framed_by) != set(wanted):
             told = f"only {' '.join(seen.framed_by)} may show them, and the settings say {' '.join(wanted)}"
@@ -198,7 +198,9 @@ def _pages(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, "missing", "the settings are not right", advice_for(error))
         return
     except PluginError as error:
-        yield Finding(what, "warning", f"{address} shows no work", f"{error}; only work for a crowd needs it")
+        yield Finding(
+            what, "warning", f"{address} shows no work", f"{advice_for(error)}; only work for a crowd needs it"
+        )
     problem = frame_problem(settings)
     told = f"only {' '.join(wanted)} may show the pages"
     yield Finding("frame", "warning" if problem else "ok", told, problem)

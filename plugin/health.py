@@ -1,9 +1,9 @@
-"""Whether a process is well, as a container's health check asks; exit code 0 says yes, 1 says no in one line.
+"""Health check of a process for containers: exit code 0 if it is healthy, otherwise 1 and one line that says why.
 
-    python -m plugin.health http://127.0.0.1:8000/health    a server, by what it says itself
-    python -m plugin.health manager                         the manager, by when it last did all that there was to do
+    python -m plugin.health http://127.0.0.1:8000/health    a server, by its health route
+    python -m plugin.health manager                         the manager, by the time of its last complete pass
 
-It is run again and again: for a server, nothing but the standard library is loaded.
+It runs often: for a server, only the standard library is loaded.
 """
 
 import os
@@ -14,31 +14,31 @@ from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
 MANAGER = "manager"
-SECONDS_TO_ANSWER = 4.0
+TIMEOUT = 4.0
 OK = 200
-# A pass over many tasks and a slow marketplace takes minutes; trainings run beside it.
+# A pass over many tasks with a slow marketplace takes minutes; trainings run in other processes.
 LONGEST_PASS = timedelta(minutes=15)
 
 
-def trouble_of(what: str) -> str:
-    """What is wrong with the server at the address, or with the manager; empty where all is well."""
-    return _trouble_of_manager() if what == MANAGER else _trouble_of_server(what)
+def find_problem(what: str) -> str:
+    """Return what is wrong with the server at the address, or with the manager; an empty string if nothing is."""
+    return _manager_problem() if what == MANAGER else _server_problem(what)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Looks at one process; tells what is wrong."""
-    trouble = trouble_of(arguments[0]) if len(arguments) == 1 else "name one address, or `manager`"
-    if trouble:
-        sys.stderr.write(f"{trouble}\n")
-    return 1 if trouble else 0
+    """Check one process; print what is wrong."""
+    problem = find_problem(arguments[0]) if len(arguments) == 1 else "pass one address, or `manager`"
+    if problem:
+        sys.stderr.write(f"{problem}\n")
+    return 1 if problem else 0
 
 
-def _trouble_of_server(address: str) -> str:
+def _server_problem(address: str) -> str:
     try:
         parts = urlsplit(address)
         if parts.scheme != "http" or not parts.hostname:
-            return f"{address} is no address of a server; write http://host:port/health"
-        connection = HTTPConnection(parts.hostname, parts.port or 80, timeout=SECONDS_TO_ANSWER)
+            return f"{address} is not a valid address; use http://host:port/health"
+        connection = HTTPConnection(parts.hostname, parts.port or 80, timeout=TIMEOUT)
         try:
             connection.request("GET", parts.path or "/")
             status = connection.getresponse().status
@@ -49,7 +49,7 @@ def _trouble_of_server(address: str) -> str:
     return "" if status == OK else f"{address} answers with HTTP {status}"
 
 
-def _trouble_of_manager() -> str:
+def _manager_problem() -> str:
     from common.clock import SystemClock
     from plugin.errors import PluginError
     from plugin.settings import load_settings
@@ -63,9 +63,9 @@ def _trouble_of_manager() -> str:
     except (PluginError, RoundManagerError) as error:
         return str(error)
     if last is None:
-        return "no manager has done anything yet"
+        return "the manager has not completed a pass yet"
     silent = SystemClock().now() - last.ran_at
-    return f"no manager has come to an end of its steps since {last.ran_at:%F %T}" if silent > LONGEST_PASS else ""
+    return f"the manager has not completed a pass since {last.ran_at:%F %T}" if silent > LONGEST_PASS else ""
 
 
 if __name__ == "__main__":

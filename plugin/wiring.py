@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from crowd.retries import RetryPolicy
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
+    from plugin.attempt_delivery import AttemptIntake, Deliver
     from plugin.crowd import CrowdServices
+    from plugin.lazy_store import LazyStore
     from plugin.manager.step import ManagerContext
     from plugin.round_opening import RoundOpening
     from round_manager.archive.storage import Archives
@@ -71,6 +73,16 @@ class Application:
         with open_store(self.settings.database, upgrade=upgrade, info=info) as store:
             yield store
 
+    @cached_property
+    def lazy_store(self) -> "LazyStore":
+        """The database of a server, opened on first use; the process closes it when it ends."""
+        from plugin.lazy_store import LazyStore
+        from round_manager.database.store import open_store
+        from round_manager.tasks.affordability import FEES
+
+        info = {FEES: self.crowd_profile.fees}
+        return LazyStore(self.settings.database, opener=lambda url: open_store(url, info=info))
+
     @contextmanager
     def services(self, *, upgrade: bool = False) -> "Iterator[ServiceContext]":
         """Open the database for use cases; close it at the end of the block."""
@@ -105,10 +117,25 @@ class Application:
         return crowd_services(self.settings, store, crowd, self.clock)
 
     def registry(self, place: str | None = None) -> "Registry":
-        """Return the registry of model versions, of the settings or at another place."""
+        """Return the registry of model versions of the settings or at another place."""
         from ml_backend.registry.registry import open_registry
 
         return open_registry(place or self.settings.registry_location, self.settings.cache_path / "models")
+
+    def attempt_intake(self, lazy_store: "LazyStore | None" = None) -> "AttemptIntake":
+        """Return what stores the ML backend's attempts in the database."""
+        from plugin.attempt_delivery import AttemptIntake
+
+        where = self.settings.registry_location
+        return AttemptIntake(lazy_store or self.lazy_store, self.registry, where, self.clock)
+
+    def attempt_delivery(self, *, by_post: bool) -> "Deliver":
+        """Return what delivers the ML backend's attempts: to the database, or by POST to the web app."""
+        from plugin.attempt_delivery import AttemptSender, deliver_to
+
+        if by_post:
+            return AttemptSender(self.settings.web_url, self.settings.signing_secrets())
+        return deliver_to(self.attempt_intake())
 
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
@@ -157,10 +184,10 @@ class Application:
     @contextmanager
     def manager_context(self, options: ManagerOptions) -> "Iterator[ManagerContext]":
         """Open everything that the manager works with; its trainings are stopped at the end of the block."""
-        from plugin.backend_health import look_at_backend
+        from plugin.backend_client import check_backend
         from plugin.manager.step import ManagerContext
         from plugin.manager.trainings import Trainings
-        from plugin.page_health import look_at_pages
+        from plugin.page_check import check_pages
         from plugin.training_process import TrainingProcess
 
         settings = self.settings
@@ -181,8 +208,8 @@ class Application:
                     archives=self.archives,
                     opening=lambda: self.round_opening(context.store, timeout=options.timeout),
                     trainings=trainings,
-                    check_pages=lambda: look_at_pages(settings).are_ours,
-                    check_backend=lambda task, number: look_at_backend(settings, task, number),
+                    check_pages=lambda: check_pages(settings).are_ours,
+                    check_backend=lambda task, number: check_backend(settings, task, number),
                     last_round=options.last_round,
                     our_pages=settings.serves_hit_pages,
                 )

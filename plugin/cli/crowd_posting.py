@@ -10,6 +10,7 @@ from common.money import dollars
 from common.text import count
 from plugin.cli.crowd_context import DRY_RUN, KIND, YES, CrowdContext, announce, ask, leave, open_crowd_context
 from plugin.cli.crowd_texts import asking, when
+from plugin.cli.hints import advice_for
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
@@ -117,18 +118,17 @@ def _check_page(settings: Settings, to_create: dict[str, int], *, dry_run: bool)
 
     Whoever only asks what it would cost is warned: those are often not started yet.
     """
-    from plugin.backend_health import look_at_backend
-    from plugin.page_health import look_at_pages
+    from plugin.backend_client import check_backend
+    from plugin.page_check import check_pages
 
     try:
-        if look_at_pages(settings).are_ours:
+        if check_pages(settings).are_ours:
             for task, number in to_create.items():
-                look_at_backend(settings, task, number)
+                check_backend(settings, task, number)
     except PluginError as error:
-        told = f"{error}; --no-check-page posts all the same"
         if dry_run:
-            return [told]
-        raise type(error)(told) from error
+            return [f"{advice_for(error)}; --no-check-page skips this check"]
+        raise type(error)(f"{error}; --no-check-page skips this check", hint=error.hint) from error
     return []
 
 

@@ -25,6 +25,8 @@ COMMANDS = {
     "set_label_studio_token": "export OUTFOX_LABEL_STUDIO_TOKEN=TOKEN",
     "set_round_budget": "outfox round budget {task} DOLLARS",
     "show_pins": "outfox model pins {task}",
+    "start_ml_backend": "outfox ml-backend",
+    "start_web_app": "outfox serve",
     "train_model": "outfox model train {task}",
     "update_task": "outfox task create {folder}",
     "upgrade_database": "outfox db upgrade",

@@ -1,4 +1,4 @@
-"""`outfox ml-backend`: the ML backend that Label Studio asks."""
+"""`outfox ml-backend`: the ML backend that Label Studio and the web app ask for verdicts."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,31 +21,37 @@ if TYPE_CHECKING:
     from ml_backend.registry.registry import Registry
 
 log = logging.getLogger(__name__)
-Knows = Callable[[str], bool]
+CanServe = Callable[[str], bool]
 
 NO_MODEL = """
-no task has a model that answers yet, and each is served as soon as it has one: `outfox model train sentiment` trains \
-one, `outfox round open sentiment` lets it answer"""
+no task has a pinned model yet; each is served as soon as it has one: `outfox model train sentiment` trains one, \
+`outfox round open sentiment` pins it"""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class BackendUnprotected(PluginError):
+    """The ML backend would be reachable from other machines without a password."""
+
+    code = "backend_unprotected"
 
 
 @click.command("ml-backend")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True, help="Port; 0 finds a free one."
+    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True, help="Port; 0 picks a free one."
 )
 @click.option(
     "--tasks",
     "names",
     metavar="TASK,...",
-    help="Tasks to serve. Default: all that have a model pinned, now or later.",
+    help="Tasks to serve. Default: all that have a pinned model, now or later.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes, each with models of its own; one uses all cores, more survive the death of one.",
+    help="Processes, each with its own models. One uses all cores; with more, the others survive if one dies.",
 )
 @click.option(
     "--queue", type=click.IntRange(0, 1_000), default=64, show_default=True, help="Requests that may wait per process."
@@ -55,26 +61,32 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     type=click.Choice(["auto", "onnx", "torch"]),
     default="auto",
     show_default=True,
-    help="What runs the models; auto: ONNX Runtime where a version has it.",
+    help="Runtime of the models; auto: ONNX Runtime if the version was exported for it.",
 )
 @click.option(
     "--attempts",
     type=click.Choice(["database", "web"]),
     default="database",
     show_default=True,
-    help="Where every try is kept: the database itself, or the web app (`web_url`) where only that can reach it.",
+    help="Where attempts are sent: to the database, or to the web app (`web_url`) if only that can reach it.",
 )
 @click.option(
     "--auth",
     "auth_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file with user:password that Label Studio must send. Default: the setting `ml_backend_auth`.",
+    help="File with the user:password that Label Studio must send. Default: the setting `ml_backend_auth`.",
 )
 @click.option(
-    "--grace", type=click.IntRange(5, 600), default=30, show_default=True, help="Seconds to finish when told to stop."
+    "--grace",
+    type=click.IntRange(5, 600),
+    default=30,
+    show_default=True,
+    help="Seconds to finish requests at shutdown.",
 )
-@click.option("--open", "unguarded", is_flag=True, help="Ask for no password though others can reach this address.")
+@click.option(
+    "--open", "unguarded", is_flag=True, help="Require no password although other machines can reach this address."
+)
 @REGISTRY
 @click.pass_obj
 def ml_backend(
@@ -91,33 +103,31 @@ def ml_backend(
     unguarded: bool,
     where: str | None,
 ) -> None:
-    """Serve live verdicts to Label Studio until Ctrl-C; a task's address is http://HOST:PORT/tasks/TASK."""
-    settings = app.settings
+    """Serve live verdicts to Label Studio until Ctrl-C. The address of a task is http://HOST:PORT/tasks/TASK."""
     from ml_backend.registry.model_loader import ModelLoader
     from ml_backend.registry.model_pool import ModelPool
-    from ml_backend.registry.registry import open_registry
     from ml_backend.serving.backend import BackendConfig, cores, serve
     from ml_backend.serving.middleware import BasicAuth
     from ml_backend.serving.processes import Address
-    from plugin.attempts import deliver_by_post, deliver_to_store
 
-    registry, cache = where or settings.registry_location, settings.cache_path / "models"
-    if registry == str(settings.home_path / "models"):
-        # Ours to make before the first training. Any other place that is missing may be a disk that is only away.
-        with suppress(OSError):  # The registry tells what is wrong with its folder.
+    settings = app.settings
+    if (where or settings.registry_location) == str(settings.home_path / "models"):
+        # The default folder may be created before the first training. Another missing place may be an unmounted disk.
+        with suppress(OSError):  # The registry reports what is wrong with its folder.
             (settings.make_home() / "models").mkdir(exist_ok=True)
     auth = backend_auth(settings, auth_file)
-    packs, can_serve = _served(settings, names, open_registry(registry, cache))
+    packs, can_serve = _served_packs(settings, names, app.registry(where))
     if auth is None and not unguarded and host not in LOOPBACK:
-        raise PluginError(f"others can reach {host}: give a password with --auth or ml_backend_auth, or say --open")
+        text = f"other machines can reach {host}"
+        raise BackendUnprotected(f"{text}: set a password with --auth or ml_backend_auth, or pass --open")
 
-    def open_pool() -> ModelPool:
-        return ModelPool(open_registry(registry, cache), ModelLoader(packs, runtime), list(packs), can_serve=can_serve)
+    def open_models() -> ModelPool:
+        return ModelPool(app.registry(where), ModelLoader(packs, runtime), list(packs), can_serve=can_serve)
 
     config = BackendConfig(
         packs,
-        open_pool,
-        deliver=deliver_by_post(settings) if attempts == "web" else deliver_to_store(settings),
+        open_models,
+        deliver=app.attempt_delivery(by_post=attempts == "web"),
         outbox=settings.make_home() / "tries",
         auth=BasicAuth(*auth) if auth else None,
         secrets=settings.signing_secrets(),
@@ -130,11 +140,13 @@ def ml_backend(
     serve(config, listening, workers=workers, grace=grace)
 
 
-def _served(settings: Settings, names: str | None, registry: "Registry") -> tuple[Mapping[str, Pack], Knows | None]:
-    """The packs of the tasks that were named; or of those whose models answer now, and how to tell of later ones.
+def _served_packs(
+    settings: Settings, names: str | None, registry: "Registry"
+) -> tuple[Mapping[str, Pack], CanServe | None]:
+    """Return the packs of the named tasks; or of those that have pins now, and how to add later ones.
 
-    Of the latter, one whose pack is not here or broken is left out: a pack that somebody works on must not keep the
-    others from being served. Where that leaves none, the broken one is told at once.
+    A pinned task whose pack is missing or broken is left out, so that a pack someone is editing does not keep the
+    others from being served. If that leaves none, the broken pack's error is raised.
     """
     from ml_backend.serving.backend import PackCatalogue
 

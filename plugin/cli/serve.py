@@ -37,7 +37,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.verdict import VerdictSigner
     from plugin.lazy_store import LazyStore
-    from plugin.page_health import frame_problem
+    from plugin.page_check import frame_problem
     from plugin.web.process import ServeProcess
     from plugin.web.work.wiring import work_pages
     from round_manager.database.store import open_store

@@ -2,7 +2,7 @@
 
 from common.text import count
 from crowd.errors import NotOnCrowd
-from plugin.backend_health import BackendSilent
+from plugin.backend_client import BackendUnreachable
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
@@ -117,7 +117,7 @@ class Post(CrowdStep):
         with context.store.read() as session:
             rounds = rounds_to_write_for(session, crowd.crowd.name)
         held: dict[int, str] = {}
-        silent: BackendSilent | None = None
+        silent: BackendUnreachable | None = None
         for one in rounds:
             try:
                 # One backend serves all tasks: where nothing answers, the next ones are not asked as patiently again.
@@ -125,6 +125,6 @@ class Post(CrowdStep):
                     raise silent
                 context.check_backend(one.task, one.number)
             except PluginError as error:
-                silent = error if isinstance(error, BackendSilent) else silent
+                silent = error if isinstance(error, BackendUnreachable) else silent
                 held[one.id] = f"{count(one.unsent, 'HIT')} to create for {one.task}: {error}"
         return held

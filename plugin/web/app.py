@@ -10,12 +10,10 @@ from ml_backend.errors import BackendError
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.pins import check_task
 from ml_backend.serving.replies import failure
-from plugin.attempt_post import MOST_BYTES, PATH
-from plugin.attempts import AttemptIntake
+from plugin.attempt_delivery import MAX_BYTES, PATH, AttemptIntake, InvalidSignature
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES
 from plugin.lazy_store import LazyStore
-from plugin.post_signature import BadSignature
 from plugin.web.edge import REQUEST_ID, discard_body, note_requests
 from plugin.web.intake import attempts_route
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
@@ -38,7 +36,7 @@ def web_app(
     metrics: WebMetrics | None = None,
     hint: Callable[[str], None] = ignore_hint,
     pages: Sequence[Blueprint] = (),
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = MAX_BYTES,
 ) -> Flask:
     """The web app as a WSGI application; `hint` is told the task in which something happened in Label Studio."""
     app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
@@ -75,7 +73,7 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
         # The body can hold the project's invitation token and what people typed. It is a hint: nothing in it is needed.
         discard_body()
         if not is_webhook_secret(secrets, task, request.headers.get(WEBHOOK_HEADER, "")):
-            raise BadSignature("the secret is missing or wrong; run `outfox labelstudio connect` again")
+            raise InvalidSignature("the secret is missing or wrong; run `outfox labelstudio connect` again")
         try:
             hint(check_task(task))
         except RegistryError as error:
@@ -88,7 +86,7 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
 def _errors(app: Flask) -> None:
     @app.errorhandler(PluginError)
     def refused(error: PluginError) -> Response:
-        return told(401 if isinstance(error, BadSignature) else 400, str(error))
+        return told(401 if isinstance(error, InvalidSignature) else 400, str(error))
 
     @app.errorhandler(RoundManagerError)
     @app.errorhandler(BackendError)

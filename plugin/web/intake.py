@@ -9,14 +9,13 @@ from flask import request
 
 from ml_backend.errors import VerdictError
 from ml_backend.serving.attempt_record import AttemptRecord
-from plugin.attempts import AttemptIntake
+from plugin.attempt_delivery import SIGNATURE, TIME, AttemptIntake, check_signature
 from plugin.errors import PluginError
-from plugin.post_signature import SIGNATURE, TIME, check_signature
 from plugin.web.edge import whole_body
 from plugin.web.metrics import WebMetrics
 
 MOST_TRIES = 1_000
-NOT_A_BATCH = "the body is no batch of tries; send what `AttemptPost` sends"
+NOT_A_BATCH = "the body is no batch of tries; send what `AttemptSender` sends"
 
 
 def attempts_route(intake: AttemptIntake, secrets: Sequence[str], metrics: WebMetrics) -> Callable[[], Any]:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from plugin.attempts import intake_of
 from plugin.lazy_store import LazyStore
 from plugin.web.app import ignore_hint, web_app
 from plugin.web.data_routes import data_pages
@@ -24,7 +23,7 @@ class ServeProcess:
         self._loop = self._reading(application, shared, sync_every, metrics)
         self.app = web_app(
             self._lazy_store,
-            intake_of(settings, self._lazy_store),
+            application.attempt_intake(self._lazy_store),
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,

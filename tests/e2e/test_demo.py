@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 
 import outfox as researcher
 from plugin.demo.demo import demo_pack
-from plugin.serving import free_port
+from plugin.local_server import free_port
 from plugin.simulation.notebook import Notebook
 from plugin.simulation.people import make_people
 from templates import BUILT_IN

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from common.clock import Clock
 from crowd.profile import CompletionLink, FormReturn
 from ml_backend.verdict import Verdict
-from plugin.backend_judge import ModelAway
+from plugin.backend_client import BackendUnavailable
 from plugin.errors import PluginError
 from plugin.lazy_store import LazyStore
 from plugin.web.work.errors import BadCall
@@ -51,7 +51,7 @@ class Judge(Protocol):
     def judge(
         self, task: str, round_number: int, fields: Mapping[str, str], target: str | None, holder: str
     ) -> tuple[Verdict, int]:
-        """The verdict, and the microseconds that it took; ModelAway while there is none to be had."""
+        """The verdict, and the microseconds that it took; BackendUnavailable while there is none to be had."""
         ...
 
 
@@ -201,12 +201,12 @@ class PageCalls:
             verdict, latency = self._judge.judge(
                 question.task, question.round, question.fields, question.target, holder
             )
-        except ModelAway:
+        except BackendUnavailable:
             raise
         except PluginError as error:
             # The owner has to mend it; for the worker the model is away until then.
             _log.error("the model cannot be asked", extra={"data": {"task": question.task, "error": str(error)}})
-            raise ModelAway(str(error)) from error
+            raise BackendUnavailable(str(error)) from error
         with self._lazy_store.open().write() as session:
             work = find_session(session, page.session)
             # Another window may have skipped the text while the model thought.

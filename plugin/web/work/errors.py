@@ -9,7 +9,7 @@ PluginError
 from dataclasses import dataclass
 
 from common.text import sentence
-from plugin.backend_judge import ModelAway
+from plugin.backend_client import BackendUnavailable
 from plugin.errors import PluginError
 from round_manager.errors import NothingToDo, OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
 from round_manager.labelstudio.errors import UnreadableAnnotation
@@ -67,7 +67,7 @@ def trouble_of(error: Exception) -> Trouble:
             return Trouble(429, "slow_down", sentence(str(error)), retry=True)
         case BadCall():
             return Trouble(400, "refused", sentence(str(error)), retry=False)
-        case ModelAway() | StaleVerdict():
+        case BackendUnavailable() | StaleVerdict():
             return Trouble(503, "away", sentence(MODEL_AWAY), retry=True)
         case RoundManagerError():
             return Trouble(503, "away", sentence(AWAY), retry=True)

@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from common.text import sentence
 from ml_backend.serving.replies import failure
 from plugin.labelstudio.editor import PAGES, add_files, own_address
-from plugin.page_health import OURS
+from plugin.page_check import OURS
 from plugin.web.edge import REQUEST_ID, whole_body
 from plugin.web.work.calls import PageCalls
 from plugin.web.work.errors import SECONDS_UNTIL_RETRY, BadCall, Trouble, trouble_of

@@ -3,7 +3,7 @@
 from flask import Blueprint
 
 from common.clock import Clock, SystemClock
-from plugin.backend_judge import BackendJudge
+from plugin.backend_client import BackendJudge
 from plugin.crowd import crowd_profile
 from plugin.hit_links import HitLinks
 from plugin.lazy_store import LazyStore

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plugin.labelstudio.server import LabelStudioServer
-from plugin.serving import free_port
+from plugin.local_server import free_port
 from round_manager.labelstudio.errors import LabelStudioError
 from templates import find_pack
 from tests.e2e.first_start import FirstStart

@@ -33,8 +33,8 @@ from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.hit_links import HitLinks
+from plugin.local_server import free_port
 from plugin.round_opening import RoundOpening
-from plugin.serving import free_port
 from plugin.settings import Settings
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.database.store import Store, open_store

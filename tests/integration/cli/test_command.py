@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugin import __version__
-from plugin.page_health import OURS
+from plugin.page_check import OURS
 from tests.conftest import Outfox
 from tests.fakes.own_page import OwnPage
 
@@ -185,7 +185,7 @@ def test_the_doctor_tells_whether_workers_see_the_pages(outfox: Outfox, monkeypa
     monkeypatch.setenv("OUTFOX_WEB_URL", "http://127.0.0.1:9")
     away = found()
     assert (away["workers' pages"]["state"], away["frame"]["state"]) == ("warning", "ok")
-    assert "start `outfox serve`" in away["workers' pages"]["advice"]
+    assert "outfox serve" in away["workers' pages"]["advice"]
     with OwnPage(409, **ours) as page:
         monkeypatch.setenv("OUTFOX_WEB_URL", page.url)
         there = found()
@@ -196,7 +196,7 @@ def test_the_doctor_tells_whether_workers_see_the_pages(outfox: Outfox, monkeypa
         assert (frame["state"], frame["advice"]) == ("warning", "start `outfox serve` again, with these settings")
         page.headers = {**ours, "Content-Security-Policy": f"script-src 'self'; frame-ancestors {site}"}
         frame = found()["frame"]
-        assert (frame["state"], "every worker's own machine" in frame["advice"]) == ("warning", True)
+        assert (frame["state"], "each worker's own machine" in frame["advice"]) == ("warning", True)
         monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", page.url)
         page.headers = {}
         assert found()["workers' pages"]["detail"] == f"{page.url}, a page of your own"

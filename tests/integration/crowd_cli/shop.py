@@ -60,7 +60,7 @@ class Shop:
         """The line in which a command says what is wrong; nothing else came of it."""
         ran = self.run(*arguments)
         assert (ran.code, ran.out, "Traceback" in ran.err) == (code, "", False), ran
-        return ran.err.splitlines()[-1]
+        return next(line for line in reversed(ran.err.splitlines()) if not line.startswith("  try:"))
 
     def store(self) -> Store:
         """Our own books."""

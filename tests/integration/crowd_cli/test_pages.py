@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from plugin.page_health import OURS
+from plugin.page_check import OURS
 from tests.fakes.own_page import OwnPage
 from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
 
@@ -32,7 +32,6 @@ def test_where_nothing_answers_nothing_is_reserved_and_the_cure_is_told(
     (warning,) = shop.asked(*POST, "--dry-run")["warnings"]
     for words in (
         f"{NOWHERE}/hits does not answer",
-        "start `outfox serve`",
         "correct OUTFOX_WEB_URL",
         "--no-check-page",
     ):
@@ -52,12 +51,12 @@ def test_where_only_this_machine_cannot_reach_the_page_it_is_posted_all_the_same
 @pytest.mark.parametrize(
     ("status", "headers", "code", "words"),
     [
-        (200, {}, 2, "is not `outfox serve`; correct OUTFOX_WEB_URL"),
-        (404, {}, 2, "is not `outfox serve`; correct OUTFOX_WEB_URL"),
-        (401, {OURS: "1"}, 2, "do not know our links; give them and this command one OUTFOX_SECRET"),
+        (200, {}, 2, "OUTFOX_WEB_URL"),
+        (404, {}, 2, "OUTFOX_WEB_URL"),
+        (401, {OURS: "1"}, 2, "OUTFOX_SECRET"),
         (503, {OURS: "1"}, 3, "answers with HTTP 503"),
         (502, {}, 3, "answers with HTTP 502"),
-        (404, {OURS: "1"}, 2, "of this version?"),
+        (404, {OURS: "1"}, 2, "HTTP 404"),
     ],
 )
 def test_what_answers_but_shows_no_hit_is_told(
@@ -77,12 +76,12 @@ def test_what_answers_but_shows_no_hit_is_told(
 
 def test_https_that_nobody_trusts_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: OwnPage) -> None:
     _at_our_pages(monkeypatch, answer.url.replace("http:", "https:"))
-    assert "speaks no https that this machine trusts" in shop.refused(*POST, "--yes")
+    assert "certificate" in shop.refused(*POST, "--yes")
 
 
 def test_an_address_that_is_none_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", "our.page/hits")
-    assert "is no address of a page; correct OUTFOX_HIT_PAGE_URL" in shop.refused(*POST, "--yes")
+    assert "OUTFOX_HIT_PAGE_URL" in shop.refused(*POST, "--yes")
 
 
 def test_a_page_of_the_owners_only_has_to_answer(shop: Shop, page: OwnPage) -> None:

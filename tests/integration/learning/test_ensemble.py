@@ -16,7 +16,7 @@ from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
-from plugin.backend_judge import BackendJudge
+from plugin.backend_client import BackendJudge
 from plugin.round_opening import RoundOpening
 from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict

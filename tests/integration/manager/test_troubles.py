@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from crowd.errors import CrowdUnavailable
-from plugin.backend_health import BackendSilent
+from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
 from plugin.manager.intake_steps import Collect
 from plugin.manager.loop import STEP_NAMES, STEPS, Manager, StepOutcome
@@ -168,7 +168,7 @@ def test_votes_are_asked_for_while_no_model_answers(small: Found) -> None:
     company.write(fooling=False)
 
     def away(task: str, number: int) -> None:
-        raise BackendSilent("nobody is there")
+        raise BackendUnreachable("nobody is there")
 
     company.check_backend = away
     company.settle()

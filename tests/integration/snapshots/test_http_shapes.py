@@ -13,10 +13,9 @@ from werkzeug.test import Client
 from common.clock import SystemClock
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.site.app import worker_site
-from plugin.attempts import intake_of
+from plugin.attempt_delivery import sign
 from plugin.labelstudio.editor import font_files
 from plugin.lazy_store import LazyStore
-from plugin.post_signature import signed
 from plugin.web.app import web_app
 from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
@@ -57,7 +56,7 @@ def test_the_web_app(office: Office, outfox: Outfox, monkeypatch: pytest.MonkeyP
         work_pages(office.settings, door, office.floor.clock),
         data_pages(office.settings, door, office.floor.clock),
     )
-    app = web_app(door, intake_of(office.settings, door), [SECRET], pages=pages)
+    app = web_app(door, Application(office.settings).attempt_intake(door), [SECRET], pages=pages)
     recorded = recorder.wrap(app, route_name(app.url_map))
     office.web.exchange(recorded)
     try:
@@ -155,7 +154,7 @@ def ask_operators_routes(client: Client) -> None:
     for path in ("/", "/health", "/metrics", "/elsewhere"):
         client.get(path)
     for body in (b'{"tries": []}', b'{"tries": [{}]}', b"nothing"):
-        client.post("/api/attempts", data=body, headers=signed([SECRET], body, time.time()))
+        client.post("/api/attempts", data=body, headers=sign([SECRET], body, time.time()))
     client.post("/api/attempts", data=b"{}")
     hook = f"/webhooks/label-studio/{TASK}"
     client.post(hook, data=b"{}", headers={WEBHOOK_HEADER: webhook_secret([SECRET], TASK)})

@@ -1,17 +1,17 @@
 """A web app on a store with an open round."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
-from plugin.attempts import AttemptIntake, intake_of
+from plugin.attempt_delivery import AttemptIntake, sign
 from plugin.lazy_store import LazyStore
-from plugin.post_signature import signed
 from plugin.settings import Settings
 from plugin.web.app import web_app
+from plugin.wiring import Application
 from round_manager.database.store import open_store
 from round_manager.tasks.rounds import collected
 from tests.fakes.clock import SettableClock
@@ -59,7 +59,7 @@ def stage(settings: Settings, home_tables: str) -> Iterator[Stage]:
 @pytest.fixture
 def web(stage: Stage, settings: Settings) -> Iterator[Web]:
     lazy_store, hints, clock = LazyStore(settings.database), list[str](), SettableClock()
-    intake = replace(intake_of(settings, lazy_store), clock=clock)
+    intake = Application(settings, clock=clock).attempt_intake(lazy_store)
     app = web_app(lazy_store, intake, SECRETS, hint=hints.append)
     yield Web(stage, app.test_client(), settings, intake, lazy_store, hints, clock)
     lazy_store.close()
@@ -89,4 +89,4 @@ def standing(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
 
 def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:
     """The headers of a signed post."""
-    return signed(secrets, body, now)
+    return sign(secrets, body, now)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from plugin.post_signature import SECONDS_VALID
+from plugin.attempt_delivery import SIGNATURE_SECONDS
 from tests.fakes.registry import make_version
 from tests.integration.web.conftest import SECRETS, Web, headers_for
 
@@ -57,13 +57,13 @@ def test_a_post_that_was_changed_on_the_way_is_refused(web: Web) -> None:
     assert web.attempts() == 0
 
 
-@pytest.mark.parametrize("seconds", [-SECONDS_VALID - 5, SECONDS_VALID + 5])
+@pytest.mark.parametrize("seconds", [-SIGNATURE_SECONDS - 5, SIGNATURE_SECONDS + 5])
 def test_a_post_of_another_time_is_refused(web: Web, seconds: float) -> None:
     answer = send(web, batch(web.stage.tried()), now=time.time() + seconds)
     assert (answer.status_code, "clocks" in answer.json["error"]) == (401, True)  # type: ignore[index]
 
 
-@pytest.mark.parametrize("seconds", [60 - SECONDS_VALID, SECONDS_VALID - 60])
+@pytest.mark.parametrize("seconds", [60 - SIGNATURE_SECONDS, SIGNATURE_SECONDS - 60])
 def test_clocks_may_differ_a_little(web: Web, seconds: float) -> None:
     assert send(web, batch(web.stage.tried()), now=time.time() + seconds).status_code == 200
 

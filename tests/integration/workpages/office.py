@@ -17,13 +17,13 @@ from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
-from plugin.attempts import intake_of
 from plugin.hit_links import HitLinks
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from plugin.web.app import web_app
 from plugin.web.work.limits import Limits
 from plugin.web.work.wiring import work_pages
+from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
 from templates.payloads import Span, results
 from templates.xml_lines import read_elements
@@ -124,7 +124,9 @@ class Office:
 
     def _app(self) -> Any:
         pages = work_pages(self.settings, self._lazy_store, self.floor.clock, self.limits)
-        return web_app(self._lazy_store, intake_of(self.settings, self._lazy_store), [SECRET], pages=(pages,))
+        return web_app(
+            self._lazy_store, Application(self.settings).attempt_intake(self._lazy_store), [SECRET], pages=(pages,)
+        )
 
 
 @dataclass

@@ -10,7 +10,7 @@ from plugin.child import Child
 from plugin.demo.place import DemoPlace
 from plugin.demo.servers import Server, our_server
 from plugin.errors import PluginError
-from plugin.serving import free_port
+from plugin.local_server import free_port
 from plugin.settings import load_settings
 from round_manager.progress import Unwatched
 

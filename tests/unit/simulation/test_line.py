@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from plugin.serving import free_port
+from plugin.local_server import free_port
 from plugin.simulation.errors import SiteTrouble, Stopped
 from plugin.simulation.line import PATIENCE, Line
 

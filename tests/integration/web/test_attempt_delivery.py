@@ -1,4 +1,4 @@
-"""Tries on their way from a backend's sink to the store, with everything going wrong on the way."""
+"""Attempts are delivered exactly once, whatever fails on the way."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -8,13 +8,14 @@ from threading import Event, Thread
 
 import pytest
 
+from common.errors import Hint
 from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import Outbox
-from plugin.attempt_post import AttemptPost, NotTaken
-from plugin.attempts import deliver_by_post, deliver_to_store
+from plugin.attempt_delivery import AttemptSender, DeliveryFailed
 from plugin.settings import Settings
+from plugin.wiring import Application
 from round_manager.tasks.rounds import collected
 from tests.fakes.registry import eventually
 from tests.integration.services.stage import Stage
@@ -77,17 +78,17 @@ class Answers:
         self._server.server_close()
 
 
-def test_in_process_tries_are_stored_once(stage: Stage, settings: Settings) -> None:
-    deliver, tries = deliver_to_store(settings), [stage.tried() for _ in range(3)]
+def test_direct_delivery_stores_attempts_once(stage: Stage, settings: Settings) -> None:
+    deliver, tries = Application(settings).attempt_delivery(by_post=False), [stage.tried() for _ in range(3)]
     deliver(tries)
     deliver(tries)
     assert attempts(stage) == 3
 
 
-def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
+def test_an_invalid_attempt_is_set_aside_and_the_others_arrive(
     stage: Stage, settings: Settings, tmp_path: Path
 ) -> None:
-    sink = Carried(deliver_to_store(settings), tmp_path / "spill")
+    sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")
     for one in (stage.tried(), stage.tried(task="nothing"), stage.tried()):
         sink.put(one)
     sink.start()
@@ -97,13 +98,13 @@ def test_in_process_a_wrong_try_is_put_aside_and_the_others_arrive(
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
-def test_in_process_tries_are_kept_while_the_database_is_locked(
+def test_attempts_are_kept_while_the_database_is_locked(
     stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    sink = Carried(deliver_to_store(settings), tmp_path / "spill")
+    sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")
     sink.start()
     for _ in range(5):
         sink.put(stage.tried())
@@ -116,38 +117,39 @@ def test_in_process_tries_are_kept_while_the_database_is_locked(
     assert (sink.state().refused, sink.state().dropped) == (0, 0)
 
 
-def test_in_process_tries_are_kept_until_there_is_a_database(settings: Settings) -> None:
+def test_delivery_fails_until_there_is_a_database(settings: Settings) -> None:
     settings.make_home()
-    with pytest.raises(NotTaken, match="outfox db upgrade"):
-        deliver_to_store(settings)([])
+    with pytest.raises(DeliveryFailed) as caught:
+        Application(settings).attempt_delivery(by_post=False)([])
+    assert caught.value.hint == Hint("upgrade_database")
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_by_post_tries_are_stored_once(standing: Standing) -> None:
+def test_delivery_by_post_stores_attempts_once(standing: Standing) -> None:
     stage, before = standing.stage, standing.attempts()
-    deliver, tries = deliver_by_post(standing.settings), [stage.tried() for _ in range(3)]
+    deliver, tries = Application(standing.settings).attempt_delivery(by_post=True), [stage.tried() for _ in range(3)]
     deliver(tries)
     deliver(tries)
     assert standing.attempts() == before + 3
-    with pytest.raises(Undeliverable, match="no task 'nothing'"):
+    with pytest.raises(Undeliverable, match="nothing"):
         deliver([stage.tried(), stage.tried(task="nothing")])
     assert standing.attempts() == before + 4
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_by_post_a_clock_that_is_hours_off_loses_nothing(standing: Standing) -> None:
+def test_a_clock_that_is_hours_off_loses_nothing(standing: Standing) -> None:
     stage, before = standing.stage, standing.attempts()
-    post = AttemptPost(f"{standing.process.url}/", SECRETS, seconds=lambda: 1_000_000.0)
+    post = AttemptSender(f"{standing.process.url}/", SECRETS, seconds=lambda: 1_000_000.0)
     post([stage.tried()])
     post([stage.tried()])
     assert standing.attempts() == before + 2
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_by_post_a_wrong_secret_keeps_the_tries_until_it_is_mended(standing: Standing) -> None:
+def test_a_wrong_secret_is_a_failure_that_can_be_retried(standing: Standing) -> None:
     before = standing.attempts()
-    with pytest.raises(NotTaken, match="OUTFOX_SECRET"):
-        AttemptPost(standing.process.url, ("a secret that nobody else has, of any length",))([standing.stage.tried()])
+    with pytest.raises(DeliveryFailed, match="OUTFOX_SECRET"):
+        AttemptSender(standing.process.url, ("a secret that nobody else has, of any length",))([standing.stage.tried()])
     assert standing.attempts() == before
 
 
@@ -156,7 +158,7 @@ def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(
 ) -> None:
     tries = [stage.tried() for _ in range(300)]
     with serving(settings, "--workers", "2") as web:
-        sink = Carried(AttemptPost(web.url, SECRETS), tmp_path / "spill")
+        sink = Carried(AttemptSender(web.url, SECRETS), tmp_path / "spill")
         sink.start()
         for one in tries[:100]:
             sink.put(one)
@@ -174,29 +176,32 @@ def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_the_web_app_has_refused_is_not_sent_again(stage: Stage, status: int) -> None:
+def test_refused_attempts_are_undeliverable(stage: Stage, status: int) -> None:
     with Answers(status, b'{"error": "no"}') as there, pytest.raises(Undeliverable, match="no"):
-        AttemptPost(there.url, SECRETS)([stage.tried()])
+        AttemptSender(there.url, SECRETS)([stage.tried()])
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 429, 500, 502, 503])
-def test_what_somebody_can_mend_is_kept(stage: Stage, status: int) -> None:
-    with Answers(status, Date="Mon, 01 Mar 2027 12:00:00 GMT") as there, pytest.raises(NotTaken, match=str(status)):
-        AttemptPost(there.url, SECRETS)([stage.tried()])
+def test_other_statuses_can_be_retried(stage: Stage, status: int) -> None:
+    with (
+        Answers(status, Date="Mon, 01 Mar 2027 12:00:00 GMT") as there,
+        pytest.raises(DeliveryFailed, match=str(status)),
+    ):
+        AttemptSender(there.url, SECRETS)([stage.tried()])
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]", b'{"refused": 1}', b'{"refused": ["x"]}'])
-def test_another_program_at_the_address_takes_nothing(stage: Stage, body: bytes) -> None:
-    with Answers(200, body) as there, pytest.raises(NotTaken, match="web_url"):
-        AttemptPost(there.url, SECRETS)([stage.tried()])
+def test_an_answer_of_another_program_can_be_retried(stage: Stage, body: bytes) -> None:
+    with Answers(200, body) as there, pytest.raises(DeliveryFailed, match="web_url"):
+        AttemptSender(there.url, SECRETS)([stage.tried()])
 
 
-def test_nobody_at_the_address_takes_nothing(stage: Stage) -> None:
-    with pytest.raises(NotTaken, match="is `outfox serve` running"):
-        AttemptPost("http://127.0.0.1:9", SECRETS)([stage.tried()])
+def test_no_answer_can_be_retried(stage: Stage) -> None:
+    with pytest.raises(DeliveryFailed):
+        AttemptSender("http://127.0.0.1:9", SECRETS)([stage.tried()])
 
 
 def test_a_batch_that_is_too_large_is_not_even_sent(stage: Stage) -> None:
     large = stage.tried(stage.fields(text="x" * 8_000_000))
     with pytest.raises(Undeliverable, match="8,000,000"):
-        AttemptPost("http://127.0.0.1:9", SECRETS)([large])
+        AttemptSender("http://127.0.0.1:9", SECRETS)([large])

@@ -1,4 +1,4 @@
-"""The web app asks the ML backend, and believes what is signed."""
+"""Verdicts from the ML backend, trusted by their signature."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from werkzeug.serving import make_server
 from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
-from plugin.backend_judge import BackendJudge, ModelAway
+from plugin.backend_client import BackendJudge, BackendUnavailable, JudgementRefused, VerdictNotTrusted
 from plugin.errors import PluginError
 from tests.fakes.clock import SettableClock
 from tests.unit.ml_backend.serving.conftest import World, find_pack
@@ -19,7 +19,7 @@ SECRET = "s" * 32
 FIELDS = {"prompt": "A meal.", "text": "It was fine."}
 
 
-class Serving:
+class RunningBackend:
     """A backend with models that need no loading, on a port."""
 
     def __init__(self) -> None:
@@ -40,13 +40,13 @@ class Serving:
 
 
 @pytest.fixture
-def serving() -> Iterator[Serving]:
-    running = Serving()
+def serving() -> Iterator[RunningBackend]:
+    running = RunningBackend()
     yield running
     running.stop()
 
 
-def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(serving: Serving) -> None:
+def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(serving: RunningBackend) -> None:
     verdict, latency = serving.judge().judge("sentiment", 1, FIELDS, "negative", "session-1")
     assert verdict.is_about(find_pack("sentiment").spec, FIELDS, "negative")
     assert verdict.fooled is not None
@@ -54,8 +54,8 @@ def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(
     assert serving.world.sink.tries == []
 
 
-def test_a_verdict_of_another_secret_or_another_time_is_not_believed(serving: Serving) -> None:
-    with pytest.raises(PluginError, match="same secret"):
+def test_a_verdict_of_another_secret_or_another_time_is_not_trusted(serving: RunningBackend) -> None:
+    with pytest.raises(VerdictNotTrusted):
         serving.judge(secrets=["t" * 32]).judge("sentiment", 1, FIELDS, None, "session-1")
     late = SettableClock()
     late.advance(timedelta(hours=1))
@@ -63,25 +63,27 @@ def test_a_verdict_of_another_secret_or_another_time_is_not_believed(serving: Se
         serving.judge(late).judge("sentiment", 1, FIELDS, None, "session-1")
 
 
-def test_a_backend_that_is_away_can_be_asked_again(serving: Serving) -> None:
+def test_a_backend_that_is_away_can_be_asked_again(serving: RunningBackend) -> None:
     judge = serving.judge()
     serving.stop()
-    with pytest.raises(ModelAway, match="does not answer") as caught:
+    with pytest.raises(BackendUnavailable) as caught:
         judge.judge("sentiment", 1, FIELDS, None, "session-1")
     assert caught.value.retry
 
 
 @pytest.mark.parametrize(
-    ("task", "fields", "told"),
-    [("nosuch", FIELDS, "not served"), ("sentiment", {"prompt": "A meal.", "text": " "}, "`text` is empty")],
+    ("task", "fields", "fact"),
+    [("nosuch", FIELDS, "nosuch"), ("sentiment", {"prompt": "A meal.", "text": " "}, "`text` is empty")],
 )
-def test_what_cannot_be_judged_is_told(serving: Serving, task: str, fields: dict[str, str], told: str) -> None:
-    with pytest.raises(PluginError, match=told):
+def test_a_refused_judgement_names_the_reason(
+    serving: RunningBackend, task: str, fields: dict[str, str], fact: str
+) -> None:
+    with pytest.raises(JudgementRefused, match=fact):
         serving.judge().judge(task, 1, fields, None, "session-1")
 
 
-def test_the_password_is_asked_for(serving: Serving) -> None:
-    with pytest.raises(PluginError, match="refused"):
+def test_the_password_is_asked_for(serving: RunningBackend) -> None:
+    with pytest.raises(JudgementRefused):
         serving.judge(auth=None).judge("sentiment", 1, FIELDS, None, "session-1")
 
 

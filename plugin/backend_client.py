@@ -1,0 +1,141 @@
+"""The client of the ML backend: signed verdicts for the web app's pages, and a health check of a round."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import requests
+
+from common.errors import Hint
+from ml_backend.errors import VerdictError
+from ml_backend.verdict import Verdict, VerdictSigner
+from plugin.errors import PluginError
+from plugin.settings import PREFIX, Settings
+
+CONNECT_TIMEOUT = 2.0
+READ_TIMEOUT = 12.0
+CHECK_TIMEOUT = 5
+MAX_AGE = timedelta(minutes=1)
+OK, UNAUTHORIZED, SERVER_ERROR = 200, 401, 500
+BUSY = (429, 503, 504)
+ADDRESS = f"{PREFIX}ML_BACKEND_URL"
+
+
+class BackendUnavailable(PluginError):
+    """The ML backend cannot answer at the moment; retrying soon can help."""
+
+    code = "backend_unavailable"
+    retry = True
+
+
+class RoundNotServed(PluginError):
+    """The ML backend has no model for the round yet."""
+
+    code = "round_not_served"
+    retry = True
+
+
+class BackendUnreachable(RoundNotServed):
+    """The ML backend does not answer."""
+
+    code = "backend_unreachable"
+
+
+class BackendMisconfigured(PluginError):
+    """What answers at the ML backend's address does not judge for the task."""
+
+    code = "backend_misconfigured"
+
+
+class JudgementRefused(PluginError):
+    """The ML backend refused to judge."""
+
+    code = "judgement_refused"
+
+
+class VerdictNotTrusted(PluginError):
+    """The signature of the ML backend's verdict is invalid."""
+
+    code = "verdict_not_trusted"
+
+
+class BackendJudge:
+    """Asks one ML backend for verdicts; safe to use from many threads."""
+
+    def __init__(
+        self,
+        url: str,
+        secrets: Sequence[str],
+        *,
+        auth: tuple[str, str] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._signer = VerdictSigner(secrets)
+        self._now = now
+        self._session = requests.Session()
+        self._session.auth = auth
+        # Ignore the machine's proxy and ~/.netrc: they are not meant for the backend.
+        self._session.trust_env = False
+
+    def judge(
+        self, task: str, round_number: int, fields: Mapping[str, str], target: str | None, holder: str
+    ) -> tuple[Verdict, int]:
+        """Return the verdict for one holder and its latency in microseconds."""
+        began = time.monotonic()
+        token = self._ask(f"{self._url}/tasks/{quote(task)}/rounds/{round_number}/judge", fields, target, holder)
+        latency = int((time.monotonic() - began) * 1_000_000)
+        try:
+            return self._signer.read(token, holder, now=self._now(), max_age=MAX_AGE), latency
+        except VerdictError as error:
+            text = f"the ML backend's verdict is not trusted: {error}"
+            raise VerdictNotTrusted(f"{text}; give both processes the same secret and correct clocks") from error
+
+    def _ask(self, url: str, fields: Mapping[str, str], target: str | None, holder: str) -> str:
+        body = {"fields": dict(fields), "target": target, "holder": holder}
+        try:
+            response = self._session.post(url, json=body, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT))
+        except requests.RequestException as error:
+            raise BackendUnavailable("the model does not answer at the moment") from error
+        if response.status_code in BUSY:
+            raise BackendUnavailable("the model is busy or being loaded")
+        answer = _json_object(response)
+        if answer is None:
+            raise BackendUnavailable(f"what answers at {self._url} is not an ML backend")
+        if response.status_code != requests.codes.ok or "verdict" not in answer:
+            reason = answer.get("error") or response.status_code
+            raise JudgementRefused(f"the ML backend refused to judge: {reason}")
+        return str(answer["verdict"])
+
+
+def check_backend(settings: Settings, task: str, round_number: int) -> None:
+    """Ask the ML backend as workers' pages do; raise an error if they would get no verdict."""
+    address = settings.ml_backend_url.rstrip("/")
+    url = f"{address}/tasks/{quote(task)}/rounds/{round_number}/health"
+    try:
+        with requests.Session() as session:
+            # As for verdicts: ignore the machine's proxy.
+            session.trust_env = False
+            response = session.get(url, auth=settings.backend_auth, timeout=CHECK_TIMEOUT)
+    except ValueError as error:  # How requests reports invalid addresses; all its other errors are OSErrors.
+        raise BackendMisconfigured(f"{address} is not a valid address; correct {ADDRESS}") from error
+    except requests.RequestException as error:
+        text = f"the ML backend at {address} does not answer, so creation HITs cannot be finished"
+        raise BackendUnreachable(f"{text}; start it, or correct {ADDRESS}", hint=Hint("start_ml_backend")) from error
+    if response.status_code == UNAUTHORIZED:
+        raise BackendMisconfigured(f"the ML backend at {address} refuses our password; correct {PREFIX}ML_BACKEND_AUTH")
+    if response.status_code >= SERVER_ERROR:
+        text = f"the ML backend at {address} has no model for round {round_number} of {task} yet"
+        raise RoundNotServed(f"{text} (HTTP {response.status_code}); wait until it has loaded one, or check its log")
+    if response.status_code != OK or (_json_object(response) or {}).get("status") != "UP":
+        text = f"the ML backend at {address} does not serve {task}, so creation HITs cannot be finished"
+        raise BackendMisconfigured(f"{text}; serve all tasks, or add {task}, or correct {ADDRESS}")
+
+
+def _json_object(response: requests.Response) -> dict[str, object] | None:
+    try:
+        answer = response.json()
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
