@@ -15,6 +15,8 @@ from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crowd.port import Crowd, EventQueue
     from crowd.profile import CrowdProfile
     from crowd.retries import RetryPolicy
@@ -116,11 +118,11 @@ class Application:
 
         return crowd_services(self.settings, store, crowd, self.clock)
 
-    def registry(self, place: str | None = None) -> "Registry":
-        """Return the registry of model versions of the settings or at another place."""
+    def registry(self, place: str | None = None, *, cache: "Path | None" = None) -> "Registry":
+        """Return the registry of model versions, of the settings or at another place; `cache` is for its downloads."""
         from ml_backend.registry.registry import open_registry
 
-        return open_registry(place or self.settings.registry_location, self.settings.cache_path / "models")
+        return open_registry(place or self.settings.registry_location, cache or self.settings.cache_path / "models")
 
     def attempt_intake(self, lazy_store: "LazyStore | None" = None) -> "AttemptIntake":
         """Return what stores the ML backend's attempts in the database."""
