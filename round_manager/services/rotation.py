@@ -15,7 +15,7 @@ from ml_backend.registry.rotation import CONFIRM_SECONDS
 from ml_backend.registry.rotation import rollback as roll_back_pins
 from ml_backend.registry.rotation import rotate as rotate_pins
 from round_manager.audit import note
-from round_manager.errors import RoundError, TaskNotFound
+from round_manager.errors import RoundError, TaskError
 from round_manager.progress import Progress
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import live_round, pinned_versions
@@ -177,7 +177,7 @@ def _check_round(context: ServiceContext | None, task: str, round_number: int | 
     with context.store.read() as session:
         try:
             live = live_round(session, find_task(session, task).id)
-        except TaskNotFound:
+        except TaskError:
             return
         kept = pinned_versions(session, live) if live and live.number == round_number else tuple(versions)
     if kept != tuple(versions):
@@ -193,7 +193,7 @@ def _record(
         with context.store.write() as session:
             try:
                 row = find_task(session, pins.task)
-            except TaskNotFound:
+            except TaskError:
                 row = None
             if row is not None:
                 after = {"versions": list(pins.versions), "round": pins.round, "generation": pins.generation}
