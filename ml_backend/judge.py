@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,10 +16,25 @@ from templates.spec import TaskSpec
 MAX_LOADED = 8
 
 
+@dataclass(frozen=True)
+class JudgeRequest:
+    """A text and the right answer, and the pinned versions of a round that must answer.
+
+    `holder` is the session that the verdict is signed for; empty if it does not leave the server.
+    """
+
+    spec: TaskSpec
+    round: int
+    versions: Sequence[str]
+    fields: Mapping[str, str]
+    target: str | None
+    holder: str = ""
+
+
 class Judge(Protocol):
     """Asks pinned model versions. A verdict that a browser or Label Studio reports is never trusted."""
 
-    def judge(self, spec: TaskSpec, versions: Sequence[str], fields: Mapping[str, str], target: str | None) -> Verdict:
+    def judge(self, request: JudgeRequest) -> Verdict:
         """Return the verdict of exactly these versions, in their order, on exactly these inputs."""
         ...
 
@@ -49,10 +65,11 @@ class RegistryJudge:
         self._loaded: OrderedDict[tuple[str, str], Target] = OrderedDict()
         self._lock = threading.Lock()
 
-    def judge(self, spec: TaskSpec, versions: Sequence[str], fields: Mapping[str, str], target: str | None) -> Verdict:
+    def judge(self, request: JudgeRequest) -> Verdict:
         """Return the verdict of exactly these versions, in their order, on exactly these inputs."""
-        predictions = [(version, self._target(spec.name, version).predict([fields])[0]) for version in versions]
-        return judge(spec, fields, predictions, target, now=self._now())
+        task, fields = request.spec.name, request.fields
+        predictions = [(version, self._target(task, version).predict([fields])[0]) for version in request.versions]
+        return judge(request.spec, fields, predictions, request.target, now=self._now())
 
     def _target(self, task: str, version: str) -> Target:
         with self._lock:

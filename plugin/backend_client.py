@@ -1,7 +1,6 @@
 """The client of the ML backend: signed verdicts for the web app's pages, and a health check of a round."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -9,6 +8,7 @@ import requests
 
 from common.errors import Hint
 from ml_backend.errors import VerdictError
+from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import Verdict, VerdictSigner
 from plugin.errors import PluginError
 from plugin.settings import PREFIX, Settings
@@ -79,21 +79,17 @@ class BackendJudge:
         # Ignore the machine's proxy and ~/.netrc: they are not meant for the backend.
         self._session.trust_env = False
 
-    def judge(
-        self, task: str, round_number: int, fields: Mapping[str, str], target: str | None, holder: str
-    ) -> tuple[Verdict, int]:
-        """Return the verdict for one holder and its latency in microseconds."""
-        began = time.monotonic()
-        token = self._ask(f"{self._url}/tasks/{quote(task)}/rounds/{round_number}/judge", fields, target, holder)
-        latency = int((time.monotonic() - began) * 1_000_000)
+    def judge(self, request: JudgeRequest) -> Verdict:
+        """Return the verdict, signed for the request's holder."""
+        token = self._ask(f"{self._url}/tasks/{quote(request.spec.name)}/rounds/{request.round}/judge", request)
         try:
-            return self._signer.read(token, holder, now=self._now(), max_age=MAX_AGE), latency
+            return self._signer.read(token, request.holder, now=self._now(), max_age=MAX_AGE)
         except VerdictError as error:
             text = f"the ML backend's verdict is not trusted: {error}"
             raise VerdictNotTrusted(f"{text}; give both processes the same secret and correct clocks") from error
 
-    def _ask(self, url: str, fields: Mapping[str, str], target: str | None, holder: str) -> str:
-        body = {"fields": dict(fields), "target": target, "holder": holder}
+    def _ask(self, url: str, request: JudgeRequest) -> str:
+        body = {"fields": dict(request.fields), "target": request.target, "holder": request.holder}
         try:
             response = self._session.post(url, json=body, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT))
         except requests.RequestException as error:

@@ -21,7 +21,7 @@ from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
 from plugin.page_check import check_pages, frame_problem
 from plugin.settings import Settings
-from plugin.web.work.site import MarketSite
+from plugin.web.work.access import MarketSite
 from round_manager.database.store import open_store
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
 from round_manager.models import RoundStatus

@@ -1,4 +1,4 @@
-"""Links to the pages that HITs show: each is signed, so that nobody opens a HIT by guessing its number."""
+"""Links to the pages of HITs: each is signed, so that a HIT cannot be opened by guessing its number."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -12,22 +12,22 @@ _SALT = "outfox.hit.1"
 
 
 class HitLinks:
-    """Makes the links, and believes only its own; the last secret signs, older ones still verify."""
+    """Creates and verifies links; the last secret signs, older ones still verify."""
 
     def __init__(self, pages: str, secrets: Sequence[str]) -> None:
         self._pages = pages
         self._signer = Signer(list(secrets), salt=_SALT)
 
     def url(self, hit: Hit) -> str:
-        """The address of a HIT's page; the same one each time."""
+        """Return the address of a HIT's page; the same one each time."""
         return self.url_of(hit.public_id)
 
     def url_of(self, public_id: UUID) -> str:
-        """The address of the page of the HIT with that public id."""
+        """Return the address of the page of the HIT with that public id."""
         return f"{self._pages}/{public_id.hex}?key={self._key(public_id)}"
 
     def check(self, hit: str, key: str) -> UUID:
-        """The public id of the HIT whose link this is."""
+        """Return the public id of the HIT that a link opens."""
         try:
             return UUID(self._signer.unsign(f"{hit}.{key}").decode())
         except (BadSignature, ValueError) as error:

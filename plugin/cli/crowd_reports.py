@@ -11,7 +11,7 @@ from plugin.cli.output import json_option, show, table
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.work.reports import Report
+    from round_manager.work.reports import WorkerReport
 
 
 @click.command()
@@ -33,7 +33,7 @@ def reports(app: Application, task: str) -> None:
     show([asdict(one) for one in found], _listed(found) if found else f"nobody has reported anything about {task}")
 
 
-def _listed(found: list["Report"]) -> Group:
+def _listed(found: list["WorkerReport"]) -> Group:
     columns = ("when", "worker", "confirmed", "HIT", "kind", "item", "text")
     rows = [
         (when(one.at), one.worker, "yes" if one.confirmed else "no", one.hit_id, one.kind,

@@ -36,17 +36,15 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
 
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.verdict import VerdictSigner
-    from plugin.lazy_store import LazyStore
     from plugin.page_check import frame_problem
-    from plugin.web.process import ServeProcess
-    from plugin.web.work.wiring import work_pages
-    from round_manager.database.store import open_store
+    from plugin.web.process import ServeProcess, work_pages
 
     # A database that is not there or not up to date, a weak secret, or a setting of the pages that cannot be is told
     # here, and not to every caller.
-    open_store(settings.database).close()
+    with app.open_store():
+        pass
     VerdictSigner(settings.signing_secrets())
-    work_pages(settings, LazyStore(settings.database))
+    work_pages(app)
 
     def begin(shared: Path) -> ServeProcess:
         return ServeProcess(app, shared, sync_every=sync_every)

@@ -1,35 +1,59 @@
-"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's hints, and the pages."""
+"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's webhooks, and the pages."""
 
+import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from ml_backend.errors import BackendError
+from common.errors import Hint
+from ml_backend.errors import BackendError, VerdictError
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.pins import check_task
+from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.replies import failure
-from plugin.attempt_delivery import MAX_BYTES, PATH, AttemptIntake, InvalidSignature
+from plugin.attempt_delivery import (
+    MAX_BYTES,
+    PATH,
+    SIGNATURE,
+    TIME,
+    AttemptIntake,
+    InvalidSignature,
+    check_signature,
+)
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES
 from plugin.lazy_store import LazyStore
-from plugin.web.edge import REQUEST_ID, discard_body, note_requests
-from plugin.web.intake import attempts_route
+from plugin.web.error_responses import INTERNAL_ERROR, ApiError, error_response
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
-from plugin.web.refusals import told
+from plugin.web.middleware import REQUEST_ID, add_request_logging, discard_body, read_body
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
 
-SECONDS_UNTIL_RETRY = 2
+MOST_ATTEMPTS = 1_000
+NOT_A_BATCH = "the body is not a batch of attempts; send what `AttemptSender` sends"
+
+
+class InvalidBatch(PluginError):
+    """A body that is not a batch of attempts."""
+
+    code = "invalid_batch"
+
+
+class UnknownTaskName(PluginError):
+    """A path that names no task."""
+
+    code = "unknown_task_name"
 
 
 def ignore_hint(_task: str) -> None:
-    """Where nobody reads Label Studio."""
+    """Do nothing: this process does not read Label Studio."""
 
 
 def web_app(
-    lazy_store: LazyStore,
+    store: LazyStore,
     intake: AttemptIntake,
     secrets: Sequence[str],
     *,
@@ -38,13 +62,13 @@ def web_app(
     pages: Sequence[Blueprint] = (),
     most_bytes: int = MAX_BYTES,
 ) -> Flask:
-    """The web app as a WSGI application; `hint` is told the task in which something happened in Label Studio."""
+    """Return the web app; `hint` is called with the task for which Label Studio sent a webhook."""
     app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
     figures = metrics or WebMetrics()
-    note_requests(app, figures)
-    _operators_routes(app, lazy_store, figures)
-    app.add_url_rule(PATH, "attempts", attempts_route(intake, secrets, figures), methods=["POST"])
+    add_request_logging(app, figures)
+    _operators_routes(app, store, figures)
+    app.add_url_rule(PATH, "attempts", _attempts_view(intake, secrets, figures), methods=["POST"])
     _label_studio_route(app, secrets, hint)
     for one in pages:
         app.register_blueprint(one)
@@ -52,13 +76,13 @@ def web_app(
     return app
 
 
-def _operators_routes(app: Flask, lazy_store: LazyStore, metrics: WebMetrics) -> None:
+def _operators_routes(app: Flask, store: LazyStore, metrics: WebMetrics) -> None:
     def health() -> Any:
         try:
-            schema = lazy_store.open().check()
+            schema = store.open().check()
             schema.require_current()
         except RoundManagerError as error:
-            return {"status": "DOWN", "error": str(error)}, 503
+            return {"status": "DOWN", "error": str(error), **error.as_data()}, 503
         return {"status": "UP", "revision": schema.found}
 
     def page() -> Any:
@@ -68,16 +92,54 @@ def _operators_routes(app: Flask, lazy_store: LazyStore, metrics: WebMetrics) ->
     app.add_url_rule("/metrics", "metrics", page)
 
 
+def _attempts_view(intake: AttemptIntake, secrets: Sequence[str], metrics: WebMetrics) -> Callable[[], Any]:
+    """Return the view of POST /api/attempts: signed batches of attempts from backends on other machines."""
+
+    def attempts() -> Any:
+        body = read_body()
+        headers = {name: request.headers.get(name, "") for name in (TIME, SIGNATURE)}
+        check_signature(secrets, headers, body, time.time())
+        found, refused = _read_batch(body)
+        taken = intake.take(found)
+        refused += [{"id": str(one), "why": reason} for one, reason in taken.refused.items()]
+        repeated = len(found) - taken.stored - len(taken.refused)
+        metrics.attempts({"stored": taken.stored, "repeated": repeated, "refused": len(refused)})
+        return {"stored": taken.stored, "refused": refused}
+
+    return attempts
+
+
+def _read_batch(body: bytes) -> tuple[list[AttemptRecord], list[dict[str, str]]]:
+    """Return the attempts of a batch, and the ids of those that are invalid with the reason."""
+    try:
+        batch = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidBatch(NOT_A_BATCH) from error
+    given = batch.get("tries") if isinstance(batch, dict) else None
+    if not isinstance(given, list) or len(given) > MOST_ATTEMPTS:
+        raise InvalidBatch(f"{NOT_A_BATCH}, at most {MOST_ATTEMPTS:,} at a time")
+    found: list[AttemptRecord] = []
+    refused = []
+    for one in given:
+        try:
+            found.append(AttemptRecord.from_json(one))
+        except (VerdictError, OverflowError) as error:
+            own_id = one.get("id") if isinstance(one, dict) else None
+            refused.append({"id": own_id if isinstance(own_id, str) else "", "why": str(error)})
+    return found, refused
+
+
 def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str], None]) -> None:
     def webhook(task: str) -> Any:
-        # The body can hold the project's invitation token and what people typed. It is a hint: nothing in it is needed.
+        # The body may hold the project's invitation token and what people typed. Nothing in it is needed.
         discard_body()
         if not is_webhook_secret(secrets, task, request.headers.get(WEBHOOK_HEADER, "")):
-            raise InvalidSignature("the secret is missing or wrong; run `outfox labelstudio connect` again")
+            text = "the webhook's secret is missing or wrong; connect Label Studio again"
+            raise InvalidSignature(text, hint=Hint("connect_label_studio", task=task))
         try:
             hint(check_task(task))
         except RegistryError as error:
-            raise PluginError(str(error)) from error
+            raise UnknownTaskName(str(error)) from error
         return "", 204
 
     app.add_url_rule("/webhooks/label-studio/<task>", "webhook", webhook, methods=["POST"])
@@ -86,28 +148,20 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
 def _errors(app: Flask) -> None:
     @app.errorhandler(PluginError)
     def refused(error: PluginError) -> Response:
-        return told(401 if isinstance(error, InvalidSignature) else 400, str(error))
+        return error_response(ApiError.of(401 if isinstance(error, InvalidSignature) else 400, error))
 
     @app.errorhandler(RoundManagerError)
     @app.errorhandler(BackendError)
-    def later(error: Exception) -> Response:
-        # What is wrong is wrong here and not with the request: whoever sent it keeps it and comes back.
-        response = _told(503, str(error), retry=True)
-        response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
-        return response
+    def later(error: RoundManagerError | BackendError) -> Response:
+        # The server is at fault, not the request: the client keeps it and sends it again.
+        return error_response(ApiError.of(503, error, retry=True))
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
-        return _told(error.code or 400, error.name, retry=False)
+        return error_response(ApiError.of_http(error))
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Response:
         reply = failure(error, request.environ[REQUEST_ID])
-        return _told(reply.status, "the web app failed; its log tells where", retry=True)
-
-
-def _told(status: int, text: str, *, retry: bool) -> Response:
-    """Readers of data are told whether to ask again, also at addresses that no route of the data has."""
-    if f"{request.path}/".startswith("/data/"):
-        return told(status, text, retry=retry)
-    return told(status, text)
+        text = "the web app failed; its log says where"
+        return error_response(ApiError(reply.status, text, INTERNAL_ERROR, retry=True))

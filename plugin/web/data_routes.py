@@ -17,12 +17,11 @@ from plugin.settings import Settings
 from plugin.web.bearer import bearer_token
 from plugin.web.byte_ranges import asked_span
 from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
-from plugin.web.edge import REQUEST_ID
-from plugin.web.refusals import told
+from plugin.web.error_responses import ApiError, error_response
+from plugin.web.middleware import REQUEST_ID
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.errors import ArchiveError, ArchiveFileChanged, DataRefused
 
-SECONDS_UNTIL_RETRY = 2
 UNREADABLE = "this file cannot be read now; tell the task's owner"
 CHANGED = "this file is not what was frozen, so it is not sent; tell the task's owner"
 _log = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ def data_blueprint(desk: DataDesk) -> Blueprint:
         except BaseException:
             leave()
             raise
-        # A client that takes less than a piece in ten seconds is left, as the socket's patience says (web/edge.py).
+        # A client that takes less than a piece in ten seconds is left, as the socket's patience says (web/middleware.py).
         response.call_on_close(leave)
         response.headers["Content-Disposition"] = f'attachment; filename="{task}-round-{number}-{name}"'
         return response
@@ -102,17 +101,17 @@ def _sent(file: DataFile) -> Response:
 def _errors(blueprint: Blueprint) -> None:
     @blueprint.errorhandler(DataRefused)
     def refused(error: DataRefused) -> Response:
-        response = _told(401, str(error))
+        response = _error_response(ApiError.of(401, error))
         response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
         return response
 
     @blueprint.errorhandler(NoSuchData)
     def missing(error: NoSuchData) -> Response:
-        return _told(404, str(error))
+        return _error_response(ApiError.of(404, error))
 
     @blueprint.errorhandler(DataBusy)
     def busy(error: DataBusy) -> Response:
-        return _later(str(error))
+        return _error_response(ApiError.of(503, error, retry=True))
 
     @blueprint.errorhandler(ArchiveError)
     def unreadable(error: ArchiveError) -> Response:
@@ -120,24 +119,19 @@ def _errors(blueprint: Blueprint) -> None:
         data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
         _log.warning("an archive cannot be read", extra={"data": data})
         text = CHANGED if isinstance(error, ArchiveFileChanged) else UNREADABLE
-        return _later(text) if error.retry else _told(503, text)
+        return _error_response(ApiError(503, text, error.code, retry=error.retry))
 
     @blueprint.errorhandler(RequestedRangeNotSatisfiable)
     def beyond(error: RequestedRangeNotSatisfiable) -> Response:
-        response = _told(416, "the file has no such bytes")
+        response = _error_response(ApiError(416, "the file has no such bytes", "range_not_satisfiable"))
         response.headers["Content-Range"] = f"bytes */{error.length}"
         return response
 
     @blueprint.errorhandler(HTTPException)
     def odd(error: HTTPException) -> Response:
-        return told(error.code or 400, error.name, retry=False)
+        return error_response(ApiError.of_http(error))
 
 
-def _later(text: str) -> Response:
-    response = _told(503, text, retry=True)
-    response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
-    return response
-
-
-def _told(status: int, text: str, *, retry: bool = False) -> Response:
-    return told(status, text, for_people=text, retry=retry)
+def _error_response(error: ApiError) -> Response:
+    """Return the response; people read its message too."""
+    return error_response(error, for_people=error.text)

@@ -1,4 +1,4 @@
-"""The front: what people and programs at the web app's bare address are told; strangers too, so nothing of any task."""
+"""The front page, at the web app's bare address. Strangers see it too, so it shows nothing of any task."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, render_template
 
 from plugin.labelstudio.editor import PAGES, own_address
 from plugin.lazy_store import LazyStore
-from plugin.web.refusals import asked_by_person
+from plugin.web.error_responses import wants_html
 from round_manager.errors import RoundManagerError
 
 WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
@@ -18,11 +18,11 @@ POLICY = (
 
 
 def front_page(lazy_store: LazyStore) -> Blueprint:
-    """`/`: a page for people, JSON for programs."""
+    """Return the route `/`: a page for browsers, JSON for programs."""
     blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
 
     def front() -> Any:
-        if not asked_by_person():
+        if not wants_html():
             return jsonify({"what": WHAT, **PLACES})
         return render_template("front.html", file=own_address, is_up=_is_up(lazy_store))
 

@@ -1,4 +1,4 @@
-"""What the web app counts, over all of its processes."""
+"""The metrics of the web app, over all of its processes."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ __all__ = ["CONTENT_TYPE", "WebMetrics"]
 
 
 class WebMetrics:
-    """The figures of the web app for Prometheus."""
+    """The metrics of the web app for Prometheus."""
 
     def __init__(self) -> None:
-        # It looks for the shared folder when it is imported, and never again.
+        # Imported here: it looks for the shared folder only when it is imported.
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._registry = CollectorRegistry()
@@ -27,7 +27,7 @@ class WebMetrics:
             registry=self._registry,
         )  # fmt: skip
         self._attempts = Counter(
-            "outfox_web_attempts", "Attempts handed in, by what became of them", ["what"], registry=self._registry
+            "outfox_web_attempts", "Attempts received, by outcome", ["what"], registry=self._registry
         )
         self._reads = Counter(
             "outfox_web_label_studio_reads", "Reads of Label Studio, by task and outcome",
@@ -35,24 +35,24 @@ class WebMetrics:
         )  # fmt: skip
 
     def arrived(self) -> None:
-        """A request came in; `answered` will tell of it."""
+        """Count a request that has arrived; `answered` follows."""
         self._in_progress.inc()
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._in_progress.dec()
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def attempts(self, counts: Mapping[str, int]) -> None:
-        """So many attempts were stored, repeated or refused."""
+        """Count attempts that were stored, repeated or refused."""
         for what, count in counts.items():
             self._attempts.labels(what).inc(count)
 
     def read(self, task: str, outcome: str) -> None:
-        """Label Studio was read for a task, or could not be."""
+        """Count a read of Label Studio, with its outcome."""
         self._reads.labels(task, outcome).inc()
 
     def page(self) -> bytes:
-        """Everything in Prometheus' text format, from all processes that share a folder."""
+        """Return all metrics in Prometheus' text format, from all processes that share a folder."""
         return metrics_page(self._registry)

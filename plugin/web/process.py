@@ -1,52 +1,67 @@
-"""One process of `outfox serve`, put together: store, intake, web app, pages, data, reading of Label Studio."""
+"""One process of `outfox serve`: the web app with its pages, its data, and the threads beside it."""
 
 from pathlib import Path
 
-from plugin.lazy_store import LazyStore
+from flask import Blueprint
+
+from plugin.backend_client import BackendJudge
+from plugin.hit_links import HitLinks
 from plugin.web.app import ignore_hint, web_app
 from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
 from plugin.web.metrics import WebMetrics
 from plugin.web.reading import ReadingLoop
+from plugin.web.work.access import MarketSite, PageLimits, PageTokens
+from plugin.web.work.calls import PageCalls
+from plugin.web.work.page import HitPages, PackCache
+from plugin.web.work.routes import work_blueprint
 from plugin.web.work.upkeep import Upkeep, recruiter
-from plugin.web.work.wiring import work_pages
 from plugin.wiring import Application
 from round_manager.services.context import ServiceContext
 
 
 class ServeProcess:
-    """A running process of the web app; Label Studio is read if the settings have a token for it."""
+    """A running process of the web app; it reads Label Studio if the settings have a token for it."""
 
     def __init__(self, application: Application, shared: Path, *, sync_every: float) -> None:
-        settings, clock, metrics = application.settings, application.clock, WebMetrics()
-        self._lazy_store = LazyStore(settings.database)
+        settings, store, clock = application.settings, application.lazy_store, application.clock
+        self._store = store
+        metrics = WebMetrics()
         self._loop = self._reading(application, shared, sync_every, metrics)
         self.app = web_app(
-            self._lazy_store,
-            application.attempt_intake(self._lazy_store),
+            store,
+            application.attempt_intake(store),
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
-            pages=(
-                front_page(self._lazy_store),
-                work_pages(settings, self._lazy_store, clock),
-                data_pages(settings, self._lazy_store, clock),
-            ),
+            pages=(front_page(store), work_pages(application), data_pages(settings, store, clock)),
         )
-        recruit = recruiter(settings, self._lazy_store, clock)
-        self._upkeep = Upkeep(self._lazy_store, settings.crowd_name, recruit, shared, clock)
+        recruit = recruiter(settings, store, clock)
+        self._upkeep = Upkeep(store, settings.crowd_name, recruit, shared, clock)
         self._upkeep.start()
         if self._loop:
             self._loop.start()
 
     def close(self, timeout: float) -> None:
+        """Stop the threads, and close the database."""
         if self._loop:
             self._loop.stop(timeout)
         self._upkeep.stop(timeout)
-        self._lazy_store.close()
+        self._store.close()
 
     def _reading(self, application: Application, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
-        connected = application.connected_label_studio(
-            lambda: ServiceContext(self._lazy_store.open(), application.clock)
-        )
+        connected = application.connected_label_studio(lambda: ServiceContext(self._store.open(), application.clock))
         return ReadingLoop(connected, shared, every=every, told=metrics.read) if connected else None
+
+
+def work_pages(application: Application, limits: PageLimits | None = None) -> Blueprint:
+    """Return the pages of the HITs that link to this web app; nothing is read or asked yet."""
+    settings, store, clock = application.settings, application.lazy_store, application.clock
+    secrets, rates = settings.signing_secrets(), limits or PageLimits()
+    tokens, site = PageTokens(secrets), MarketSite(settings.crowd_sites)
+    judge = BackendJudge(settings.ml_backend_url, secrets, auth=settings.backend_auth, now=clock.now)
+    links, packs = HitLinks(settings.hit_pages, secrets), PackCache(settings.templates_path)
+    profile = application.crowd_profile
+    pages = HitPages(store, links, tokens, site, profile.page, packs, clock, rates)
+    calls = PageCalls(store, judge, clock, rates, profile.worker_return)
+    return work_blueprint(pages, calls, tokens, site, rates)

@@ -1,8 +1,14 @@
-"""Attempts: every question put to the model, stored once however often it is handed in."""
+"""Attempts: every question that was put to a target, stored once however often it is delivered.
+
+Label Studio does not name the annotator when it asks the model, so an attempt there gets its worker when the example
+arrives. The times come from different machines: an attempt counts as earlier than its example if the difference can be
+explained by their clocks. An attempt stays in its round, and a frozen round never changes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select, tuple_
@@ -10,7 +16,7 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session, make_transient
 
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.verdict import INPUTS_HASH
+from ml_backend.verdict import INPUTS_HASH, Verdict
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DamagedStoreError, DuplicateError, RoundManagerError, StoreError
 from round_manager.models import (
@@ -28,18 +34,19 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import LIVE
 
-# What both databases can hold as a number and as a time.
+# The largest number and the years that both databases can store.
 MOST = 2**63
 LONGEST_TASK = 40
 LONGEST_VERSION = 120
 YEARS = range(1970, 9000)
+CLOCKS_DIFFER = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
 class IntakeResult:
-    """What became of tries: how many are new, and why the others can never be stored, by their verdict's id.
+    """How many attempts were stored, and why others never can be, by the id of their verdict.
 
-    `unknown` are the tasks' versions that nobody has registered; registered, their tries can be stored after all.
+    `unknown` names the unregistered versions by task; once they are registered, their attempts can be stored.
     """
 
     stored: int = 0
@@ -47,18 +54,50 @@ class IntakeResult:
     unknown: frozenset[tuple[str, str]] = frozenset()
 
 
-class _Wrong(RoundManagerError):
-    """A try that can never be stored."""
+class _Invalid(RoundManagerError):
+    """An attempt that can never be stored."""
 
 
-class _Unregistered(_Wrong):
-    """A try by a version that nobody has registered."""
+class _Unregistered(_Invalid):
+    """An attempt by a version that is not registered."""
+
+
+def new_attempt(
+    verdict: Verdict,
+    *,
+    task_id: int,
+    model_version_id: int,
+    source: Source,
+    fields: Mapping[str, str],
+    label: str | None,
+    answer: Mapping[str, Any] | None,
+    latency_us: int,
+    now: datetime,
+    **place: Any,
+) -> Attempt:
+    """Return the row of an attempt; `place` says where it was made: round, context, session, Label Studio task."""
+    return Attempt(
+        public_id=verdict.id,
+        task_id=task_id,
+        source=source,
+        fields=dict(fields),
+        label=label,
+        answer=None if answer is None else dict(answer),
+        verdict=verdict.to_record(),
+        model_version_id=model_version_id,
+        confidence=verdict.outputs[0].confidence,
+        fooled=verdict.fooled,
+        latency_us=latency_us,
+        # The backend's clock may be fast; no attempt is stored with a time in the future.
+        asked_at=min(verdict.judged_at, now),
+        **place,
+    )
 
 
 def store_attempts(session: Session, tries: Sequence[AttemptRecord], *, now: datetime) -> IntakeResult:
-    """The tries, stored once each; one that cannot be stored keeps none of the others from it.
+    """Store each attempt once; one that cannot be stored does not affect the others.
 
-    An error that trying again may cure is raised, and nothing is stored then.
+    An error that a retry can resolve is raised, and then nothing is stored.
     """
     fresh = _fresh(session, tries)
     known = _Known(session, fresh, now)
@@ -71,7 +110,7 @@ def store_attempts(session: Session, tries: Sequence[AttemptRecord], *, now: dat
         except _Unregistered as error:
             unknown.add((tried.verdict.task, str(error)))
             refused[tried.verdict.id] = f"version {str(error)[:40]!a} of {tried.verdict.task} is not registered"
-        except _Wrong as error:
+        except _Invalid as error:
             refused[tried.verdict.id] = str(error)
     stored = _added(session, attempts)
     if stored is None:
@@ -82,19 +121,19 @@ def store_attempts(session: Session, tries: Sequence[AttemptRecord], *, now: dat
 
 
 def _added(session: Session, attempts: list[Attempt]) -> list[Attempt] | None:
-    """All of them at once, which costs a tenth; None, and nothing added, where one cannot be."""
+    """Add all of them at once, which costs a tenth; None, and nothing added, if one of them cannot be."""
     try:
         with session.begin_nested():
             session.add_all(attempts)
     except (StoreError, DataError, OverflowError) as error:
-        if isinstance(error, StoreError) and _is_ours(error):
+        if isinstance(error, StoreError) and _can_retry(error):
             raise
         return None
     return attempts
 
 
 def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[UUID, str]) -> list[Attempt]:
-    """Those that can be; why the others cannot goes to `refused`."""
+    """Add those that can be stored; `refused` gets the reasons of the others."""
     stored = []
     for attempt in attempts:
         make_transient(attempt)
@@ -102,9 +141,9 @@ def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[U
             with session.begin_nested():
                 session.add(attempt)
         except DuplicateError:
-            continue  # It came in on another way at this moment.
+            continue  # Another process has just stored it.
         except StoreError as error:
-            if _is_ours(error):
+            if _can_retry(error):
                 raise
             refused[attempt.public_id] = str(error)
         except (DataError, OverflowError):
@@ -114,13 +153,13 @@ def _added_one_by_one(session: Session, attempts: list[Attempt], refused: dict[U
     return stored
 
 
-def _is_ours(error: StoreError) -> bool:
-    """Whether the database is to blame and not the try: that is kept by who sent it, and comes again."""
+def _can_retry(error: StoreError) -> bool:
+    """Whether the database failed, not the attempt: the sender keeps it and delivers it again."""
     return error.retry or isinstance(error, DamagedStoreError)
 
 
 def _fresh(session: Session, tries: Sequence[AttemptRecord]) -> list[AttemptRecord]:
-    """Those that are not stored yet, each once."""
+    """Return those that are not stored yet, each once."""
     by_id = {tried.verdict.id: tried for tried in tries}
     there = session.scalars(select(Attempt.public_id).where(Attempt.public_id.in_(by_id)))
     for one in there:
@@ -129,12 +168,12 @@ def _fresh(session: Session, tries: Sequence[AttemptRecord]) -> list[AttemptReco
 
 
 def _is_word(text: str, longest: int) -> bool:
-    """Whether the database can be asked for it: no answer at all would come to a text that it cannot hold."""
+    """Whether a query may contain the text; a database fails on texts that it cannot store."""
     return len(text) <= longest and text.isascii() and text.isprintable()
 
 
 class _Known:
-    """What the database knows of the things that tries name, looked up once for all of them."""
+    """The tasks, versions, rounds and Label Studio tasks that attempts name, looked up once for all of them."""
 
     def __init__(self, session: Session, tries: Sequence[AttemptRecord], now: datetime) -> None:
         self._now = now
@@ -152,46 +191,40 @@ class _Known:
         self._places = self._label_studio_tasks(session, tries, ids)
 
     def attempt(self, tried: AttemptRecord) -> Attempt:
-        """The row of a try, or why there can be none."""
+        """Return the row of an attempt, or raise _Invalid."""
         verdict, task = tried.verdict, self._tasks.get(tried.verdict.task)
         if task is None:
-            raise _Wrong(
-                f"there is no task {verdict.task[:LONGEST_TASK]!a} in the database; `outfox task create` makes it"
-            )
+            raise _Invalid(f"there is no task {verdict.task[:LONGEST_TASK]!a} in the database")
         first = verdict.outputs[0]
         version = self._versions.get((task.id, first.version))
         if version is None:
             raise _Unregistered(first.version)
         if tried.source not in list(Source):
-            raise _Wrong(f"tries do not come from {tried.source[:40]!a}; they come from {', '.join(Source)}")
+            raise _Invalid(f"{tried.source[:40]!a} is not a source of attempts; sources are {', '.join(Source)}")
         if not 0 <= tried.latency_us < MOST or verdict.judged_at.year not in YEARS:
-            raise _Wrong("the time or the latency cannot be right")
+            raise _Invalid("the time or the latency is out of range")
         place, context = self._places.get((task.id, tried.label_studio_project, tried.label_studio_task), (None, None))
         is_qa = task.spec["kind"] == "qa"
-        return Attempt(
-            public_id=verdict.id,
+        return new_attempt(
+            verdict,
             task_id=task.id,
-            round_id=self._rounds.get((task.id, tried.round)),
-            context_id=context,
+            model_version_id=version,
             source=Source(tried.source),
-            label_studio_task_id=place,
-            fields=dict(tried.fields),
+            fields=tried.fields,
             label=None if is_qa else verdict.target,
             answer={"text": verdict.target} if is_qa and verdict.target is not None else None,
-            verdict=verdict.to_record(),
-            model_version_id=version,
-            confidence=first.confidence,
-            fooled=verdict.fooled,
             latency_us=tried.latency_us,
-            # A clock that is fast must not make tries of the future.
-            asked_at=min(verdict.judged_at, self._now),
+            now=self._now,
+            round_id=self._rounds.get((task.id, tried.round)),
+            context_id=context,
+            label_studio_task_id=place,
         )
 
     @staticmethod
     def _label_studio_tasks(
         session: Session, tries: Sequence[AttemptRecord], ids: Sequence[int]
     ) -> dict[tuple[int, int | None, int | None], tuple[int, int | None]]:
-        """Our rows, with their contexts, by task and by Label Studio's own numbers."""
+        """Return our rows and their contexts, by task and by Label Studio's own numbers."""
         asked = {
             (project, number)
             for project, number in ((one.label_studio_project, one.label_studio_task) for one in tries)
@@ -211,13 +244,10 @@ class _Known:
         return {(task, project, row.external_id): (row.id, row.context_id) for task, project, row in rows}
 
 
-CLOCKS_DIFFER = timedelta(seconds=5)
-
-
 def unclaimed_attempts(
     session: Session, round: Round, label_studio_task_id: int | None, submitted_at: datetime
 ) -> list[Attempt]:
-    """The round's tries at a Label Studio task that are nobody's yet and came before a submission."""
+    """Return the round's attempts on a Label Studio task that have no worker yet and precede a submission."""
     if label_studio_task_id is None:
         return []
     waiting = select(Attempt).where(
@@ -230,33 +260,30 @@ def unclaimed_attempts(
     return list(session.scalars(waiting.order_by(Attempt.id)))
 
 
-def link_attempts(tries: Sequence[Attempt], example: Example) -> None:
-    """The tries are the author's; those on the very inputs of the example are the example's too."""
-    for one in tries:
+def link_attempts(attempts: Sequence[Attempt], example: Example) -> None:
+    """Give the attempts to the author; those on exactly the example's inputs also get the example."""
+    for one in attempts:
         one.worker_id = example.author_id
         if one.verdict.get(INPUTS_HASH) == example.verdict.get(INPUTS_HASH):
             one.example_id = example.id
 
 
-def link_late_attempts(session: Session, tries: Sequence[Attempt]) -> None:
-    """Tries that were stored after their example had arrived are linked to it as if they had been there.
-
-    Tries of a frozen round are no part of its archive, and stay nobody's.
-    """
-    places = {one.label_studio_task_id for one in tries if one.label_studio_task_id is not None}
+def link_late_attempts(session: Session, attempts: Sequence[Attempt]) -> None:
+    """Link attempts that were stored after their example; those of a frozen round stay without a worker."""
+    places = {one.label_studio_task_id for one in attempts if one.label_studio_task_id is not None}
     if not places:
         return
     written = (
         select(LabelStudioAnnotation.label_studio_task_id, Example)
         .join(Example, Example.id == LabelStudioAnnotation.example_id)
-        # Whoever tries the model on a task that shows crowd work is not its author.
+        # A person who tries the model on a task that shows crowd work is not its author.
         .where(LabelStudioAnnotation.label_studio_task_id.in_(places), LabelStudioAnnotation.origin == Origin.THEIRS)
         .join(Round, Round.id == Example.round_id)
         .where(Round.frozen_at.is_(None))
         .order_by(Example.submitted_at, Example.id)
     )
     examples = session.execute(written).all()
-    for one in tries:
+    for one in attempts:
         for place, example in examples:
             same = (place, example.round_id) == (one.label_studio_task_id, one.round_id)
             if same and one.asked_at <= example.submitted_at + CLOCKS_DIFFER:

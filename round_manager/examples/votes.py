@@ -102,7 +102,8 @@ def _judgement_problem(
             return None
         return f"the vote is {label!r}; {spec.name} has {', '.join(spec.label_names)}" if label else "no label is given"
     (span,) = spec.with_role("span")
-    return answer_problem(answer, str(example.fields[spec.model_input[1]]), span)
+    problem = answer_problem(answer, str(example.fields[spec.model_input[1]]), span)
+    return problem.text if problem else None
 
 
 def _comment_problem(comment: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.clock import Clock
 from common.errors import Hint
-from ml_backend.judge import Judge
+from ml_backend.judge import Judge, JudgeRequest
 from round_manager.database.store import Store
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
 from round_manager.examples.submissions import Submission, check_submission, submit
@@ -123,7 +123,7 @@ class Intake:
             return IntakeOutcome.NOTHING
 
     def _read_submission(self, one: _Annotation) -> IntakeOutcome:
-        round_id, spec, versions = self._round()
+        round, spec, versions = self._round()
         with self.store.read() as session:
             context = session.get_one(Context, one.row.context_id)
         shown = {field.name: str(context.fields.get(field.name, "")) for field in spec.with_role("context")}
@@ -144,10 +144,10 @@ class Intake:
         check_submission(spec, submission)
         target = written.label if written.answer is None else str(written.answer["text"])
         # Outside the transaction: the model may have to be loaded first.
-        verdict = self.judge.judge(spec, versions, submission.fields, target)
+        verdict = self.judge.judge(JudgeRequest(spec, round.number, versions, submission.fields, target))
         with self._transaction(one) as session:
             current = live_round(session, self.task.id)
-            if current is None or current.id != round_id:
+            if current is None or current.id != round.id:
                 raise WaitingForRound(f"the round of {self.task.name} changed while its annotations were read")
             author = ensure_worker(session, MARKETPLACE, self._user(signed.user), now=self.clock.now())
             example = submit(session, current, replace(submission, author_id=author.id), verdict, now=self.clock.now())
@@ -199,13 +199,13 @@ class Intake:
                 raise _AlreadyRead
             yield session
 
-    def _round(self) -> tuple[int, TaskSpec, tuple[str, ...]]:
+    def _round(self) -> tuple[Round, TaskSpec, tuple[str, ...]]:
         with self.store.read() as session:
             found = live_round(session, self.task.id)
             if found is None:
                 hint = Hint("open_round", task=self.task.name)
                 raise WaitingForRound(f"{self.task.name} has no open round", hint=hint)
-            return found.id, spec_of(found), pinned_versions(session, found)
+            return found, spec_of(found), pinned_versions(session, found)
 
     def _user(self, user_id: int) -> str:
         return f"{self.link.url}/users/{user_id}"

@@ -1,10 +1,11 @@
-"""Trying: what a worker's page asks the model, each question once, and no more of them than the task allows.
+"""Attempts on worker pages: each question is put to the target once, and no more often than the task allows.
 
-A page says what was written, and nothing else: the context and the target are the session's own, and a verdict comes
-from the model, is stored as a try, and is found again by exactly what it was given on.
+A page sends what was written, and nothing else. The context and the label come from the session's own item. A verdict
+comes from the model, is stored as an attempt, and is found again by exactly the inputs and the target it was given on.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,33 +14,44 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
+from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
 from round_manager.database.columns import equals_unindexed
-from round_manager.errors import DuplicateError, StaleVerdict, WorkRefused
-from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
-from round_manager.models import (
-    Attempt,
-    Context,
-    Example,
-    ExampleStatus,
-    ModelVersion,
-    Source,
-    WorkItem,
-    WorkSession,
+from round_manager.errors import DuplicateError, OtherText, StaleVerdict
+from round_manager.examples.attempts import new_attempt
+from round_manager.examples.submission_rules import (
+    InputProblem,
+    check_verdict,
+    field_problem,
+    target_of,
+    target_problem,
 )
+from round_manager.examples.submissions import VALID_SESSIONS
+from round_manager.models import Attempt, Context, Example, ExampleStatus, ModelVersion, Source, WorkItem, WorkSession
 from round_manager.tasks.rounds import pinned_versions
-from round_manager.work.sessions import VALID_SESSIONS, find_item, lock_for_work, session_context
+from round_manager.work.errors import (
+    RELOAD_PAGE,
+    SKIP_ITEM,
+    AlreadySubmitted,
+    InvalidInput,
+    NoAttemptsLeft,
+    PageInputUnreadable,
+    PageUnknown,
+    TextTooLong,
+    WrittenElsewhere,
+)
+from round_manager.work.sessions import SessionContext, find_item, items_of, lock_session, session_context
 from templates import TaskSpec
 
-# What a verdict is about; anything else that a task asks for can wait until the example is handed in.
+# The roles of fields that a verdict is about; the other fields can wait until the example is submitted.
 ATTEMPT_ROLES = ("context", "input", "span")
 ANSWER_KEYS = ("text", "start", "end")
-UNREADABLE = "the page sent something that cannot be read; load it again"
+MARK_DIGITS = 16
 
 
 @dataclass(frozen=True)
 class PageInput:
-    """What a worker has on the page: texts by their fields, and the label or the answer where it is theirs to give."""
+    """What a worker has on the page: texts by field, and the label or the answer if the worker chooses it."""
 
     fields: Mapping[str, str]
     label: str | None = None
@@ -47,16 +59,16 @@ class PageInput:
 
     @classmethod
     def read(cls, value: Any) -> "PageInput":
-        """What a page sent as JSON, or a WorkRefused for anything else; only its form is looked at."""
+        """Return what a page sent as JSON; only its form is checked."""
         fields = value.get("fields") if isinstance(value, dict) else None
         if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
-            raise WorkRefused(UNREADABLE)
+            raise PageInputUnreadable
         return cls(fields, *read_target(value))
 
 
 @dataclass(frozen=True)
 class AttemptInput:
-    """What a verdict is about: all that the model reads and more, and the label or the answer that counts."""
+    """What a verdict is about: the fields that the model reads, and the label or the answer that counts."""
 
     fields: dict[str, str]
     label: str | None
@@ -64,165 +76,220 @@ class AttemptInput:
 
     @property
     def target(self) -> str | None:
-        """What the verdict is held against."""
+        """The target of the verdict."""
         return target_of(self.label, self.answer)
 
 
 @dataclass(frozen=True)
-class Question:
-    """A try as it is put to the model: everything it reads, the target, and the versions that must answer."""
+class CreationItem:
+    """One example to write, as it is now; the attempts are those on its present context."""
 
-    task: str
-    round: int
-    fields: Mapping[str, str]
-    target: str | None
-    versions: tuple[str, ...]
+    row: WorkItem
+    spec: TaskSpec
+    context: Context
+    attempts: tuple[Attempt, ...]
+    example: Example | None
+    is_written_elsewhere: bool
+
+    @property
+    def item(self) -> int:
+        """Its number in the session."""
+        return self.row.item
+
+    @property
+    def target(self) -> str | None:
+        """The label to write for, if the task sets it."""
+        return self.row.label
+
+    @property
+    def draft(self) -> Mapping[str, Any]:
+        """What the page had in its editor."""
+        return self.row.draft
+
+    @property
+    def attempts_left(self) -> int:
+        """How often the target can still be asked."""
+        return max(0, self.spec.work.tries - len(self.attempts))
+
+    @property
+    def attempts_missing(self) -> int:
+        """How many attempts the task still asks for before the item can be skipped."""
+        return max(0, self.spec.work.tries_before_skip - len(self.attempts))
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether the worker may ask for another context."""
+        return self.example is None and (not self.attempts_missing or self.is_written_elsewhere)
+
+    @property
+    def mark(self) -> str:
+        """A fingerprint of the context and the target; it tells a page only whether they are still the same."""
+        return hashlib.sha256(repr((self.row.context_id, self.target)).encode()).hexdigest()[:MARK_DIGITS]
+
+    def check_mark(self, mark: str) -> None:
+        """Raise OtherText unless the page shows this context and target.
+
+        Another window of the same worker may have skipped the item, or started again.
+        """
+        if mark != self.mark:
+            raise OtherText("this example has another text now; here it is")
+
+    def require_unwritten(self) -> None:
+        """Raise AlreadySubmitted if an example was submitted for the item."""
+        if self.example is not None:
+            raise AlreadySubmitted("this example is handed in already; go on with the next one")
+
+    def require_not_written_elsewhere(self) -> None:
+        """Raise WrittenElsewhere if the worker has an example on this context by another page."""
+        if self.is_written_elsewhere:
+            text = "on another page of yours an example on this text is handed in already"
+            raise WrittenElsewhere(f"{text}; skip it here, or return the HIT", hint=SKIP_ITEM)
+
+    def input_of(self, page: PageInput) -> AttemptInput:
+        """Return what a verdict must be about: the item's own context and target, and the worker's texts."""
+        inputs = {field.name for field in self.spec.with_role("input")}
+        texts = {name: text for name, text in page.fields.items() if name in inputs}
+        fields = {**self.context.fields, **texts}
+        if self.spec.kind == "classification":
+            return AttemptInput(fields, self.target or page.label, None)
+        answer = page.answer
+        return AttemptInput(fields, None, None if answer is None else {name: answer.get(name) for name in ANSWER_KEYS})
+
+    def attempt_on(self, asked: AttemptInput) -> Attempt | None:
+        """Return the attempt on exactly these inputs and this target."""
+        try:
+            wanted = (inputs_hash(self.spec, asked.fields), asked.target)
+        except VerdictError:
+            return None
+        kept = ((one, (one.verdict.get(INPUTS_HASH), one.verdict.get("target"))) for one in self.attempts)
+        return next((one for one, key in kept if key == wanted), None)
+
+
+# Reads what is on a page; it needs the item, whose texts it finds selected passages in.
+ReadInput = Callable[[CreationItem], PageInput]
 
 
 def read_target(value: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any] | None]:
-    """The label and the answer that a page sent as JSON; only their form is looked at."""
+    """Return the label and the answer that a page sent as JSON; only their form is checked."""
     label, answer = value.get("label"), value.get("answer")
     if not isinstance(label, str | None) or not isinstance(answer, dict | None):
-        raise WorkRefused(UNREADABLE)
+        raise PageInputUnreadable
     return label, answer
 
 
-def earlier_attempt(session: Session, work: WorkSession, item: int, written: PageInput) -> Attempt | None:
-    """The try that was made on exactly these inputs and this target in this item; asked again, it uses no try."""
-    spec, row = session_context(session, work).spec, writing_item(session, work, item)
-    return same_attempt(session, spec, row, attempt_input(session, spec, row, written))
+def creation_items(session: Session, context: SessionContext) -> list[CreationItem]:
+    """Return the examples to write in a session."""
+    return [load_item(session, context.spec, row) for row in items_of(session, context.work)]
 
 
-def check_attempt(session: Session, work: WorkSession, item: int, written: PageInput, *, now: datetime) -> Question:
-    """What to ask the model, or one sentence that tells why it is not asked."""
-    desk = lock_for_work(session, work, now=now)
-    row = unwritten_item(session, work, item)
-    check_not_written_elsewhere(session, desk.spec, row)
-    asked = attempt_input(session, desk.spec, row, written)
-    problem = _problem(desk.spec, asked)
+def creation_item(session: Session, context: SessionContext, item: int) -> CreationItem:
+    """Return the example to write of that number."""
+    row = find_item(session, context.work, item)
+    if row.context_id is None:
+        raise PageUnknown("this HIT asks for judgements, not for texts; load the page again", hint=RELOAD_PAGE)
+    return load_item(session, context.spec, row)
+
+
+def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
+    """Return an item with its context, its attempts and its example."""
+    context = session.get_one(Context, row.context_id)
+    made = select(Attempt).where(*_in_item(row), Attempt.context_id == row.context_id).order_by(Attempt.number)
+    submitted = select(Example).where(Example.session_id == row.session_id, Example.item == row.item)
+    example = session.scalar(submitted.where(Example.session_id.is_not(None)))
+    elsewhere = example is None and is_written_elsewhere(session, spec, row)
+    return CreationItem(row, spec, context, tuple(session.scalars(made)), example, elsewhere)
+
+
+def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
+    """Lock the session and return it with one of its examples to write, as both are now."""
+    context = session_context(session, lock_session(session, work))
+    return context, creation_item(session, context, item)
+
+
+def check_attempt(
+    session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
+) -> JudgeRequest:
+    """Return what to ask the target, or raise a WorkRefused that says why it is not asked. Nothing is written."""
+    context.require_open(now)
+    item.require_unwritten()
+    item.require_not_written_elsewhere()
+    only = context.spec.model_copy(update={"fields": attempt_fields(context.spec)})
+    problem = field_problem(only, asked.fields, {}) or target_problem(only, asked.fields, asked.label, asked.answer)
     if problem:
-        raise WorkRefused(problem)
-    most = desk.spec.work.tries
-    if len(attempts_of(session, row)) >= most:
+        raise input_error(context.spec, problem)
+    if not item.attempts_left:
+        most = context.spec.work.tries
         used = "the only try for this example is used" if most == 1 else f"all {most} tries for this example are used"
-        cure = "hand in one of your texts, or skip this one"
-        raise WorkRefused(f"{used}; {cure}")
-    round = desk.open_round
-    return Question(desk.spec.name, round.number, asked.fields, asked.target, pinned_versions(session, round))
+        raise NoAttemptsLeft(f"{used}; hand in one of your texts, or skip this one", hint=SKIP_ITEM)
+    round = context.open_round
+    versions, holder = pinned_versions(session, round), str(context.work.public_id)
+    return JudgeRequest(context.spec, round.number, versions, asked.fields, asked.target, holder)
 
 
 def record_attempt(
     session: Session,
-    work: WorkSession,
-    item: int,
-    written: PageInput,
+    context: SessionContext,
+    item: CreationItem,
+    asked: AttemptInput,
     verdict: Verdict,
     *,
     latency_us: int,
     now: datetime,
 ) -> Attempt:
-    """The try with its verdict, stored; of two equal ones that come at once, both get the one that is stored."""
-    desk = lock_for_work(session, work, now=now)
-    known = earlier_attempt(session, work, item, written)
+    """Store an attempt with its verdict. The session must be locked; everything is checked again.
+
+    Of two equal attempts at the same time, both return the one that is stored.
+    """
+    context.require_open(now)
+    known = item.attempt_on(asked)
     if known is not None:
         return known
-    question = check_attempt(session, work, item, written, now=now)
-    check_verdict(desk.spec, verdict, question.fields, question.target, question.versions)
-    row = find_item(session, work, item)
-    asked = attempt_input(session, desk.spec, row, written)
-    first = verdict.outputs[0]
-    attempt = Attempt(
-        public_id=verdict.id,
-        task_id=desk.hit.task_id,
-        round_id=desk.open_round.id,
-        context_id=row.context_id,
+    request = check_attempt(session, context, item, asked, now=now)
+    check_verdict(context.spec, verdict, request.fields, request.target, request.versions)
+    version = select(ModelVersion.id).where(ModelVersion.name == verdict.outputs[0].version)
+    attempt = new_attempt(
+        verdict,
+        task_id=context.hit.task_id,
+        model_version_id=session.scalars(version).one(),
         source=Source.PAGES,
-        session_id=work.id,
-        item=item,
-        number=(session.scalar(select(func.max(Attempt.number)).where(*_in_item(row))) or 0) + 1,
-        worker_id=work.worker_id,
         fields=asked.fields,
         label=asked.label,
         answer=asked.answer,
-        verdict=verdict.to_record(),
-        model_version_id=session.scalars(select(ModelVersion.id).where(ModelVersion.name == first.version)).one(),
-        confidence=first.confidence,
-        fooled=verdict.fooled,
         latency_us=latency_us,
-        # A clock that is fast must not make tries of the future.
-        asked_at=min(verdict.judged_at, now),
+        now=now,
+        round_id=context.open_round.id,
+        context_id=item.row.context_id,
+        session_id=context.work.id,
+        item=item.item,
+        number=(session.scalar(select(func.max(Attempt.number)).where(*_in_item(item.row))) or 0) + 1,
+        worker_id=context.work.worker_id,
     )
     try:
         with session.begin_nested():
             session.add(attempt)
     except DuplicateError as error:
-        raise StaleVerdict("this verdict was stored for something else; judge again") from error
+        raise StaleVerdict("this verdict is stored for another attempt; judge again") from error
     return attempt
 
 
-def attempts_of(session: Session, row: WorkItem) -> list[Attempt]:
-    """The tries that were made on the item's context, the first one first."""
-    made = select(Attempt).where(*_in_item(row), Attempt.context_id == row.context_id)
-    return list(session.scalars(made.order_by(Attempt.number)))
+def attempt_fields(spec: TaskSpec) -> tuple[Any, ...]:
+    """Return the fields of a task that a verdict is about."""
+    return tuple(field for field in spec.fields if field.role in ATTEMPT_ROLES)
 
 
-def same_attempt(session: Session, spec: TaskSpec, row: WorkItem, asked: AttemptInput) -> Attempt | None:
-    """The try on exactly these inputs and this target, by what was stored of it."""
-    try:
-        inputs = inputs_hash(spec, asked.fields)
-    except VerdictError:
-        return None
-    for one in attempts_of(session, row):
-        if (one.verdict.get(INPUTS_HASH), one.verdict.get("target")) == (inputs, asked.target):
-            return one
-    return None
-
-
-def attempt_input(session: Session, spec: TaskSpec, row: WorkItem, written: PageInput) -> AttemptInput:
-    """What a verdict on the page must be about: the session's own context and target, and the worker's own texts."""
-    context = session.get_one(Context, row.context_id)
-    inputs = {field.name for field in spec.with_role("input")}
-    fields = {**context.fields, **{name: text for name, text in written.fields.items() if name in inputs}}
-    if spec.kind == "classification":
-        return AttemptInput(fields, row.label or written.label, None)
-    answer = written.answer
-    return AttemptInput(fields, None, None if answer is None else {name: answer.get(name) for name in ANSWER_KEYS})
-
-
-def writing_item(session: Session, work: WorkSession, item: int) -> WorkItem:
-    """The session's item of that number, where it is one to write."""
-    row = find_item(session, work, item)
-    if row.context_id is None:
-        raise WorkRefused("this HIT asks for judgements, not for texts; load the page again")
-    return row
-
-
-def unwritten_item(session: Session, work: WorkSession, item: int) -> WorkItem:
-    """The item to write, where nothing was handed in for it."""
-    row = writing_item(session, work, item)
-    if example_of(session, row) is not None:
-        raise WorkRefused("this example is handed in already; go on with the next one")
-    return row
-
-
-def example_of(session: Session, row: WorkItem) -> Example | None:
-    """What was handed in for the item."""
-    handed_in = select(Example).where(Example.session_id == row.session_id, Example.item == row.item)
-    return session.scalar(handed_in.where(Example.session_id.is_not(None)))
-
-
-def check_not_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> None:
-    """Nothing, or a WorkRefused where the worker cannot hand in on the item's context any more."""
-    if is_written_elsewhere(session, spec, row):
-        text = "on another page of yours an example on this text is handed in already"
-        raise WorkRefused(f"{text}; skip it here, or return the HIT")
+def input_error(spec: TaskSpec, problem: InputProblem) -> InvalidInput:
+    """Return the error for a problem, with the fields' titles as the page shows them."""
+    text = problem.text
+    for field in spec.fields:
+        text = text.replace(f"`{field.name}`", f"“{field.title}”")
+    return TextTooLong(text) if problem.is_too_long else InvalidInput(text)
 
 
 def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> bool:
-    """Whether the worker has an example on the item's context by another page, where the task takes only one."""
+    """Whether the worker has an example on the item's context by another page, if the task takes only one."""
     if spec.work.repeat_context:
         return False
-    # Two pages can show one context: the newer one takes over what only the worker's own other pages hold.
+    # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
     other = (
         select(Example.id)
         .outerjoin(WorkSession, WorkSession.id == Example.session_id)
@@ -234,11 +301,6 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
         )
     )
     return session.scalar(other.limit(1)) is not None
-
-
-def _problem(spec: TaskSpec, asked: AttemptInput) -> str | None:
-    only = spec.model_copy(update={"fields": tuple(field for field in spec.fields if field.role in ATTEMPT_ROLES)})
-    return field_problem(only, asked.fields, {}) or target_problem(only, asked.fields, asked.label, asked.answer)
 
 
 def _in_item(row: WorkItem) -> tuple[Any, ...]:

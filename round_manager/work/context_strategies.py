@@ -1,7 +1,7 @@
-"""Choosing: which contexts a task's strategy gives somebody next, among however many there are.
+"""Context strategies: which contexts a worker gets next, among any number of them.
 
-The contexts that nobody writes on are found level by level, by the tallies' indexes; those on which somebody does are
-few, and are ranked one by one. No query reads more than a window of a level, beside what the worker must not get.
+Free contexts are found level by level through the indexes of the tallies. Contexts that are leased now are few, and are
+ranked one by one. No query reads more than a window of a level, apart from the contexts that the worker must not get.
 """
 
 from collections import Counter
@@ -17,18 +17,18 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from round_manager.models import ContextTally, Lease, Round
 from round_manager.work.seeded_order import PRIME, SeededOrder
 
-# Equals are drawn among so many at the most: those that follow the session's start in the order of their lots. Lots are
-# spread evenly, so that each context is as often among them as any other, give or take a few in a hundred.
+# Among equal contexts, the draw considers at most this many: those that follow the session's start in the order of
+# their lots. Lots are spread evenly, so every context is considered about as often as any other, within a few percent.
 WINDOW = 1_000
-# So many more than are wanted come from the database, for some of them the worker may have had.
+# How many more than wanted are read from the database, as the worker may have excluded some of them.
 FEW = 30
 
 
 @dataclass(frozen=True)
 class ContextUsage:
-    """How a context stands in its round: the examples on it, those that fooled, and who is writing on it now.
+    """How a context is used in its round: examples, examples that fooled, and leases now.
 
-    Numbers of one context, or the columns that hold those of all.
+    The values are numbers of one context, or the columns of all.
     """
 
     id: Any
@@ -38,15 +38,15 @@ class ContextUsage:
     leased: Any
 
 
-# The context with the lowest rank is handed out; equals are drawn. A context that somebody writes on counts as used,
-# and as one that will fool, so that people who come at once are spread as those who come one after the other are.
+# The context with the lowest rank is assigned; equal ones are drawn. A leased context counts as used and as fooled, so
+# that workers who arrive at the same time are spread like workers who arrive one after the other.
 RANKS: dict[str, Callable[[ContextUsage], tuple[Any, ...]]] = {
     "uniform": lambda one: (one.leased,),
     "least_used": lambda one: (one.used + one.leased,),
     "least_fooled": lambda one: (one.fooled + one.leased, one.used),
     "in_order": lambda one: (one.used + one.leased, one.position),
 }
-# What tells contexts that nobody writes on apart before a lot or their position does; there is an index for each.
+# The columns that order free contexts before their lot or position does; each has an index.
 LEVELS: dict[str, tuple[InstrumentedAttribute[int], ...]] = {
     "uniform": (),
     "least_used": (ContextTally.used,),
@@ -59,23 +59,23 @@ Placed = tuple[int, int]
 
 
 def is_live(now: datetime) -> ColumnElement[bool]:
-    """A lease that holds."""
+    """Return the condition of a lease that has not ended."""
     return Lease.ended_at.is_(None) & (Lease.expires_at > now)
 
 
 class ExcludedContexts:
-    """The contexts that a worker must not get, looked up as they are needed: in a long round they are many."""
+    """The contexts that a worker must not get, looked up when needed: in a long round they are many."""
 
     def __init__(self, session: Session, questions: Sequence[Select[int | None]]) -> None:
         self._session, self._questions = session, questions
 
     def among(self, ids: Collection[int]) -> set[int]:
-        """Those of these contexts that are among them."""
+        """Return those of these contexts that are excluded."""
         return self._asked([one.where(one.selected_columns[0].in_(ids)) for one in self._questions] if ids else [])
 
     @cached_property
     def all(self) -> set[int]:
-        """All of them."""
+        """Every excluded context."""
         return self._asked(self._questions)
 
     def _asked(self, questions: Sequence[Select[int | None]]) -> set[int]:
@@ -83,9 +83,9 @@ class ExcludedContexts:
 
 
 def choose_contexts(
-    session: Session, round: Round, strategy: str, seed: bytes, most: int, *, had: ExcludedContexts, now: datetime
+    session: Session, round: Round, strategy: str, seed: bytes, most: int, *, excluded: ExcludedContexts, now: datetime
 ) -> list[int]:
-    """Up to so many contexts, the lowest rank first and equals as the seed draws them, but none that was had."""
+    """Return up to `most` contexts that are not excluded, the lowest rank first, equal ones as the seed draws them."""
     search = _Search(session, round.id, strategy, SeededOrder(seed), most)
     written_on = search.written_on(now)
     ranked: dict[Level, list[Placed]] = {}
@@ -98,15 +98,15 @@ def choose_contexts(
         level = min([*ranked, *([] if free is None else [free])])
         equals = ranked.pop(level, [])
         if level == free:
-            found += search.from_level(level, equals, busy, had)
+            found += search.from_level(level, equals, busy, excluded)
             free = search.next_level(level) if len(found) < most else None
         else:
-            found += [one for one in search.in_turn(equals) if one not in had.all]
+            found += [one for one in search.in_turn(equals) if one not in excluded.all]
     return found[:most]
 
 
 class _Search:
-    """One strategy's questions to the tallies of one round."""
+    """The queries of one strategy on the tallies of one round."""
 
     def __init__(self, session: Session, round_id: int, strategy: str, draw: SeededOrder, most: int) -> None:
         self._session, self._round_id, self._draw, self._most = session, round_id, draw, most
@@ -114,19 +114,19 @@ class _Search:
         self._is_drawn = strategy != "in_order"
         self._order = ContextTally.lot if self._is_drawn else ContextTally.position
         self._start = draw.start if self._is_drawn else 0
-        # SQLite takes an index over what is given out only for a question that says so itself.
+        # SQLite uses a partial index only for a query that repeats its condition.
         self._given_out = (ContextTally.round_id == round_id, ContextTally.lot.is_not(None))
 
     def written_on(self, now: datetime) -> list[tuple[ContextUsage, int]]:
-        """The contexts on which somebody writes now, each with its place in its level."""
+        """Return the contexts that are leased now, each with its place in its level."""
         tally = ContextTally
-        # An outer join, so that no database begins with all the tallies.
+        # An outer join, so that no database starts with all the tallies.
         rows = self._session.execute(
             select(Lease.context_id, tally.position, tally.used, tally.fooled, tally.lot)
             .outerjoin(tally, (tally.context_id == Lease.context_id) & (tally.round_id == self._round_id))
             .where(is_live(now), Lease.context_id.is_not(None))
         )
-        # What is given out no more, and what another task gives out, has no lot here.
+        # Retired contexts, and those of other tasks, have no lot here.
         counted = Counter(row for row in rows if row.lot is not None)
         return [
             (ContextUsage(*row[:4], leased), self._place(row.lot if self._is_drawn else row.position))
@@ -134,11 +134,11 @@ class _Search:
         ]
 
     def level_of(self, standing: ContextUsage) -> Level:
-        """Its rank, as far as contexts of one level share it."""
+        """Return the part of the rank that contexts of one level share."""
         return self._rank(standing)[: max(1, len(self._columns))]
 
     def next_level(self, after: Level | None) -> Level | None:
-        """The lowest level, or the lowest after that one, that has contexts; some of them may be barred."""
+        """Return the lowest level with contexts, or the lowest after another; some of its contexts may be excluded."""
         if not self._columns:
             return (0,) if after is None else None
         higher = tuple_(*self._columns) > tuple_(*(after or (-1,) * len(self._columns)))
@@ -146,26 +146,26 @@ class _Search:
         found = self._session.execute(lowest.limit(1)).first()
         return None if found is None else tuple(found)
 
-    def from_level(self, level: Level, equals: list[Placed], busy: Set[int], had: ExcludedContexts) -> list[int]:
-        """Contexts of the level in turn: as many as are wanted, or all; those of its equals that are busy are given."""
+    def from_level(self, level: Level, equals: list[Placed], busy: Set[int], excluded: ExcludedContexts) -> list[int]:
+        """Return contexts of the level in order: as many as wanted, or all; `equals` are its leased ones."""
         few = self._most + FEW
-        # In order, the busy ones stand at the front.
+        # In the strategy `in_order`, leased contexts come first.
         some, is_all = self._sample(level, equals, busy, few if self._is_drawn else few + len(busy))
         first = some[:few]
-        barred = had.among(first)
+        barred = excluded.among(first)
         fit = [one for one in first if one not in barred]
         if len(fit) >= self._most or (is_all and len(first) == len(some)):
             return fit
-        return self._all_of(level, equals, busy, had)
+        return self._all_of(level, equals, busy, excluded)
 
     def in_turn(self, equals: Iterable[Placed]) -> list[int]:
-        """Equals in the order in which they are given out."""
+        """Return equal contexts in the order in which they are assigned."""
         return [one for _, one in sorted((self._key(place, one), one) for place, one in equals)]
 
     def _sample(self, level: Level, equals: list[Placed], busy: Set[int], few: int) -> tuple[list[int], bool]:
-        """The first few in turn of the window after the start, and whether they are the whole level.
+        """Return the first few contexts of the window after the start, and whether they are the whole level.
 
-        The database draws, so that few rows come from it.
+        The database sorts, so that it returns few rows.
         """
         found: list[Placed] = []
         left, last, sure = max(WINDOW, self._most), None, None
@@ -181,24 +181,24 @@ class _Search:
             found += [(self._place(row[0]), row[1]) for row in rows]
             *_, highest, number = rows[-1]
             if number > len(rows):
-                # What comes after these in turn is not known.
+                # Contexts after the last of these are unknown.
                 ends = self._key(*found[-1])
                 sure = ends if sure is None else min(sure, ends)
             left -= number
             if left <= 0 or (not self._is_drawn and number == few):
                 last = self._place(highest)
                 break
-        # One that somebody writes on is drawn as often as its equals are: with the windows that it lies in.
+        # A leased context is drawn as often as its equals: whenever its window is.
         here = [one for one in found if one[1] not in busy] + [one for one in equals if last is None or one[0] <= last]
         return (
             self.in_turn(one for one in here if sure is None or self._key(*one) <= sure),
             last is None and sure is None,
         )
 
-    def _all_of(self, level: Level, equals: list[Placed], busy: Set[int], had: ExcludedContexts) -> list[int]:
-        """The same where most of the first few were had: a window of those that were not, or the whole level."""
+    def _all_of(self, level: Level, equals: list[Placed], busy: Set[int], excluded: ExcludedContexts) -> list[int]:
+        """Return the same if most of the first few were excluded: a window of the others, or the whole level."""
         enough = max(WINDOW, self._most) if self._is_drawn else self._most
-        found = [one for one in equals if one[1] not in had.all]
+        found = [one for one in equals if one[1] not in excluded.all]
         free: list[Placed] = []
         size = enough + FEW
         for after, below in self._around():
@@ -206,7 +206,9 @@ class _Search:
             while more:
                 size = min(2 * size, max(2 * WINDOW, size))
                 rows = self._session.execute(self._range(level, after, below).limit(size)).all()
-                free += [(self._place(order), one) for order, one in rows if one not in busy and one not in had.all]
+                free += [
+                    (self._place(order), one) for order, one in rows if one not in busy and one not in excluded.all
+                ]
                 if len(free) >= enough:
                     last = free[enough - 1][0]
                     return self.in_turn([*free[:enough], *(one for one in found if one[0] <= last)])
@@ -215,7 +217,7 @@ class _Search:
         return self.in_turn([*free, *found])
 
     def _around(self) -> list[tuple[int, int | None]]:
-        """From the start to the end, and then from the first one to the start."""
+        """Return the ranges from the start to the end, and from the first one to the start."""
         return [(self._start - 1, None), (-1, self._start)] if self._start else [(-1, None)]
 
     def _range(self, level: Level, after: int, below: int | None) -> Select[int | None, int]:

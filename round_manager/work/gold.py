@@ -1,8 +1,8 @@
-"""Gold: things to judge whose answer is known, mixed in among the others, and how people did on them.
+"""Gold: items with a known answer, mixed in among the others to judge, and how workers did on them.
 
-An answer is known where the owner gave it, or where people have agreed on it: an example that was verified. A judgement
-of gold is no vote. It counts when the marketplace has confirmed who gave it, so nobody is marked down by a forger. Nor
-is anybody for a flag, which is the owner's to judge, or by an example that was withdrawn since.
+The answer is known if the owner gave it, or if validators agreed on it (a verified example). A judgement of gold is not
+a vote. It counts once the marketplace has confirmed who gave it. Flags, which the owner decides, and examples that were
+withdrawn since do not count against a worker.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Select, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.fooled_rules import f1_score
+from round_manager.examples.submissions import VALID_SESSIONS
 from round_manager.models import (
     Example,
     ExampleStatus,
@@ -27,10 +28,10 @@ from round_manager.models import (
 )
 from round_manager.specs import spec_of
 from round_manager.work.seeded_order import order_key, seed_of
-from round_manager.work.sessions import VALID_SESSIONS, SessionContext
+from round_manager.work.sessions import SessionContext
 from templates import TaskSpec
 
-# Of examples that were verified, only the newest are drawn from: enough for anybody, however large the task.
+# Only the newest verified examples serve as gold, which is enough for every worker in a task of any size.
 NEWEST = 200
 READ_AT_ONCE = 1_000
 FLAG = WorkItem.judgement["flag"].as_string()
@@ -38,7 +39,7 @@ FLAG = WorkItem.judgement["flag"].as_string()
 
 @dataclass(frozen=True)
 class GoldAnswer:
-    """What somebody said where the answer was known."""
+    """A worker's judgement of an item with a known answer."""
 
     worker_id: int
     session_id: int
@@ -51,7 +52,7 @@ class GoldAnswer:
 
 @dataclass(frozen=True)
 class GoldFlag:
-    """Somebody says that gold should not be used: an example that was verified, or an item of the owner's own."""
+    """A worker's objection to a gold item: a verified example, or an item of the owner's own."""
 
     item_id: int
     example_id: int | None
@@ -60,29 +61,24 @@ class GoldFlag:
     comment: str | None
 
 
-def gold_count(session: Session, desk: SessionContext, items: int) -> int:
-    """How many of a session's items are gold: the task's rate, on average over sessions."""
-    whole, rest = divmod(items * desk.spec.validation.gold_rate, 1)
-    drawn = int.from_bytes(order_key(seed_of(session, desk.work, desk.hit.task_id), "gold")[:8]) / 2**64
+def gold_count(session: Session, context: SessionContext, items: int) -> int:
+    """Return how many of a session's items are gold: the task's rate, on average over sessions."""
+    whole, rest = divmod(items * context.spec.validation.gold_rate, 1)
+    drawn = int.from_bytes(order_key(seed_of(session, context.work, context.hit.task_id), "gold")[:8]) / 2**64
     return int(whole) + (drawn < rest)
 
 
-def choose_gold(session: Session, desk: SessionContext, most: int) -> list[WorkItem]:
-    """Up to so many items with a known answer that this worker has neither seen nor written, not numbered yet."""
-    found = [*_from_owner(session, desk), *_from_votes(session, desk)] if most else []
-    seed = seed_of(session, desk.work, desk.hit.task_id)
+def choose_gold(session: Session, context: SessionContext, most: int) -> list[WorkItem]:
+    """Return up to `most` items with a known answer that this worker has neither seen nor written."""
+    found = [*_from_owner(session, context), *_from_votes(session, context)] if most else []
+    seed = seed_of(session, context.work, context.hit.task_id)
     drawn = sorted(found, key=lambda one: order_key(seed, "which", one.get("gold_id"), one.get("example_id")))[:most]
-    # Of thousands that could be drawn, rows are made for those that are.
-    return [WorkItem(session_id=desk.work.id, worker_id=desk.work.worker_id, item=0, **one) for one in drawn]
-
-
-def gold_answers(session: Session, task: Task, worker_id: int | None = None) -> list[GoldAnswer]:
-    """What was said of the task's gold, flags aside, the oldest first; of one worker where one is named."""
-    return list(each_gold_answer(session, task, worker_id))
+    # Thousands may qualify; only the chosen ones become rows.
+    return [WorkItem(session_id=context.work.id, worker_id=context.work.worker_id, item=0, **one) for one in drawn]
 
 
 def each_gold_answer(session: Session, task: Task, worker_id: int | None = None) -> Iterator[GoldAnswer]:
-    """The same, one after the other, however many they are."""
+    """Yield the judgements of the task's gold, without flags, the oldest first; of one worker if one is given."""
     spec = spec_of(task)
     holds = or_(WorkItem.gold_id.is_not(None), Example.status == ExampleStatus.VERIFIED)
     wanted = _judged_gold().outerjoin(Example, Example.id == WorkItem.example_id)
@@ -98,7 +94,7 @@ def each_gold_answer(session: Session, task: Task, worker_id: int | None = None)
 
 
 def each_gold_flag(session: Session, *where: ColumnElement[bool]) -> Iterator[GoldFlag]:
-    """Every flag on gold, the oldest first, as far as conditions on its item and the HIT of its page let it through."""
+    """Yield the flags on gold, the oldest first, that meet conditions on the item and the HIT of its page."""
     wanted = _judged_gold().where(FLAG.is_not(None), *where).execution_options(yield_per=READ_AT_ONCE)
     for row in session.scalars(wanted):
         said = row.judgement or {}
@@ -131,13 +127,13 @@ def _is_right(spec: TaskSpec, row: WorkItem) -> bool:
     return text is not None and f1_score(str(text), _expected(row)) >= spec.validation.span_f1
 
 
-def _from_owner(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
+def _from_owner(session: Session, context: SessionContext) -> list[dict[str, Any]]:
     rows = select(GoldItem.id, GoldItem.label, GoldItem.answer).where(
-        GoldItem.task_id == desk.hit.task_id,
+        GoldItem.task_id == context.hit.task_id,
         GoldItem.retired_at.is_(None),
         # The owner may have renamed labels since the round was opened.
-        or_(GoldItem.label.is_(None), GoldItem.label.in_(desk.spec.label_names)),
-        GoldItem.id.not_in(_seen(desk, WorkItem.gold_id)),
+        or_(GoldItem.label.is_(None), GoldItem.label.in_(context.spec.label_names)),
+        GoldItem.id.not_in(_seen(context, WorkItem.gold_id)),
     )
     return [
         {"gold_id": gold_id, "expected_label": label, "expected_answer": answer}
@@ -145,16 +141,16 @@ def _from_owner(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
     ]
 
 
-def _from_votes(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
-    voted = select(Vote.example_id).where(Vote.worker_id == desk.work.worker_id)
+def _from_votes(session: Session, context: SessionContext) -> list[dict[str, Any]]:
+    voted = select(Vote.example_id).where(Vote.worker_id == context.work.worker_id)
     rows = (
         select(Example.id, Example.author_id, Example.gold_label, Example.gold_answer)
         .where(
-            Example.task_id == desk.hit.task_id,
+            Example.task_id == context.hit.task_id,
             Example.status == ExampleStatus.VERIFIED,
-            Example.author_id != desk.work.worker_id,
+            Example.author_id != context.work.worker_id,
             Example.id.not_in(voted),
-            Example.id.not_in(_seen(desk, WorkItem.example_id)),
+            Example.id.not_in(_seen(context, WorkItem.example_id)),
         )
         .order_by(Example.id.desc())
         .limit(NEWEST)
@@ -165,9 +161,11 @@ def _from_votes(session: Session, desk: SessionContext) -> list[dict[str, Any]]:
     ]
 
 
-def _seen(desk: SessionContext, column: Any) -> Any:
+def _seen(context: SessionContext, column: Any) -> Any:
     return (
         select(column)
         .join(WorkSession, WorkSession.id == WorkItem.session_id)
-        .where(WorkItem.worker_id == desk.work.worker_id, column.is_not(None), WorkSession.status.in_(VALID_SESSIONS))
+        .where(
+            WorkItem.worker_id == context.work.worker_id, column.is_not(None), WorkSession.status.in_(VALID_SESSIONS)
+        )
     )

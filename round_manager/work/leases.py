@@ -1,7 +1,7 @@
-"""Handing out: which context or example somebody gets next, set aside for them until their session ends.
+"""Leases: the context or example that a worker gets next, reserved for them until their session ends.
 
-One process at a time hands out a task's work, so what is counted here is still true when the lease is written. A lease
-whose time is over counts for nothing, whether or not anybody has ended it.
+One process at a time assigns a task's work, so the counts read here are still true when the lease is written. A lease
+whose time is over counts for nothing, whether or not it was ended.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session
 
+from round_manager.examples.submissions import VALID_SESSIONS
 from round_manager.models import (
     Context,
     Example,
@@ -27,24 +28,24 @@ from round_manager.models import (
 )
 from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live
 from round_manager.work.seeded_order import seed_of
-from round_manager.work.sessions import VALID_SESSIONS
 from templates import TaskSpec
 
+# The most rows that one call locks and changes.
 SWEPT_AT_ONCE = 500
 
 
 def lock_task(session: Session, task_id: int) -> None:
-    """From here to the end of the transaction, nobody else hands out this task's work."""
+    """Lock the task until the transaction ends; no other process assigns its work meanwhile."""
     session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
 
 
 def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
-    """Up to so many contexts, those that the task's strategy gives this worker next, set aside for them."""
-    had = ExcludedContexts(session, _had(work, round, repeat=spec.work.repeat_context))
+    """Lease up to `most` contexts, those that the task's strategy gives this worker next."""
+    excluded = ExcludedContexts(session, _excluded(work, round, repeat=spec.work.repeat_context))
     seed, strategy = seed_of(session, work, round.task_id), spec.rounds.context_strategy
-    found = choose_contexts(session, round, strategy, seed, most, had=had, now=now)
+    found = choose_contexts(session, round, strategy, seed, most, excluded=excluded, now=now)
     found = found or _take_over(session, work, round, spec, most, now)
     for context_id in found:
         session.add(
@@ -61,7 +62,7 @@ def lease_contexts(
 
 
 def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
-    """The session no longer holds that context."""
+    """End the session's lease on that context."""
     held = select(Lease).where(
         Lease.session_id == work.id,
         Lease.session_id.is_not(None),
@@ -74,7 +75,7 @@ def end_lease(session: Session, work: WorkSession, context_id: int | None, outco
 
 
 def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
-    """How often each label was asked for in the round so far: examples, and what people are writing now."""
+    """Return how often each label was asked for in the round: by examples, and by items being written now."""
     written = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == round.id)
     asked = {label: int(examples) for label, examples in session.execute(written)}
     writing = (
@@ -90,7 +91,7 @@ def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, 
 
 
 def lease_examples(session: Session, work: WorkSession, round: Round, most: int, *, now: datetime) -> list[Example]:
-    """Up to so many pending examples that want a vote and may have this worker's, the oldest first, set aside."""
+    """Lease up to `most` pending examples that need a vote and may get this worker's, the oldest first."""
     votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
     leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
     voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == work.worker_id)
@@ -120,7 +121,7 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
 
 
 def _judged_by(work: WorkSession) -> Any:
-    """What this worker has on another page, or judged on one that the marketplace may still confirm."""
+    """Examples that this worker has on another page, or judged on one that may still be confirmed."""
     return (
         select(WorkItem.id)
         .join(WorkSession, WorkSession.id == WorkItem.session_id)
@@ -145,15 +146,15 @@ def _held_by(work: WorkSession) -> Any:
 def _take_over(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, now: datetime
 ) -> list[int]:
-    """Up to so many contexts that only other pages of this worker hold, the longest held first; they no longer do."""
-    # Whoever has a link can open pages in a worker's name: what those hold must not leave the worker with nothing.
-    had = _had(work, round, repeat=spec.work.repeat_context, elsewhere=False)
+    """Take over up to `most` contexts that only other pages of this worker hold, the oldest leases first."""
+    # Anyone with the link can open pages in a worker's name; their leases must not leave the worker without work.
+    excluded = _excluded(work, round, repeat=spec.work.repeat_context, elsewhere=False)
     oldest = (
         select(Lease.id, Lease.context_id)
         .join(Context, Context.id == Lease.context_id)
         .where(Lease.worker_id == work.worker_id, Lease.session_id.is_not(None), Lease.ended_at.is_(None))
         .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
-        .where(*(Context.id.not_in(one) for one in had))
+        .where(*(Context.id.not_in(one) for one in excluded))
         .order_by(Lease.leased_at, Lease.id)
     )
     held = session.execute(oldest.limit(most)).all()
@@ -162,12 +163,12 @@ def _take_over(
     return [context_id for _, context_id in held if context_id is not None]
 
 
-def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
-    """Contexts that this worker must not get now: those they hold, and unless they may repeat, those they had.
+def _excluded(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
+    """Return queries for the contexts that this worker must not get: leased ones and, unless repeating, earlier ones.
 
-    What other pages of theirs hold is among them only where it is asked for.
+    Leases of the worker's other pages count only if `elsewhere` is set.
     """
-    # A lease that ran out was perhaps never looked at, and a returned HIT must block nothing.
+    # An expired lease may never have been shown, and a returned HIT must not block a context.
     had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
     here = Lease.session_id == work.id
     counts = here if repeat else here | WorkSession.status.in_(VALID_SESSIONS)
@@ -183,7 +184,7 @@ def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = Tru
             held | (had_them & counts),
         )
     )
-    # Another page may have taken over what this one still shows.
+    # Another page may have taken over a context that this one still shows.
     shown = select(WorkItem.context_id).where(WorkItem.session_id == work.id, WorkItem.context_id.is_not(None))
     if repeat:
         return [leased, shown]
@@ -197,17 +198,18 @@ def _had(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = Tru
 
 
 def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now: datetime) -> None:
-    """Everything that these sessions have set aside is free again."""
+    """End all leases of these sessions."""
     live = Lease.session_id.in_(pages) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
     session.execute(update(Lease).where(live).values(ended_at=now, outcome=outcome))
 
 
 def make_room(session: Session, hit: Hit, *, now: datetime) -> None:
-    """One more page of the HIT can hold places for votes, and no more pages do than the HIT has: the oldest give way.
+    """Make room for one more page of the HIT that leases examples: the oldest pages lose their leases.
 
-    Who gives way can go on: a judgement is confirmed without a place too.
+    No more pages hold leases than the HIT has assignments. A page without leases can continue; its judgements are
+    confirmed too.
     """
-    # A page can be opened in anybody's name, and a HIT that was returned tells nobody.
+    # A page can be opened in any worker's name, and the marketplace does not report returned HITs.
     places = select(Lease.id).where(Lease.example_id.is_not(None), Lease.ended_at.is_(None))
     holding = select(WorkSession.id).where(
         WorkSession.hit_id == hit.id,
@@ -215,13 +217,13 @@ def make_room(session: Session, hit: Hit, *, now: datetime) -> None:
     )
     newest_first = holding.order_by(WorkSession.started_at.desc(), WorkSession.id.desc())
     too_many = list(session.scalars(newest_first.offset(hit.max_assignments - 1)))
-    # A place that its own page changes at this moment is left for the next opening: nobody waits for two pages at once.
+    # A lease that its own page has locked now is left for the next time: no transaction waits for two pages.
     given_up = some_rows(session, places.where(Lease.session_id.in_(too_many), Lease.session_id.is_not(None)))
     session.execute(update(Lease).where(Lease.id.in_(given_up)).values(ended_at=now, outcome=LeaseEnd.RETURNED))
 
 
 def some_rows(session: Session, wanted: Select[int]) -> list[int]:
     """Lock and return the next ids of a query, skipping rows that another transaction holds."""
-    # Its own order first: by the ids alone, SQLite would look at every row that there ever was.
+    # The query's own order comes first: ordered by id alone, SQLite would read every row.
     first = wanted.order_by(wanted.selected_columns[0]).limit(SWEPT_AT_ONCE)
     return list(session.scalars(first.with_for_update(key_share=True, skip_locked=True)))

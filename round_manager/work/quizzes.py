@@ -1,7 +1,7 @@
-"""Quizzes: questions about the instructions, scored here, paid passed or not, tried as often as the task says.
+"""Quizzes: questions about the instructions, scored here, paid whether passed or not, and limited in attempts.
 
-An attempt counts for its worker when the marketplace has confirmed the session that it was taken in: nobody uses up
-somebody else's attempts, and nobody passes for somebody else.
+An attempt counts for its worker once the marketplace has confirmed its session, so that no one can use up another
+worker's attempts or pass for them.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from round_manager.errors import NothingToDo, WorkRefused
+from round_manager.errors import NothingToDo
 from round_manager.models import (
     Hit,
     HitKind,
@@ -25,7 +25,8 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.specs import spec_of
-from round_manager.work.sessions import SessionContext, lock_for_work, session_context
+from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, InvalidInput, PageUnknown
+from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec
 from templates.policy import Quiz
 
@@ -42,7 +43,7 @@ class QuizQuestion:
 
 @dataclass(frozen=True)
 class MarkedAnswer:
-    """What became of one answer; `explain` is empty where it was right."""
+    """Whether one answer was right; `explain` is empty if it was."""
 
     is_right: bool
     explain: str
@@ -50,7 +51,7 @@ class MarkedAnswer:
 
 @dataclass(frozen=True)
 class QuizPass:
-    """A worker who passed a task's quiz and was never given its qualification; `score` is of 100."""
+    """A worker who passed a task's quiz and never got its qualification; `score` is of 100."""
 
     task: Task
     worker_id: str
@@ -58,44 +59,44 @@ class QuizPass:
 
 
 def quiz_of(spec: TaskSpec) -> Quiz:
-    """The task's quiz, or a WorkRefused where it has none."""
+    """Return the task's quiz, or raise PageUnknown."""
     if spec.quiz is None:
-        raise WorkRefused("this task has no quiz; return the HIT, please")
+        raise PageUnknown("this task has no quiz; return the HIT, please", hint=RETURN_HIT)
     return spec.quiz
 
 
 def quiz_questions(spec: TaskSpec) -> list[QuizQuestion]:
-    """The questions, without their answers."""
+    """Return the questions, without their answers."""
     return [QuizQuestion(one.question, one.choices) for one in quiz_of(spec).questions]
 
 
-def check_quiz(session: Session, desk: SessionContext) -> None:
-    """Nothing, or a NothingToDo for somebody who has passed, or whose attempts are used."""
-    passed = _counted(desk).where(QuizResult.passed, WorkSession.id != desk.work.id)
+def check_quiz(session: Session, context: SessionContext) -> None:
+    """Raise NothingToDo if the worker has passed, or has no attempts left."""
+    passed = _counted(context).where(QuizResult.passed, WorkSession.id != context.work.id)
     if session.scalar(passed):
-        raise NothingToDo("you have passed this quiz already; return the HIT, please")
-    if not attempts_left(session, desk.work):
-        raise NothingToDo("you have taken this quiz as often as it can be taken; return the HIT, please")
+        raise NothingToDo("you have passed this quiz already; return the HIT, please", hint=RETURN_HIT)
+    if not attempts_left(session, context):
+        text = "you have taken this quiz as often as it can be taken; return the HIT, please"
+        raise NothingToDo(text, hint=RETURN_HIT)
 
 
-def attempts_left(session: Session, work: WorkSession) -> int:
-    """How often the worker may still take the quiz: those in this session and all confirmed ones are counted."""
-    desk = session_context(session, work)
-    return max(0, quiz_of(desk.spec).max_attempts - (session.scalar(_counted(desk)) or 0))
+def attempts_left(session: Session, context: SessionContext) -> int:
+    """Return how often the worker may still take the quiz; attempts here and all confirmed ones count."""
+    return max(0, quiz_of(context.spec).max_attempts - (session.scalar(_counted(context)) or 0))
 
 
 def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
-    """The attempts in this session, the first one first."""
+    """Return the attempts in this session, the first one first."""
     taken = select(QuizResult).where(QuizResult.session_id == work.id)
     return list(session.scalars(taken.order_by(QuizResult.number)))
 
 
 def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, now: datetime) -> QuizResult:
-    """The attempt, scored; the same answers sent again, or anything after passing, use no further attempt."""
-    desk = lock_for_work(session, work, now=now)
-    if desk.hit.kind is not HitKind.QUIZ:
-        raise WorkRefused("this HIT has no quiz; load the page again")
-    quiz = quiz_of(desk.spec)
+    """Score and store an attempt; the same answers again, or any after passing, use no further attempt."""
+    context = lock_for_work(session, work, now=now)
+    if context.hit.kind is not HitKind.QUIZ:
+        raise PageUnknown("this HIT has no quiz; load the page again", hint=RELOAD_PAGE)
+    quiz = quiz_of(context.spec)
     given = list(answers)
     taken = results_of(session, work)
     for one in taken:
@@ -103,13 +104,13 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
             return one
     choices = [len(question.choices) for question in quiz.questions]
     if len(given) != len(choices) or not all(map(_is_choice, given, choices)):
-        raise WorkRefused("answer every question, each with one of its choices")
-    check_quiz(session, desk)
+        raise InvalidInput("answer every question, each with one of its choices")
+    check_quiz(session, context)
     right = sum(answer == question.answer for answer, question in zip(given, quiz.questions, strict=True))
     result = QuizResult(
         session_id=work.id,
         worker_id=work.worker_id,
-        task_id=desk.hit.task_id,
+        task_id=context.hit.task_id,
         number=len(taken) + 1,
         answers={"given": given},
         right_answers=right,
@@ -123,7 +124,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
 
 
 def marked(spec: TaskSpec, result: QuizResult) -> list[MarkedAnswer]:
-    """What became of each answer, with a sentence for the wrong ones."""
+    """Return whether each answer was right, with an explanation for the wrong ones."""
     given = result.answers["given"]
     return [
         MarkedAnswer(answer == one.answer, "" if answer == one.answer else one.explain)
@@ -132,9 +133,9 @@ def marked(spec: TaskSpec, result: QuizResult) -> list[MarkedAnswer]:
 
 
 def ungranted_passes(session: Session, marketplace: str) -> list[QuizPass]:
-    """Everybody who is to get a task's qualification; who had it and lost it is not among them.
+    """Return the workers who should get a task's qualification; those who had it and lost it are not among them.
 
-    Of attempts that came in side by side only as many count as the task allows, the first ones first.
+    Of attempts made at the same time, only as many count as the task allows, the first ones first.
     """
     confirmed = (
         select(QuizResult, Task, Worker)
@@ -156,15 +157,15 @@ def ungranted_passes(session: Session, marketplace: str) -> list[QuizPass]:
         whose = (task.id, worker.id)
         taken[whose] = taken.get(whose, 0) + 1
         quiz = spec_of(task).quiz
-        # Who passed a quiz that was taken out since has passed it all the same.
+        # A quiz that was passed counts even if the task has dropped it since.
         if result.passed and (quiz is None or taken[whose] <= quiz.max_attempts):
             score = WHOLE * result.right_answers // result.questions
             found.setdefault(whose, QuizPass(task, worker.external_id, score))
     return list(found.values())
 
 
-def _counted(desk: SessionContext) -> Select[int]:
-    """How many attempts of the worker count: those of the session, and those that the marketplace confirmed."""
+def _counted(context: SessionContext) -> Select[int]:
+    """Count the worker's attempts: those of this session, and those that the marketplace confirmed."""
     return (
         select(func.count())
         .select_from(QuizResult)
@@ -172,9 +173,9 @@ def _counted(desk: SessionContext) -> Select[int]:
         .join(Hit, Hit.id == WorkSession.hit_id)
         .where(
             Hit.kind == HitKind.QUIZ,
-            QuizResult.worker_id == desk.work.worker_id,
-            QuizResult.task_id == desk.hit.task_id,
-            or_(WorkSession.id == desk.work.id, WorkSession.status == SessionStatus.CONFIRMED),
+            QuizResult.worker_id == context.work.worker_id,
+            QuizResult.task_id == context.hit.task_id,
+            or_(WorkSession.id == context.work.id, WorkSession.status == SessionStatus.CONFIRMED),
         )
     )
 

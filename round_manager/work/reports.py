@@ -1,4 +1,4 @@
-"""Workers' reports: what they say is wrong with a HIT or an item, and why they skipped one, for the owner to read."""
+"""Workers' reports: what is wrong with a HIT or an item, and why an item was skipped, for the owner to read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from sqlalchemy.orm import Session
 
 from round_manager import audit
 from round_manager.bulk_rows import pseudonym
-from round_manager.errors import WorkRefused
 from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
+from round_manager.work.errors import InvalidInput, TooManyReports
 from round_manager.work.sessions import check_text, find_item, lock_session, session_context
 
 AT_ONCE = 500
 LONGEST_REPORT = 2_000
 LONGEST_ACTOR = 120
 REPORTED = "reported"
-# A page is open to whoever has its link, and the owner's log must stay readable; one page must not use up all reports.
+# Anyone with the link can open a page: no single page may use up all reports or fill the owner's audit log.
 MOST_REPORTS = 10
 MOST_OF_A_HIT = 500
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a worker wrote, by their name in the task's data; `confirmed` once the marketplace showed who they are.
+class WorkerReport:
+    """A worker's report, by the worker's pseudonym in the task's data; `confirmed` once the marketplace named them.
 
-    `hit_id` is the marketplace's; `item` counts from one, as workers do, and is empty where the whole page is meant.
+    `hit_id` is the marketplace's; `item` counts from one, as workers do, and is None for the whole page.
     """
 
     at: datetime
@@ -41,8 +41,30 @@ class Report:
     text: str
 
 
-def worker_reports(session: Session, task: Task) -> list[Report]:
-    """All reports of the task's workers, and their reasons for skipping, the newest first."""
+def report(session: Session, work: WorkSession, item: int | None, text: str, *, now: datetime) -> None:
+    """Write a worker's problem to the audit log, also after the HIT's time is over."""
+    context = session_context(session, lock_session(session, work))
+    problem = text.strip()
+    if not problem:
+        raise InvalidInput("write a sentence that tells what is wrong")
+    check_text(problem, LONGEST_REPORT, "the report")
+    row = None if item is None else find_item(session, work, item)
+    about: dict[str, Any] = {"session": str(work.public_id), "item": item}
+    if row is not None:
+        about |= {"context": row.context_id, "example": row.example_id, "gold": row.gold_id}
+    earlier = select(AuditEntry.after).where(
+        AuditEntry.subject == "hit", AuditEntry.subject_id == context.hit.id, AuditEntry.action == REPORTED
+    )
+    from_pages = [(after or {}).get("session") for after in session.scalars(earlier)]
+    if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
+        raise TooManyReports("enough was reported about this HIT; the owner will look at it")
+    who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
+    audit.note(session, REPORTED, context.hit, who=who, why=problem, now=now, of=context.hit, after=about)
+    session.flush()
+
+
+def worker_reports(session: Session, task: Task) -> list[WorkerReport]:
+    """Return all reports of the task's workers, and their reasons for skipping, the newest first."""
     wanted = (
         select(AuditEntry, Hit, Round.number)
         .join(Hit, Hit.id == AuditEntry.subject_id)
@@ -56,7 +78,7 @@ def worker_reports(session: Session, task: Task) -> list[Report]:
     for entry, hit, number, about in rows:
         page, worker = pages[UUID(about["session"])]
         found.append(
-            Report(
+            WorkerReport(
                 at=entry.at,
                 worker=pseudonym(task, worker),
                 confirmed=page.status is SessionStatus.CONFIRMED,
@@ -77,25 +99,3 @@ def _pages(session: Session, public_ids: Sequence[UUID]) -> dict[UUID, tuple[Wor
         pages = select(WorkSession, Worker).join(Worker, Worker.id == WorkSession.worker_id).where(some)
         known |= {page.public_id: (page, worker) for page, worker in session.execute(pages)}
     return known
-
-
-def report(session: Session, work: WorkSession, item: int | None, text: str, *, now: datetime) -> None:
-    """A worker's problem is in the audit log, where the owner reads it; also when the HIT's time is over."""
-    desk = session_context(session, lock_session(session, work))
-    told = text.strip()
-    if not told:
-        raise WorkRefused("write a sentence that tells what is wrong")
-    check_text(told, LONGEST_REPORT, "the report")
-    row = None if item is None else find_item(session, work, item)
-    about: dict[str, Any] = {"session": str(work.public_id), "item": item}
-    if row is not None:
-        about |= {"context": row.context_id, "example": row.example_id, "gold": row.gold_id}
-    said = select(AuditEntry.after).where(
-        AuditEntry.subject == "hit", AuditEntry.subject_id == desk.hit.id, AuditEntry.action == REPORTED
-    )
-    from_pages = [(after or {}).get("session") for after in session.scalars(said)]
-    if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
-        raise WorkRefused("enough was reported about this HIT; the owner will look at it")
-    who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
-    audit.note(session, REPORTED, desk.hit, who=who, why=told, now=now, of=desk.hit, after=about)
-    session.flush()

@@ -1,7 +1,7 @@
-"""Opening: a worker's page gets its session, and the session its work.
+"""The start of a session: a worker opens the page of a HIT, and gets work.
 
-A marketplace's frame names an assignment and a worker, and signs neither. A session is made for what was claimed, found
-again when the page is loaded again, and believed only when the marketplace itself shows the same three: see confirming.
+The marketplace's frame names an assignment and a worker, but signs neither. A session is created for what was claimed,
+found again when the page is reloaded, and trusted only once the marketplace itself lists the same three.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import public_id
-from round_manager.errors import WorkRefused
 from round_manager.models import (
     Assignment,
     Block,
@@ -30,6 +29,14 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.creation import assign_contexts
+from round_manager.work.errors import (
+    REOPEN_HIT,
+    RETURN_HIT,
+    AlreadySubmitted,
+    HitNotAccepted,
+    HitUnavailable,
+    WorkerBlocked,
+)
 from round_manager.work.leases import end_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
 from round_manager.work.session_end import sweep
@@ -37,13 +44,12 @@ from round_manager.work.sessions import lock_session, session_context
 from round_manager.work.validation_work import assign_examples
 from round_manager.workers import ensure_worker
 
-# What marketplaces of MTurk's protocol say in place of an assignment to somebody who only looks.
 LONGEST_ID = 255
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
 
 
 def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> bool:
-    """Whether opening the page finds a session, where it would else make one; a WorkRefused for who gets none."""
+    """Whether opening the page would find a session; WorkRefused if the worker cannot have one."""
     _check_claim(assignment, worker)
     return _find(session, hit, assignment, worker) is not None
 
@@ -51,11 +57,11 @@ def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> boo
 def open_session(
     session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime, submit_to: str = ""
 ) -> WorkSession:
-    """The session of who claims to be this worker on this assignment, with its items; the same one on each load.
+    """Return the session of this worker and assignment, with its items; the same one on each load.
 
-    Marketplaces give an assignment that was returned or abandoned out again under its old name. So a session whose time
-    is over begins again when its page does, and keeps what was handed in. Where the marketplace names another place to
-    hand in (`submit_to`), the worker returned the HIT and took it again: they have its whole time, and all they wrote.
+    Marketplaces assign a returned or abandoned assignment again under its old id. So a session whose time is over
+    starts again with its page, and keeps what was submitted. If the marketplace names another place to submit to
+    (`submit_to`), the worker returned the HIT and accepted it again: they get its whole time and keep all they wrote.
     """
     _check_claim(assignment, worker)
     found = _find(session, hit, assignment, worker)
@@ -63,15 +69,15 @@ def open_session(
         return _accepted(session, hit, found, submit_to, now)
     problem = _problem(session, hit)
     if not problem:
-        # Two tabs that load at once: the second one waits here, and then finds what the first one made.
+        # Of two tabs that load at once, the second waits here and then finds the session of the first.
         lock_task(session, hit.task_id)
         sweep(session, now=now)
         found = _find(session, hit, assignment, worker)
-        # Whoever moves a round takes the turn too: it may have moved while we waited.
+        # Moving a round locks the task too: it may have moved while we waited.
         problem = _problem(session, hit)
     if problem:
         if found is None:
-            raise WorkRefused(problem)
+            raise problem
         return found
     work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
     work.acceptance = _fingerprint(submit_to)
@@ -80,11 +86,11 @@ def open_session(
 
 
 def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetime) -> WorkSession:
-    handed_in = select(Assignment.id).where(
+    submitted = select(Assignment.id).where(
         Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
     )
-    if session.scalar(handed_in) is not None:
-        raise WorkRefused("this HIT is handed in already; take another one")
+    if session.scalar(submitted) is not None:
+        raise AlreadySubmitted("this HIT is handed in already; take another one")
     work = WorkSession(
         public_id=public_id(now),
         hit_id=hit.id,
@@ -101,23 +107,23 @@ def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetim
 
 
 def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, now: datetime) -> WorkSession:
-    told = _fingerprint(submit_to)
-    if told is None or told == found.acceptance or found.status is not SessionStatus.OPEN:
+    acceptance = _fingerprint(submit_to)
+    if acceptance is None or acceptance == found.acceptance or found.status is not SessionStatus.OPEN:
         return found
     work = lock_session(session, found)
-    if work.status is not SessionStatus.OPEN or work.acceptance == told:  # Another tab was faster.
+    if work.status is not SessionStatus.OPEN or work.acceptance == acceptance:  # Another tab was faster.
         return work
     if work.acceptance is not None:
         work.expires_at = now + timedelta(seconds=hit.assignment_seconds)
         mine = (Lease.session_id == work.id) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
         session.execute(update(Lease).where(mine).values(expires_at=work.expires_at))
-    work.acceptance = told
+    work.acceptance = acceptance
     session.flush()
     return work
 
 
 def _fingerprint(submit_to: str) -> str | None:
-    """What is kept of a place to hand in: it is a secret of the worker's."""
+    """Return what is stored of the place to submit to, which is a secret of the worker."""
     return hashlib.sha256(submit_to.encode()).hexdigest() if submit_to else None
 
 
@@ -131,7 +137,7 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
     written = select(Example.item).where(Example.session_id == work.id, Example.session_id.is_not(None))
     mine = WorkItem.session_id == work.id
     session.execute(delete(WorkItem).where(mine, WorkItem.item.not_in(written)))
-    # The count begins again; what was written keeps its own time.
+    # The page counts its time from zero again; examples keep theirs.
     session.execute(update(WorkItem).where(mine).values(active_ms=None))
     session.flush()
     _fill(session, work, now)
@@ -139,14 +145,14 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
 
 
 def _fill(session: Session, work: WorkSession, now: datetime) -> None:
-    desk = session_context(session, work)
-    if desk.hit.kind is HitKind.CREATE:
-        assign_contexts(session, desk, now=now)
-    elif desk.hit.kind is HitKind.VALIDATE:
-        make_room(session, desk.hit, now=now)
-        assign_examples(session, desk, now=now)
+    context = session_context(session, work)
+    if context.hit.kind is HitKind.CREATE:
+        assign_contexts(session, context, now=now)
+    elif context.hit.kind is HitKind.VALIDATE:
+        make_room(session, context.hit, now=now)
+        assign_examples(session, context, now=now)
     elif not results_of(session, work):
-        check_quiz(session, desk)
+        check_quiz(session, context)
 
 
 def _is_over(work: WorkSession, now: datetime) -> bool:
@@ -164,7 +170,7 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
         or_(Block.task_id.is_(None), Block.task_id == hit.task_id),
     )
     if session.scalar(blocked.limit(1)) is not None:
-        raise WorkRefused("you cannot work on this task; return the HIT, please")
+        raise WorkerBlocked("you cannot work on this task; return the HIT, please", hint=RETURN_HIT)
     claimed = select(WorkSession).where(
         WorkSession.hit_id == hit.id,
         WorkSession.claimed_assignment == assignment,
@@ -173,28 +179,31 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
     return session.scalar(claimed.execution_options(populate_existing=True))
 
 
-def _problem(session: Session, hit: Hit) -> str | None:
-    """Why nobody can begin to work on the HIT."""
-    # A HIT that was sent stands there before we have read the answer; workers can be faster than we are.
+def _problem(session: Session, hit: Hit) -> HitUnavailable | None:
+    """Return why nobody can start to work on the HIT, or None."""
+    # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
-        return "this HIT is not on the marketplace; take another one"
+        return HitUnavailable("this HIT is not on the marketplace; take another one")
     if hit.round_id is None:
         return None
     round = session.get_one(Round, hit.round_id, populate_existing=True)
     if round.status not in LIVE:
-        return "this round is closed and takes no more work; return the HIT, please"
+        return HitUnavailable("this round is closed and takes no more work; return the HIT, please", hint=RETURN_HIT)
     if round.status is RoundStatus.VALIDATING and hit.kind is HitKind.CREATE:
-        return "this round has what it needs, and nothing new is written in it; return the HIT, please"
+        text = "this round has what it needs, and nothing new is written in it; return the HIT, please"
+        return HitUnavailable(text, hint=RETURN_HIT)
     if round.paused_at is not None:
-        return "this task is paused at the moment; return the HIT, please, and come again later"
+        text = "this task is paused at the moment; return the HIT, please, and come again later"
+        return HitUnavailable(text, hint=RETURN_HIT)
     return None
 
 
 def _check_claim(assignment: str, worker: str) -> None:
     for name, claimed in (("assignment", assignment), ("worker", worker)):
         if not _is_id(claimed):
-            raise WorkRefused(f"the marketplace did not say which {name} this is; open the HIT again from there")
+            text = f"the marketplace did not say which {name} this is; open the HIT again from there"
+            raise HitNotAccepted(text, hint=REOPEN_HIT)
 
 
 def _is_id(text: str) -> bool:

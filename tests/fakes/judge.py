@@ -1,9 +1,9 @@
 """A judge whose models need no loading."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
+from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import Verdict, judge
-from templates import TaskSpec
 from tests.fakes.clock import NOON
 from tests.fakes.target import FakeTarget
 
@@ -15,8 +15,9 @@ class FakeJudge:
         self.asked: list[tuple[tuple[str, ...], dict[str, str], str | None]] = []
         self.before = before
 
-    def judge(self, spec: TaskSpec, versions: Sequence[str], fields: Mapping[str, str], target: str | None) -> Verdict:
+    def judge(self, request: JudgeRequest) -> Verdict:
         self.before()
-        self.asked.append((tuple(versions), dict(fields), target))
-        answers = [(version, FakeTarget(spec, version).predict([fields])[0]) for version in versions]
-        return judge(spec, fields, answers, target, now=NOON)
+        spec, fields = request.spec, request.fields
+        self.asked.append((tuple(request.versions), dict(fields), request.target))
+        answers = [(version, FakeTarget(spec, version).predict([fields])[0]) for version in request.versions]
+        return judge(spec, fields, answers, request.target, now=NOON)

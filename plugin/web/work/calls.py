@@ -1,58 +1,30 @@
-"""What a worker's page can ask for, each call in transactions of its own; the model is asked between two of them."""
+"""The calls of a worker's page: parse the body, call the use case, return JSON."""
 
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from common.clock import Clock
 from crowd.profile import CompletionLink, FormReturn
-from ml_backend.verdict import Verdict
-from plugin.backend_client import BackendUnavailable
-from plugin.errors import PluginError
+from ml_backend.judge import Judge
 from plugin.lazy_store import LazyStore
-from plugin.web.work.errors import BadCall
-from plugin.web.work.limits import Limits
-from plugin.web.work.shown import creation_json, quiz_json, state_json, validation_json, verdict_json
-from plugin.web.work.tokens import PageHeld
-from plugin.web.work.written import (
-    UNREADABLE,
-    active_in,
-    asked_of,
-    handed_in_of,
-    judgement_of,
-    mark_in,
-    result_of,
-    text_of,
-    worded,
-)
-from round_manager.errors import WorkRefused
-from round_manager.models import Attempt, HitKind
-from round_manager.work.attempts import PageInput, Question, check_attempt, earlier_attempt, record_attempt
-from round_manager.work.creation import check_mark, check_shown, skip, submit_item
-from round_manager.work.leases import lock_task
-from round_manager.work.pages import creation_item, page_state, validation_item
-from round_manager.work.quizzes import attempts_left, take_quiz
-from round_manager.work.reports import report
-from round_manager.work.session_end import finish
-from round_manager.work.sessions import find_session, record_active_time, save_draft, session_context
-from round_manager.work.validation_work import judge_item
+from plugin.web.work.access import OpenPage, PageLimits
+from plugin.web.work.page_json import creation_json, quiz_json, state_json, validation_json, verdict_json
+from round_manager.examples.submission_rules import InputProblem
+from round_manager.labelstudio.annotations import read_judgement, read_submission
+from round_manager.labelstudio.errors import UnreadableAnnotation
+from round_manager.models import WorkSession
+from round_manager.services import work as services
+from round_manager.services.context import ServiceContext
+from round_manager.work.attempts import CreationItem, PageInput, attempt_fields, input_error
+from round_manager.work.errors import PageInputUnreadable
+from round_manager.work.validation_work import Judgement, ValidationItem
+from templates import TaskSpec
 from templates.payloads import Json
 
 Body = Mapping[str, Any]
-LONGEST_REASON = 1_000
-_log = logging.getLogger(__name__)
-
-
-class Judge(Protocol):
-    """Whoever asks the model."""
-
-    def judge(
-        self, task: str, round_number: int, fields: Mapping[str, str], target: str | None, holder: str
-    ) -> tuple[Verdict, int]:
-        """The verdict, and the microseconds that it took; BackendUnavailable while there is none to be had."""
-        ...
+Result = list[Mapping[str, Any]]
+MOST_RESULTS = 200
+MOST_ACTIVE_MS = 30 * 24 * 3_600_000
 
 
 class PageCalls:
@@ -60,158 +32,160 @@ class PageCalls:
 
     def __init__(
         self,
-        lazy_store: LazyStore,
+        store: LazyStore,
         judge: Judge,
         clock: Clock,
-        limits: Limits,
+        limits: PageLimits,
         worker_return: FormReturn | CompletionLink,
     ) -> None:
-        self._return = worker_return
-        self._lazy_store = lazy_store
+        self._store = store
         self._judge = judge
         self._clock = clock
         self._limits = limits
+        self._return = worker_return
 
-    def state(self, page: PageHeld) -> Json:
-        """Everything on the page."""
-        now = self._now()
-        with self._lazy_store.open().read() as session:
-            return state_json(page_state(session, find_session(session, page.session), now=now), now)
+    def state(self, page: OpenPage) -> Json:
+        """Return everything on the page."""
+        return state_json(services.page_state(self._context, page.session))
 
-    def draft(self, page: PageHeld, item: int, body: Body) -> Json:
-        """What the editor holds is kept for the item."""
-        result = result_of(body)
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            if session_context(session, work).hit.kind is HitKind.CREATE:
-                check_mark(session, work, item, mark_in(body))
-            save_draft(session, work, item, {"result": result}, now=self._now())
+    def draft(self, page: OpenPage, item: int, body: Body) -> Json:
+        """Store what the editor holds."""
+        draft = {"result": _result_in(body)}
+        services.save_page_draft(self._context, page.session, item, draft, read_mark=lambda: _mark_in(body))
         return {}
 
-    def ask(self, page: PageHeld, item: int, body: Body) -> Json:
-        """What the model says; asked about the same again, it has said so already and no try is used."""
-        result, mark = result_of(body), mark_in(body)
-        written, found = self._looked_up(page, item, result, mark)
-        again = isinstance(found, Attempt)
-        known = found if isinstance(found, Attempt) else self._asked(page, item, mark, written, found)
-        with self._lazy_store.open().read() as session:
-            work = find_session(session, page.session)
-            spec, shown = session_context(session, work).spec, creation_item(session, work, item)
-        check_shown(shown, mark)
-        place = next((at for at, one in enumerate(shown.tries, 1) if one.id == known.id), known.number or 1)
-        return {"verdict": verdict_json(spec, known, place), "tries_used": len(shown.tries), "again": again}
+    def ask(self, page: OpenPage, item: int, body: Body) -> Json:
+        """Return what the target says."""
+        result = _result_in(body)
+        outcome = services.ask_target(
+            self._context,
+            self._judge,
+            page.session,
+            item,
+            mark=_mark_in(body),
+            read=_reader(result, only_attempt=True),
+            draft={"result": result},
+            before_asking=self._limit_asking,
+        )
+        verdict = verdict_json(outcome.spec, outcome.attempt, outcome.number)
+        return {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
 
-    def hand_in(self, page: PageHeld, item: int, body: Body) -> Json:
-        """The item, written."""
-        result, mark, active = result_of(body), mark_in(body), active_in(body)
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            check_mark(session, work, item, mark)
-            spec, shown = session_context(session, work).spec, creation_item(session, work, item)
-            with worded(spec):
-                written = handed_in_of(spec, shown, result)
-                submit_item(session, work, item, written, now=self._now(), active_ms=active)
-            return creation_json(spec, creation_item(session, work, item))
+    def submit(self, page: OpenPage, item: int, body: Body) -> Json:
+        """Submit an example."""
+        read, mark, active = _reader(_result_in(body)), _mark_in(body), _active_in(body)
+        return creation_json(
+            services.submit_example(self._context, page.session, item, mark=mark, read=read, active_ms=active)
+        )
 
-    def skip(self, page: PageHeld, item: int, body: Body) -> Json:
-        """The item with another context; why is told to the owner."""
-        why, mark, active, now = text_of(body, "reason").strip(), mark_in(body), active_in(body), self._now()
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            # The turn comes before the session's row, which the mark is held by.
-            lock_task(session, session_context(session, work).hit.task_id)
-            check_mark(session, work, item, mark)
-            given_up = creation_item(session, work, item).context.key
-            shown = skip(session, work, item, now=now, active_ms=active)
-            if why:
-                # Enough may have been reported of this HIT; that is no reason to stay at a context.
-                with suppress(WorkRefused):
-                    report(session, work, item, f"skipped {given_up}: {why[:LONGEST_REASON]}", now=now)
-            return creation_json(session_context(session, work).spec, shown)
+    def skip(self, page: OpenPage, item: int, body: Body) -> Json:
+        """Return the item with another context."""
+        reason, mark, active = _text_in(body, "reason").strip(), _mark_in(body), _active_in(body)
+        return creation_json(
+            services.skip_context(self._context, page.session, item, mark=mark, reason=reason, active_ms=active)
+        )
 
-    def report(self, page: PageHeld, item: int | None, body: Body) -> Json:
-        """The owner reads it."""
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            # A quiz is one thing, and its questions are no items of their own.
-            about = None if session_context(session, work).hit.kind is HitKind.QUIZ else item
-            report(session, work, about, text_of(body, "text"), now=self._now())
+    def report(self, page: OpenPage, item: int | None, body: Body) -> Json:
+        """Report a problem to the owner."""
+        services.report_problem(self._context, page.session, item, _text_in(body, "text"))
         return {}
 
-    def judgement(self, page: PageHeld, item: int, body: Body) -> Json:
-        """The item, judged; what the editor held comes back with it."""
-        now, active = self._now(), active_in(body)
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            spec, shown = session_context(session, work).spec, validation_item(session, work, item)
-            with worded(spec):
-                judge_item(session, work, item, judgement_of(spec, shown, body), now=now, active_ms=active)
-                if "result" in body:
-                    save_draft(session, work, item, {"result": result_of(body)}, now=now)
-            return validation_json(spec, validation_item(session, work, item))
+    def judgement(self, page: OpenPage, item: int, body: Body) -> Json:
+        """Store a judgement; what the editor held comes back with it."""
+        draft = {"result": _result_in(body)} if "result" in body else None
+        spec, judged = services.judge_example(
+            self._context,
+            page.session,
+            item,
+            read=lambda spec, shown: _judgement_in(spec, shown, body),
+            draft=draft,
+            active_ms=_active_in(body),
+        )
+        return validation_json(spec, judged)
 
-    def quiz(self, page: PageHeld, body: Body) -> Json:
-        """What became of the answers."""
+    def quiz(self, page: OpenPage, body: Body) -> Json:
+        """Score the answers of a quiz."""
         answers = body.get("answers")
         if not isinstance(answers, Sequence) or isinstance(answers, str):
-            raise BadCall(UNREADABLE)
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            taken = take_quiz(session, work, answers, now=self._now())
-            return quiz_json(session_context(session, work).spec, taken, attempts_left(session, work))
+            raise PageInputUnreadable
+        taken = services.take_quiz(self._context, page.session, answers)
+        return quiz_json(taken.spec, taken.result, taken.attempts_left)
 
-    def beat(self, page: PageHeld, body: Body) -> Json:
-        """So long the page was worked on."""
-        active = active_in(body)
+    def beat(self, page: OpenPage, body: Body) -> Json:
+        """Store the page's active time."""
+        active = _active_in(body)
         if active is None:
-            raise BadCall(UNREADABLE)
-        with self._lazy_store.open().write() as session:
-            record_active_time(session, find_session(session, page.session), active, now=self._now())
+            raise PageInputUnreadable
+        services.record_active_time(self._context, page.session, active)
         return {}
 
-    def finish(self, page: PageHeld) -> Json:
-        """The form that hands the HIT in on the marketplace; the same one each time."""
-        with self._lazy_store.open().write() as session:
-            work = finish(session, find_session(session, page.session), now=self._now())
-        form = self._return.form(page.submit_to, work.claimed_assignment, {"session": work.public_id.hex})
-        return {"submit": {"url": form.url, "fields": dict(form.fields)}}
+    def finish(self, page: OpenPage) -> Json:
+        """Return the form that submits the HIT on the marketplace; the same one each time."""
+        work = services.finish_page(self._context, page.session)
+        answers = {"session": work.public_id.hex}
+        form = self._return.form(page.submit_to, work.claimed_assignment, answers)
+        return {"submit": {"url": form.url, "method": form.method, "fields": dict(form.fields)}}
 
-    def _looked_up(
-        self, page: PageHeld, item: int, result: list[Mapping[str, Any]], mark: str
-    ) -> tuple[PageInput, Attempt | Question]:
-        """What is on the page, with the try that was made on it, or else what to ask the model."""
-        now = self._now()
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            check_mark(session, work, item, mark)
-            spec = session_context(session, work).spec
-            with worded(spec):
-                written = asked_of(spec, creation_item(session, work, item), result)
-                known = earlier_attempt(session, work, item, written)
-                if known is not None:
-                    return written, known
-                question = check_attempt(session, work, item, written, now=now)
-                self._limits.ask(work.worker_id, work.hit_id)
-                save_draft(session, work, item, {"result": result}, now=now)
-            return written, question
+    @property
+    def _context(self) -> ServiceContext:
+        return ServiceContext(self._store.open(), self._clock)
 
-    def _asked(self, page: PageHeld, item: int, mark: str, written: PageInput, question: Question) -> Attempt:
-        holder = str(page.session)
+    def _limit_asking(self, work: WorkSession) -> None:
+        self._limits.ask(work.worker_id, work.hit_id)
+
+
+def _result_in(body: Body) -> Result:
+    """Return the editor's serialised annotation."""
+    result = body.get("result")
+    if not isinstance(result, list) or len(result) > MOST_RESULTS or not all(isinstance(one, dict) for one in result):
+        raise PageInputUnreadable
+    return result
+
+
+def _text_in(body: Body, name: str) -> str:
+    text = body.get(name, "")
+    if not isinstance(text, str):
+        raise PageInputUnreadable
+    return text
+
+
+def _mark_in(body: Body) -> str:
+    """Return the mark of what the page shows, which each call about an example to write carries."""
+    mark = body.get("mark")
+    if not isinstance(mark, str):
+        raise PageInputUnreadable
+    return mark
+
+
+def _active_in(body: Body) -> int | None:
+    """Return the milliseconds of active time that the page has counted so far, if it says."""
+    active = body.get("active_ms")
+    if active is None:
+        return None
+    if not isinstance(active, int) or isinstance(active, bool) or not 0 <= active <= MOST_ACTIVE_MS:
+        raise PageInputUnreadable
+    return active
+
+
+def _reader(result: Result, *, only_attempt: bool = False) -> Callable[[CreationItem], PageInput]:
+    """Return a function that reads the editor's content; an attempt leaves the other fields of the page aside."""
+
+    def read(item: CreationItem) -> PageInput:
+        spec = item.spec.model_copy(update={"fields": attempt_fields(item.spec)}) if only_attempt else item.spec
         try:
-            verdict, latency = self._judge.judge(
-                question.task, question.round, question.fields, question.target, holder
-            )
-        except BackendUnavailable:
-            raise
-        except PluginError as error:
-            # The owner has to mend it; for the worker the model is away until then.
-            _log.error("the model cannot be asked", extra={"data": {"task": question.task, "error": str(error)}})
-            raise BackendUnavailable(str(error)) from error
-        with self._lazy_store.open().write() as session:
-            work = find_session(session, page.session)
-            # Another window may have skipped the text while the model thought.
-            check_mark(session, work, item, mark)
-            return record_attempt(session, work, item, written, verdict, latency_us=latency, now=self._now())
+            found = read_submission(spec, item.context.fields, item.target, {"result": result})
+        except UnreadableAnnotation as error:
+            raise input_error(item.spec, InputProblem(str(error))) from error
+        return PageInput({**found.fields, **found.explanation}, found.label, found.answer)
 
-    def _now(self) -> datetime:
-        return self._clock.now()
+    return read
+
+
+def _judgement_in(spec: TaskSpec, item: ValidationItem, body: Body) -> Judgement:
+    """Return the judgement: from the editor, or a flag beside it."""
+    if "result" not in body:
+        return Judgement.read({"flag": body.get("flag"), "comment": body.get("comment")})
+    try:
+        found = read_judgement(spec, item.fields, {"result": _result_in(body)})
+    except UnreadableAnnotation as error:
+        raise input_error(spec, InputProblem(str(error))) from error
+    return Judgement(found.label, found.answer, found.flag, found.comment)

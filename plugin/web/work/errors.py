@@ -1,28 +1,40 @@
-"""What a worker's page is told when something cannot be: a sentence, what kind of trouble it is, and whether to retry.
+"""Errors as a worker's page gets them: a sentence, the kind of screen it needs, and whether to retry.
 
 PluginError
-├── PageGone     the token or the link is none of ours
-├── SlowDown     more calls than a person makes
-└── BadCall      the page sent what it never should
+├── PageGone     the token or the link is not one of ours
+└── SlowDown     more calls than a person makes
 """
 
 from dataclasses import dataclass
 
-from common.text import sentence
-from plugin.backend_client import BackendUnavailable
-from plugin.errors import PluginError
-from round_manager.errors import NothingToDo, OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
-from round_manager.labelstudio.errors import UnreadableAnnotation
-from templates.errors import TemplateError
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-SECONDS_UNTIL_RETRY = 2
+from common.errors import CodedError
+from common.text import sentence
+from plugin.backend_client import BackendUnavailable, JudgementRefused, VerdictNotTrusted
+from plugin.errors import PluginError
+from plugin.web.error_responses import INTERNAL_ERROR, ApiError
+from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
+from round_manager.work.errors import RETURN_HIT, PageInputUnreadable, TextTooLong
+
+UNFORESEEN = 500
 AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"
 MODEL_AWAY = "the model does not answer at the moment; no try was used, your text is kept, and we ask again ourselves"
 FAILED = "something failed on our side; what was stored before is safe, and you can try again"
+TOO_LONG = "this is too long to be sent; shorten your text"
+RETURN_TITLE = "Return this HIT, please"
+TITLES = {
+    "over": "The time is over",
+    "refused": "This HIT cannot be opened",
+    "changed": "This HIT cannot be opened",
+    "gone": "This link does not work",
+    "slow_down": "One moment, please",
+    "away": "We cannot be reached just now",
+}
 
 
 class PageGone(PluginError):
-    """A token or a link that is none of ours."""
+    """The token or the link is not one of ours."""
 
     code = "page_gone"
 
@@ -34,44 +46,57 @@ class SlowDown(PluginError):
     retry = True
 
 
-class BadCall(PluginError):
-    """A call that the page's own script never makes."""
-
-    code = "bad_call"
-
-
 @dataclass(frozen=True)
-class Trouble:
-    """An error as the page hears of it."""
+class PageError(ApiError):
+    """An error for a worker's page; `kind` decides which screen shows it."""
 
-    status: int
-    kind: str
-    text: str
-    retry: bool
-    give_back: bool = False
+    kind: str = "refused"
+
+    @property
+    def should_return(self) -> bool:
+        """Whether the worker should return the HIT, so that others can have it."""
+        return self.hint == RETURN_HIT
+
+    @property
+    def title(self) -> str:
+        """The heading of a page that shows only this error."""
+        return RETURN_TITLE if self.should_return else TITLES[self.kind]
+
+    def as_data(self) -> dict[str, object]:
+        """Return the JSON that the page's script gets."""
+        return {**super().as_data(), "kind": self.kind}
 
 
-def trouble_of(error: Exception) -> Trouble:
-    """What the worker is told; only sentences that were written for workers get through."""
-    match error:
-        case TimeIsOver():
-            return Trouble(410, "over", sentence(str(error)), retry=False)
-        case OtherText():
-            return Trouble(409, "changed", sentence(str(error)), retry=False)
-        case WorkRefused() | UnreadableAnnotation():
-            is_for_others = isinstance(error, NothingToDo)
-            return Trouble(409, "refused", sentence(str(error)), retry=False, give_back=is_for_others)
-        case PageGone():
-            return Trouble(401, "gone", sentence(str(error)), retry=False)
-        case SlowDown():
-            return Trouble(429, "slow_down", sentence(str(error)), retry=True)
-        case BadCall():
-            return Trouble(400, "refused", sentence(str(error)), retry=False)
-        case BackendUnavailable() | StaleVerdict():
-            return Trouble(503, "away", sentence(MODEL_AWAY), retry=True)
-        case RoundManagerError():
-            return Trouble(503, "away", sentence(AWAY), retry=True)
-        case PluginError() | TemplateError():
-            # The editor is not installed, or the pack is gone: the owner's to mend.
-            return Trouble(503, "away", sentence(FAILED), retry=True)
-    return Trouble(500, "away", sentence(FAILED), retry=True)
+# The first class that fits decides; their messages were written for workers.
+FOR_WORKERS: tuple[tuple[type[CodedError], int, str], ...] = (
+    (TimeIsOver, 410, "over"),
+    (OtherText, 409, "changed"),
+    (PageInputUnreadable, 400, "refused"),
+    (WorkRefused, 409, "refused"),
+    (PageGone, 401, "gone"),
+    (SlowDown, 429, "slow_down"),
+)
+
+
+def page_error(error: Exception) -> PageError:
+    """Return what the worker reads; only messages that were written for workers are passed on."""
+    if isinstance(error, CodedError):
+        for kind_of_error, status, kind in FOR_WORKERS:
+            if isinstance(error, kind_of_error):
+                return PageError(status, sentence(str(error)), error.code, error.retry, error.hint, kind)
+        return PageError(503, sentence(_away_text(error)), error.code, retry=True, kind="away")
+    if isinstance(error, RequestEntityTooLarge):
+        return PageError(413, sentence(TOO_LONG), TextTooLong.code)
+    if isinstance(error, HTTPException):
+        found = ApiError.of_http(error)
+        is_ours = found.status >= UNFORESEEN
+        kind = "away" if is_ours else "refused"
+        return PageError(found.status, sentence(found.text), found.code, retry=is_ours, kind=kind)
+    return PageError(UNFORESEEN, sentence(FAILED), INTERNAL_ERROR, retry=True, kind="away")
+
+
+def _away_text(error: CodedError) -> str:
+    if isinstance(error, BackendUnavailable | JudgementRefused | VerdictNotTrusted | StaleVerdict):
+        return MODEL_AWAY
+    # Otherwise the editor is not installed or the pack is missing, which the owner has to correct.
+    return AWAY if isinstance(error, RoundManagerError) else FAILED

@@ -1,8 +1,10 @@
-"""The page of a HIT: opened by its signed link in the marketplace's frame, with a session where it was accepted."""
+"""The page of a HIT: opened by its signed link in the marketplace's frame, with a session once it is accepted."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 from uuid import UUID
 
 from common.clock import Clock
@@ -11,78 +13,114 @@ from plugin.errors import PluginError
 from plugin.hit_links import HitLinks
 from plugin.labelstudio.editor import editor_bundle
 from plugin.lazy_store import LazyStore
-from plugin.web.work.errors import PageGone
-from plugin.web.work.limits import Limits
-from plugin.web.work.packs import PackShelf, ShownPack
-from plugin.web.work.shown import quiz_items
-from plugin.web.work.site import MarketSite
-from plugin.web.work.tokens import PageHeld, PageTokens
-from round_manager.errors import TimeIsOver, WorkRefused
-from round_manager.models import HitKind, SessionStatus
-from round_manager.work.pages import HitDetails, find_hit
-from round_manager.work.session_start import has_session, open_session
+from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
+from plugin.web.work.errors import PageError, PageGone
+from plugin.web.work.page_json import quiz_items
+from round_manager.labelstudio.projects import instructions_html
+from round_manager.models import HitKind
+from round_manager.services import work as services
+from round_manager.services.context import ServiceContext
+from round_manager.services.work import HitDetails
+from round_manager.work.errors import REOPEN_HIT, PageUnknown
+from templates import Pack, find_pack, load_pack
 from templates.payloads import Json
-from templates.samples import Template
+from templates.samples import Template, sample_task, template_xml
 
 API = "/work"
-ELSEWHERE = "this page was opened from a place that is not the marketplace; open the HIT there again"
-OVER = "the time for this HIT is over; return it and take another one"
-NOT_YOURS = "the marketplace gave this HIT to somebody else; take another one"
 TEMPLATES: Mapping[HitKind, Template] = {HitKind.CREATE: "create", HitKind.VALIDATE: "validate"}
 
 
+class PackCache:
+    """Reads a pack when it is first shown and whenever its files changed; safe to use from many threads."""
+
+    def __init__(self, own_folder: Path) -> None:
+        self._own = own_folder
+        self._known: dict[str, tuple[int, PackContent]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, name: str, folder: str) -> "PackContent":
+        """Return the pack of a task, from the folder it was created from or else by name; TemplateError if missing."""
+        made_from = Path(folder)
+        with self._lock:
+            changed = max((file.stat().st_mtime_ns for file in made_from.glob("*.*")), default=0)
+            known = self._known.get(name)
+            if known is None or known[0] != changed:
+                pack = load_pack(made_from) if made_from.is_dir() else find_pack(name, self._own)
+                known = self._known[name] = (changed, PackContent(pack))
+            return known[1]
+
+
+class PackContent:
+    """What pages show of a pack."""
+
+    def __init__(self, pack: Pack) -> None:
+        self._pack = pack
+        self._instructions = {
+            template: instructions_html(pack.instructions, template) for template in get_args(Template)
+        }
+
+    def instructions_html(self, template: Template) -> str:
+        """Return the instructions for writing or for validating."""
+        return self._instructions[template]
+
+    def config(self, template: Template) -> str:
+        """Return the template as a Label Studio annotator gets it."""
+        return template_xml(self._pack, template)
+
+    def sample(self, template: Template) -> Json:
+        """Return the data of a sample task."""
+        data: Json = sample_task(self._pack, template)["data"]
+        return data
+
+
 class HitPages:
-    """Makes what the page of a HIT is set up with."""
+    """Creates the setup of a HIT's page."""
 
     def __init__(
         self,
-        lazy_store: LazyStore,
+        store: LazyStore,
         links: HitLinks,
         tokens: PageTokens,
         site: MarketSite,
-        packs: PackShelf,
-        clock: Clock,
-        limits: Limits,
         parameters: PageParameters,
+        packs: PackCache,
+        clock: Clock,
+        limits: PageLimits,
     ) -> None:
-        self._parameters = parameters
-        self._lazy_store = lazy_store
+        self._store = store
         self._links = links
         self._tokens = tokens
         self._site = site
+        self._parameters = parameters
         self._packs = packs
         self._clock = clock
         self._limits = limits
 
-    def setup(self, hit: str, told: Mapping[str, str]) -> Json:
-        """The page for whoever the marketplace says that it is; an error where there can be none."""
-        public_id = self._checked(hit, told.get("key", ""))
-        visit = self._parameters.read(told)
+    def setup(self, hit: str, query: Mapping[str, str]) -> Json:
+        """Return the setup for the worker whom the marketplace names, or a preview."""
+        public_id = self._checked(hit, query.get("key", ""))
+        visit = self._parameters.read(query)
+        context = ServiceContext(self._store.open(), self._clock)
         if visit.is_preview:
-            with self._lazy_store.open().read() as session:
-                shown = find_hit(session, public_id)
-            return self._setup(shown, None)
-        assignment, worker, submit_to = visit.assignment_id, visit.worker_id, visit.submit_to
-        if not self._site.takes(submit_to):
-            raise WorkRefused(ELSEWHERE)
-        with self._lazy_store.open().read() as session:
-            is_known = has_session(session, find_hit(session, public_id).hit, assignment, worker)
-        if not is_known:
-            self._limits.open(public_id)
-        with self._lazy_store.open().write() as session:
-            shown = find_hit(session, public_id)
-            work = open_session(session, shown.hit, assignment, worker, now=self._clock.now(), submit_to=submit_to)
-        if work.status is SessionStatus.EXPIRED:
-            raise TimeIsOver(OVER)
-        if work.status is SessionStatus.UNCONFIRMED:
-            raise WorkRefused(NOT_YOURS)
-        return self._setup(shown, self._tokens.make(PageHeld(work.public_id, submit_to)))
+            return self._setup(services.find_hit(context, public_id), None)
+        if self._parameters.submit_to and not self._site.accepts(visit.submit_to):
+            text = "this page was opened from a place that is not the marketplace; open the HIT there again"
+            raise PageUnknown(text, hint=REOPEN_HIT)
+        details, work = services.open_page(
+            context,
+            public_id,
+            visit.assignment_id,
+            visit.worker_id,
+            submit_to=visit.submit_to,
+            before_new=lambda: self._limits.open(public_id),
+        )
+        return self._setup(details, self._tokens.make(OpenPage(work.public_id, visit.submit_to)))
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
             return self._links.check(hit, key)
         except PluginError as error:
-            raise PageGone(f"{error}; open the HIT again on the marketplace") from error
+            raise PageGone(f"{error}; open the HIT again on the marketplace", hint=REOPEN_HIT) from error
 
     def _setup(self, shown: HitDetails, token: str | None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
@@ -112,14 +150,15 @@ class HitPages:
             "error": None,
         }
 
-    def _sample(self, shown: HitDetails, pack: ShownPack) -> Json:
+    def _sample(self, shown: HitDetails, pack: PackContent) -> Json:
         if shown.hit.kind is HitKind.QUIZ:
             return {"items": quiz_items(shown.spec, None)}
         return {"task": pack.sample(TEMPLATES[shown.hit.kind])}
 
 
-def error_setup(title: str, text: str, *, give_back: bool = False) -> Json:
-    """A page that only tells what is wrong, and where the HIT is given back if nothing else helps."""
+def error_setup(error: PageError) -> Json:
+    """Return the setup of a page that shows only an error, and whether the HIT should be returned."""
+    title = error.title
     task = {"title": title, "instructions_html": "", "content_warning": "", "consent": False, "languages": ["en"]}
     return {
         "kind": HitKind.CREATE.value,
@@ -131,15 +170,15 @@ def error_setup(title: str, text: str, *, give_back: bool = False) -> Json:
         "editor": None,
         "config": "",
         "sample": None,
-        "error": {"title": title, "text": text, "give_back": give_back},
+        "error": {"title": title, "text": error.text, "give_back": error.should_return},
     }
 
 
 def editor_json() -> dict[str, Any]:
-    """What a page has to load of the installed editor."""
+    """Return the files of the installed editor that a page loads."""
     bundle = editor_bundle()
     known = asdict(bundle)
-    # The browser begins with all of them at once, and not when the first one asks for the others.
+    # The browser fetches all of them at once, not one after the other.
     chunks = [f"{chunk}.js" for chunk in bundle.chunks if (bundle.folder / f"{chunk}.js").is_file()]
     files = ["runtime.js", "vendor.js", "main.js", *chunks]
     return {**{name: known[name] for name in ("version", "module", "chunks", "styles", "flags")}, "files": files}

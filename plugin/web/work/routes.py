@@ -1,4 +1,4 @@
-"""The workers' pages over HTTP: the page itself, the files that it loads, and the calls of its script."""
+"""Worker pages over HTTP: the page itself, the files that it loads, and the calls of its script."""
 
 import gzip
 import json
@@ -7,54 +7,40 @@ from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from common.text import sentence
 from ml_backend.serving.replies import failure
 from plugin.labelstudio.editor import PAGES, add_files, own_address
 from plugin.page_check import OURS
-from plugin.web.edge import REQUEST_ID, whole_body
+from plugin.web.error_responses import SECONDS_UNTIL_RETRY
+from plugin.web.middleware import REQUEST_ID, read_body
+from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.calls import PageCalls
-from plugin.web.work.errors import SECONDS_UNTIL_RETRY, BadCall, Trouble, trouble_of
-from plugin.web.work.limits import Limits
+from plugin.web.work.errors import UNFORESEEN, PageError, page_error
 from plugin.web.work.page import API, HitPages, error_setup
-from plugin.web.work.site import MarketSite
-from plugin.web.work.tokens import PageHeld, PageTokens
-from plugin.web.work.written import UNREADABLE
+from round_manager.work.errors import PageInputUnreadable
 from templates.payloads import Json
 
-# All that the longest allowed texts can come to; what is longer for its field is told by the field's own rule.
+# Enough for the longest texts that fields allow; a longer text is refused by its field's own rule.
 MOST_BYTES = 1_000_000
 PAGE = "page"
-UNFORESEEN = 500
-TOO_LONG = "this is too long to be sent; shorten your text"
 STORED = ("editor_file", "font", "own_file")
-GIVE_BACK = "Return this HIT, please"
-TITLES = {
-    "over": "The time is over",
-    "refused": "This HIT cannot be opened",
-    "changed": "This HIT cannot be opened",
-    "gone": "This link does not work",
-    "slow_down": "One moment, please",
-    "away": "We cannot be reached just now",
-}
 _log = logging.getLogger(__name__)
 
 
 def work_blueprint(
-    pages: HitPages, calls: PageCalls, tokens: PageTokens, site: MarketSite, limits: Limits
+    pages: HitPages, calls: PageCalls, tokens: PageTokens, site: MarketSite, limits: PageLimits
 ) -> Blueprint:
-    """Everything below `/hits` and `/work`, with the files of the page and of Label Studio's editor."""
+    """Return the routes below `/hits` and `/work`, with the files of the page and of Label Studio's editor."""
     blueprint = Blueprint("work", __name__, template_folder=str(PAGES))
     add_files(blueprint)
     blueprint.add_url_rule("/hits/<hit>", PAGE, _page_view(pages))
 
-    def held() -> PageHeld:
+    def open_page() -> OpenPage:
         page = tokens.read(request.headers.get("Authorization", ""))
         limits.call(page.session)
         return page
 
-    _call_rules(blueprint, calls, held)
+    _call_rules(blueprint, calls, open_page)
     _errors(blueprint)
 
     @blueprint.after_request
@@ -64,7 +50,7 @@ def work_blueprint(
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         if (request.endpoint or "").rpartition(".")[2] not in STORED:
-            # What came back with the back button would be of another time.
+            # The back button must not show an outdated page.
             response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -78,58 +64,48 @@ def _page_view(pages: HitPages) -> Callable[[str], Response]:
     return page
 
 
-def _call_rules(blueprint: Blueprint, calls: PageCalls, held: Callable[[], PageHeld]) -> None:
-    of_items: dict[str, tuple[str, Callable[[PageHeld, int, Json], Json]]] = {
+def _call_rules(blueprint: Blueprint, calls: PageCalls, open_page: Callable[[], OpenPage]) -> None:
+    of_items: dict[str, tuple[str, Callable[[OpenPage, int, Json], Json]]] = {
         "draft": ("PUT", calls.draft),
         "tries": ("POST", calls.ask),
-        "hand-in": ("POST", calls.hand_in),
+        "hand-in": ("POST", calls.submit),
         "skip": ("POST", calls.skip),
         "report": ("POST", calls.report),
         "judgement": ("POST", calls.judgement),
     }
     for name, (method, call) in of_items.items():
 
-        def view(item: int, call: Callable[[PageHeld, int, Json], Json] = call) -> Json:
-            return call(held(), item, _body())
+        def view(item: int, call: Callable[[OpenPage, int, Json], Json] = call) -> Json:
+            return call(open_page(), item, _body())
 
         blueprint.add_url_rule(f"{API}/items/<int:item>/{name}", name, view, methods=[method])
-    blueprint.add_url_rule(f"{API}/state", "state", lambda: calls.state(held()))
-    blueprint.add_url_rule(f"{API}/quiz", "quiz", lambda: calls.quiz(held(), _body()), methods=["POST"])
-    blueprint.add_url_rule(f"{API}/beat", "beat", lambda: calls.beat(held(), _body()), methods=["POST"])
+    blueprint.add_url_rule(f"{API}/state", "state", lambda: calls.state(open_page()))
+    blueprint.add_url_rule(f"{API}/quiz", "quiz", lambda: calls.quiz(open_page(), _body()), methods=["POST"])
+    blueprint.add_url_rule(f"{API}/beat", "beat", lambda: calls.beat(open_page(), _body()), methods=["POST"])
     blueprint.add_url_rule(
-        f"{API}/report", "report_page", lambda: calls.report(held(), None, _body()), methods=["POST"]
+        f"{API}/report", "report_page", lambda: calls.report(open_page(), None, _body()), methods=["POST"]
     )
-    blueprint.add_url_rule(f"{API}/finish", "finish", lambda: calls.finish(held()), methods=["POST"])
+    blueprint.add_url_rule(f"{API}/finish", "finish", lambda: calls.finish(open_page()), methods=["POST"])
 
 
 def _errors(blueprint: Blueprint) -> None:
-    @blueprint.errorhandler(HTTPException)
-    def odd(error: HTTPException) -> Response:
-        code = error.code or 400
-        text = TOO_LONG if isinstance(error, RequestEntityTooLarge) else error.name
-        is_ours = code >= UNFORESEEN
-        return _told(Trouble(code, "away" if is_ours else "refused", sentence(text), retry=is_ours))
-
     @blueprint.errorhandler(Exception)
-    def wrong(error: Exception) -> Response:
-        trouble = trouble_of(error)
-        if trouble.status == UNFORESEEN:
+    def failed(error: Exception) -> Response:
+        found = page_error(error)
+        if found.status == UNFORESEEN:
             failure(error, request.environ[REQUEST_ID])
-        elif trouble.status > UNFORESEEN:
-            # Workers are told to come back; whoever runs this, why.
+        elif found.status > UNFORESEEN:
+            # Workers read that they have to wait; the log says why.
             data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
             _log.warning("a worker's page has to wait", extra={"data": data})
-        return _told(trouble)
+        return _error_response(found)
 
 
-def _told(trouble: Trouble) -> Response:
-    if (request.endpoint or "").rpartition(".")[2] == PAGE:
-        title = GIVE_BACK if trouble.give_back else TITLES[trouble.kind]
-        response = _rendered(error_setup(title, trouble.text, give_back=trouble.give_back))
-    else:
-        response = jsonify({"error": trouble.text, "kind": trouble.kind, "retry": trouble.retry})
-    response.status_code = trouble.status
-    if trouble.retry:
+def _error_response(error: PageError) -> Response:
+    is_page = (request.endpoint or "").rpartition(".")[2] == PAGE
+    response = _rendered(error_setup(error)) if is_page else jsonify(error.as_data())
+    response.status_code = error.status
+    if error.retry:
         response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
     return response
 
@@ -147,9 +123,9 @@ def _rendered(setup: Json) -> Response:
 def _body() -> dict[str, Any]:
     request.max_content_length = MOST_BYTES
     try:
-        body = json.loads(whole_body() or b"{}")
+        body = json.loads(read_body() or b"{}")
     except (ValueError, RecursionError) as error:
-        raise BadCall(UNREADABLE) from error
+        raise PageInputUnreadable from error
     if not isinstance(body, dict):
-        raise BadCall(UNREADABLE)
+        raise PageInputUnreadable
     return body

@@ -18,11 +18,11 @@ from round_manager.labelstudio.status import LabelStudioStatus, find_status
 from round_manager.labelstudio.sync import SyncResult, read_projects
 from round_manager.labelstudio.upload_queue import CrowdCounts
 from round_manager.models import Example, ProjectKind, Vote, WorkSession
-from round_manager.work.validation_work import Judgement, judge_item, validation_items
+from round_manager.work.validation_work import Judgement, judge_item
 from templates import Pack
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeLabelStudio
-from tests.integration.work.floor import Floor, lay_floor, pack_of
+from tests.integration.work.floor import Floor, judged_items, lay_floor, pack_of
 
 CREATE, VALIDATE = ProjectKind.CREATE, ProjectKind.VALIDATE
 PAUSE = timedelta(minutes=3)
@@ -106,7 +106,7 @@ class Gallery:
         work = self.floor.validating(worker)
         flag = Judgement(flag=self.pack.spec.validation.flag_reasons[0])
         with self.floor.write() as session:
-            for one in validation_items(session, work):
+            for one in judged_items(session, work):
                 fits = said.answer is None or said.answer["text"] in one.fields["passage"][said.answer["start"] :]
                 judge_item(session, work, one.item, said if fits else flag, now=self.floor.now)
         self.floor.finish(work)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select
 from werkzeug.serving import make_server
 
+from ml_backend.judge import JudgeRequest
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.service import VerdictService
@@ -73,13 +74,13 @@ def test_every_verdict_records_what_each_version_said_and_the_tasks_rule_decides
         context = live_contexts(session, find_task(session, TASK).id)[0]
     fields = {**context.fields, "text": "It was anything but bad."}
     with serving(changed, models, clock) as judge:
-        tried, latency = judge.judge(TASK, 1, fields, "positive", "session-1")
-        handed_in, _ = judge.judge(TASK, 1, fields, "positive", "session-1")
+        asked = JudgeRequest(changed.spec, 1, (wrong, right), fields, "positive", "session-1")
+        tried, handed_in = judge.judge(asked), judge.judge(asked)
     assert [(one.version, one.fooled) for one in tried.outputs] == [(wrong, True), (right, False)]
     assert tried.fooled is fooled
 
     with store.write() as session:
-        intake = store_attempts(session, [AttemptRecord(tried, fields, 1, latency, "pages", None, None)], now=NOON)
+        intake = store_attempts(session, [AttemptRecord(tried, fields, 1, 900, "pages", None, None)], now=NOON)
         assert (intake.stored, intake.refused) == (1, {})
         opened = live_round(session, find_task(session, TASK).id)
         assert opened is not None
@@ -111,7 +112,7 @@ def test_a_verdict_of_one_version_alone_is_not_taken_where_two_are_pinned(
         context = live_contexts(session, find_task(session, TASK).id)[0]
     fields = {**context.fields, "text": "It was anything but bad."}
     with serving(pack, models, clock) as judge:
-        verdict, _ = judge.judge(TASK, 1, fields, "positive", "session-1")
+        verdict = judge.judge(JudgeRequest(pack.spec, 1, versions, fields, "positive", "session-1"))
     alone = dataclasses.replace(verdict, id=UUID(int=7), outputs=verdict.outputs[:1])
     with store.write() as session:
         author = ensure_worker(session, "fake", "W1", now=NOON)

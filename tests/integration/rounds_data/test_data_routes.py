@@ -13,8 +13,8 @@ from flask.testing import FlaskClient
 from plugin.lazy_store import LazyStore
 from plugin.web.data_desk import DataDesk
 from plugin.web.data_routes import data_blueprint
-from plugin.web.edge import note_requests
 from plugin.web.metrics import WebMetrics
+from plugin.web.middleware import add_request_logging
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
@@ -44,7 +44,7 @@ class Site:
 
     def client(self) -> FlaskClient:
         app = Flask("data")
-        note_requests(app, WebMetrics())
+        add_request_logging(app, WebMetrics())
         desk = DataDesk(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
         app.register_blueprint(data_blueprint(desk))
         return app.test_client()

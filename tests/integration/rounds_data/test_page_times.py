@@ -10,9 +10,9 @@ from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from round_manager.models import Example, HitKind
 from round_manager.validation.metrics import round_metrics
-from round_manager.work.validation_work import Judgement, judge_item, validation_items
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.validation.panel import Panel, seat_panel
-from tests.integration.work.floor import MINUTE
+from tests.integration.work.floor import MINUTE, judged_items
 
 
 def written(panel: Panel, worker: str, *counts: int | None) -> None:
@@ -35,7 +35,7 @@ def judged(panel: Panel, worker: str, *counts: int | None) -> None:
     floor.clock.advance(5 * MINUTE)
     meant = {one.fields["text"]: one.label for one in floor.rows(Example)}
     with floor.write() as session:
-        for one, count in zip(validation_items(session, page), counts, strict=True):
+        for one, count in zip(judged_items(session, page), counts, strict=True):
             said = Judgement(label=meant[one.fields["text"]])
             judge_item(session, page, one.item, said, now=floor.now, active_ms=count)
     floor.finish(page)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ml_backend.errors import ModelError
-from ml_backend.judge import Judge, RegistryJudge
+from ml_backend.judge import Judge, JudgeRequest, RegistryJudge
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.targets.target import Target
 from templates import find_pack
@@ -30,7 +30,7 @@ def judge_of(models: Path, load: Loads, max_loaded: int = 8) -> Judge:
 
 def test_the_pinned_versions_judge_in_their_order(tmp_path: Path) -> None:
     right, wrong = make_version(tmp_path, "positive"), make_version(tmp_path, "negative")
-    verdict = judge_of(tmp_path, Loads()).judge(SPEC, [wrong, right], ROW, "positive")
+    verdict = judge_of(tmp_path, Loads()).judge(JudgeRequest(SPEC, 1, [wrong, right], ROW, "positive"))
     assert [(one.version, one.prediction, one.fooled) for one in verdict.outputs] == [
         (wrong, "negative", True),
         (right, "positive", False),
@@ -42,7 +42,7 @@ def test_the_pinned_versions_judge_in_their_order(tmp_path: Path) -> None:
 def test_a_version_is_loaded_once_however_often_it_judges(tmp_path: Path) -> None:
     version, load = make_version(tmp_path), Loads()
     judge = judge_of(tmp_path, load)
-    ids = {judge.judge(SPEC, [version], ROW, "positive").id for _ in range(3)}
+    ids = {judge.judge(JudgeRequest(SPEC, 1, [version], ROW, "positive")).id for _ in range(3)}
     assert load.loaded == [version]
     assert len(ids) == 3
 
@@ -52,7 +52,7 @@ def test_only_so_many_versions_are_kept_loaded(tmp_path: Path) -> None:
     load = Loads()
     judge = judge_of(tmp_path, load, max_loaded=2)
     for version in (first, second, first, third, first, second):
-        judge.judge(SPEC, [version], ROW, "positive")
+        judge.judge(JudgeRequest(SPEC, 1, [version], ROW, "positive"))
     assert load.loaded == [first, second, third, second]
 
 
@@ -60,4 +60,4 @@ def test_a_version_whose_files_were_changed_judges_nobody(tmp_path: Path) -> Non
     version = make_version(tmp_path)
     spoil(tmp_path / "sentiment" / version)
     with pytest.raises(ModelError):
-        judge_of(tmp_path, Loads()).judge(SPEC, [version], ROW, "positive")
+        judge_of(tmp_path, Loads()).judge(JudgeRequest(SPEC, 1, [version], ROW, "positive"))

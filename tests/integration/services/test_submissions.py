@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from round_manager.database.store import Store
-from round_manager.errors import StaleVerdict
+from round_manager.errors import StaleVerdict, SubmissionRefused
 from round_manager.examples.attempts import store_attempts
-from round_manager.examples.submissions import Submission, SubmissionRefused, check_submission, submit
+from round_manager.examples.submissions import Submission, check_submission, submit
 from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus
 from round_manager.tasks.rounds import collected
 from round_manager.workers import ensure_worker

@@ -15,12 +15,10 @@ from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.site.app import worker_site
 from plugin.attempt_delivery import sign
 from plugin.labelstudio.editor import font_files
-from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
 from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
-from plugin.web.process import ServeProcess
-from plugin.web.work.wiring import work_pages
+from plugin.web.process import ServeProcess, work_pages
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
@@ -50,13 +48,14 @@ def office(any_store: Store, tmp_path: Path) -> Iterator[Office]:
 
 
 def test_the_web_app(office: Office, outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder, door = HttpRecorder(), LazyStore(office.settings.database)
+    recorder, application = HttpRecorder(), Application(office.settings, clock=office.floor.clock)
+    door = application.lazy_store
     pages = (
         front_page(door),
-        work_pages(office.settings, door, office.floor.clock),
+        work_pages(application),
         data_pages(office.settings, door, office.floor.clock),
     )
-    app = web_app(door, Application(office.settings).attempt_intake(door), [SECRET], pages=pages)
+    app = web_app(door, application.attempt_intake(), [SECRET], pages=pages)
     recorded = recorder.wrap(app, route_name(app.url_map))
     office.web.exchange(recorded)
     try:

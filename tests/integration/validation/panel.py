@@ -32,9 +32,8 @@ from round_manager.money.budget import figures, set_round_budget
 from round_manager.money.hit_terms import shape_of
 from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.validation.decisions import Decisions, decide_round
-from round_manager.work.creation import creation_items
 from round_manager.workers import ensure_worker
-from tests.integration.work.floor import MARKET, Floor, lay_floor
+from tests.integration.work.floor import MARKET, Floor, lay_floor, shown_items
 
 OWNER = "owner@here"
 
@@ -83,7 +82,7 @@ class Panel:
             floor.write_all(work)
         else:
             with self.store.read() as session:
-                items = [(one.item, one.target) for one in creation_items(session, work)]
+                items = [(one.item, one.target) for one in shown_items(session, work)]
             for item, target in items:
                 text = f"This is {target} {work.id}.{item}"
                 floor.ask(work, text, item)

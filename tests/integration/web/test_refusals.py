@@ -28,7 +28,14 @@ def test_a_person_reads_a_page_and_a_program_json(web: Web, path: str, status: i
     for accept in ("*/*", "application/json", ""):
         answer = web.client.get(path, headers={"Accept": accept, "X-Request-ID": "number-7"})
         assert (answer.status_code, answer.content_type) == (status, "application/json")
-        assert answer.json == {"error": page.status.partition(" ")[2].title(), "request_id": "number-7"}
+        name = page.status.partition(" ")[2].title()
+        assert answer.json == {
+            "error": name,
+            "code": name.lower().replace(" ", "_"),
+            "retry": False,
+            "hint": None,
+            "request_id": "number-7",
+        }
         assert answer.headers["Vary"] == "Accept"
 
 
@@ -46,7 +53,7 @@ def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> 
         assert secret not in page.text
     answer = app.test_client().get("/broken").json
     assert answer is not None
-    assert answer["error"] == "the web app failed; its log tells where"
+    assert (answer["code"], answer["retry"]) == ("internal_error", True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from crowd.port import AssignmentState, SubmittedAssignment
+from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import Verdict, judge
 from round_manager.crowd.confirmation import confirm
 from round_manager.crowd.mirror import mirror_works
@@ -36,15 +37,26 @@ from round_manager.models import (
     Task,
     Vote,
     Worker,
+    WorkItem,
     WorkSession,
 )
+from round_manager.services.context import ServiceContext
+from round_manager.services.work import ask_target
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
-from round_manager.work.attempts import PageInput, Question, check_attempt, earlier_attempt, record_attempt
-from round_manager.work.creation import creation_items, submit_item
+from round_manager.work.attempts import (
+    CreationItem,
+    PageInput,
+    check_attempt,
+    creation_items,
+    lock_item,
+    record_attempt,
+)
+from round_manager.work.creation import submit_item
 from round_manager.work.session_end import finish
 from round_manager.work.session_start import open_session
-from round_manager.work.validation_work import Judgement, judge_item, validation_items
+from round_manager.work.sessions import find_session, session_context
+from round_manager.work.validation_work import Judgement, ValidationItem, judge_item, validation_items
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock
@@ -70,6 +82,10 @@ class Floor:
     @property
     def now(self) -> datetime:
         return self.clock.now()
+
+    @property
+    def services(self) -> ServiceContext:
+        return ServiceContext(self.store, self.clock)
 
     @contextmanager
     def write(self) -> Iterator[Session]:
@@ -122,8 +138,7 @@ class Floor:
         return PageInput({field_name: text, **changes.pop("fields", {})}, **{**target, **changes})
 
     def context(self, work: WorkSession, item: int = 0) -> Context:
-        with self.store.read() as session:
-            return creation_items(session, work)[item].context
+        return self.items(work)[item].context
 
     def last_word(self, context: Context) -> dict[str, Any]:
         passage = str(context.fields["passage"])
@@ -131,41 +146,53 @@ class Floor:
         start = passage.rindex(text)
         return {"text": text, "start": start, "end": start + len(text)}
 
-    def verdict(self, question: Question) -> Verdict:
-        """What the model says: the label that the text names, else the first."""
-        answer = FakeTarget(self.spec, self.version).predict([dict(question.fields)])[0]
-        return judge(self.spec, question.fields, [(self.version, answer)], question.target, now=self.now)
+    def judge(self, request: JudgeRequest) -> Verdict:
+        """The model answers with the label that the text names, else with the first."""
+        answer = FakeTarget(self.spec, self.version).predict([dict(request.fields)])[0]
+        return judge(self.spec, request.fields, [(self.version, answer)], request.target, now=self.now)
+
+    def request(self, work: WorkSession, written: PageInput, item: int = 0) -> JudgeRequest:
+        """What the model would be asked, after every check."""
+        with self.write() as session:
+            at, shown = lock_item(session, work, item)
+            return check_attempt(session, at, shown, shown.input_of(written), now=self.now)
+
+    def record(self, work: WorkSession, written: PageInput, verdict: Verdict, item: int = 0) -> Attempt:
+        """The attempt with that verdict, stored."""
+        with self.write() as session:
+            at, shown = lock_item(session, work, item)
+            return record_attempt(session, at, shown, shown.input_of(written), verdict, latency_us=900, now=self.now)
 
     def ask(self, work: WorkSession, text: str | PageInput, item: int = 0) -> Attempt:
-        """A try as the page makes it: looked up, checked, put to the model, stored."""
+        """An attempt as the page makes it."""
         written = self.written(work, text, item) if isinstance(text, str) else text
-        with self.write() as session:
-            known = earlier_attempt(session, work, item, written)
-            if known is not None:
-                return known
-            question = check_attempt(session, work, item, written, now=self.now)
-        verdict = self.verdict(question)
-        with self.write() as session:
-            return record_attempt(session, work, item, written, verdict, latency_us=900, now=self.now)
+        to_write = [one.item for one in self.rows(WorkItem, WorkItem.session_id == work.id) if one.context_id]
+        mark = self.items(work)[item].mark if item in to_write else ""
+        result = ask_target(self.services, self, work.public_id, item, mark=mark, read=lambda _item: written, draft={})
+        return result.attempt
 
     def hand_in(
         self, work: WorkSession, text: str | PageInput, item: int = 0, *, active_ms: int | None = None
     ) -> Example:
         written = self.written(work, text, item) if isinstance(text, str) else text
         with self.write() as session:
-            return submit_item(session, work, item, written, now=self.now, active_ms=active_ms)
+            at, shown = lock_item(session, work, item)
+            return submit_item(session, at, shown, written, now=self.now, active_ms=active_ms)
+
+    def items(self, work: WorkSession) -> list[CreationItem]:
+        """The examples to write in a session."""
+        with self.store.read() as session:
+            return shown_items(session, work)
 
     def fooling(self, work: WorkSession, item: int = 0, note: str = "") -> str:
         """A text that the model reads as something else than was asked for."""
-        with self.store.read() as session:
-            target = creation_items(session, work)[item].target
+        target = self.items(work)[item].target
         others = [name for name in self.spec.label_names if name != target]
         return f"This is {others[0] if others else 'new'} {note}{work.id}.{item}"
 
     def write_all(self, work: WorkSession, note: str = "") -> list[Example]:
         """Every item of the session, with a text that fools the model."""
-        with self.store.read() as session:
-            items = [one.item for one in creation_items(session, work)]
+        items = [one.item for one in self.items(work)]
         done = []
         for item in items:
             text = self.fooling(work, item, note)
@@ -200,7 +227,7 @@ class Floor:
 
     def judge_all(self, work: WorkSession, judgement: Judgement) -> None:
         with self.write() as session:
-            for one in validation_items(session, work):
+            for one in judged_items(session, work):
                 judge_item(session, work, one.item, judgement, now=self.now)
 
     def pending(self, author: str = "AUTHOR", *, wanted: int = 2, **changes: Any) -> Example:
@@ -256,6 +283,16 @@ class Floor:
                 row = session.get_one(Round, self.round.id)
                 row.status = status
                 setattr(row, column, self.now)
+
+
+def shown_items(session: Session, work: WorkSession) -> list[CreationItem]:
+    """The examples to write in a session."""
+    return creation_items(session, session_context(session, find_session(session, work.public_id)))
+
+
+def judged_items(session: Session, work: WorkSession) -> list[ValidationItem]:
+    """The examples to judge in a session."""
+    return validation_items(session, session_context(session, find_session(session, work.public_id)))
 
 
 @cache

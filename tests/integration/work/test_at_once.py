@@ -9,7 +9,6 @@ import pytest
 
 from round_manager.errors import NothingToDo, RoundManagerError, WorkRefused
 from round_manager.models import Attempt, Example, HitKind, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
-from round_manager.work.attempts import check_attempt, record_attempt
 from round_manager.work.creation import skip
 from round_manager.work.quizzes import take_quiz
 from round_manager.work.session_end import sweep
@@ -72,11 +71,7 @@ def test_a_double_click_on_ask_uses_one_try_and_both_see_it(floor: Floor) -> Non
     written = floor.written(work, "once")
 
     def ask() -> Any:
-        with floor.write() as session:
-            question = check_attempt(session, work, 0, written, now=floor.now)
-        verdict = floor.verdict(question)
-        with floor.write() as session:
-            return record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+        return floor.record(work, written, floor.judge(floor.request(work, written)))
 
     seen = at_once(*[ask] * TOGETHER)
     assert {one.id for one in seen} == {one.id for one in floor.rows(Attempt)}

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
+from round_manager.errors import NothingToDo, TimeIsOver
 from round_manager.models import HitKind, Qualification, QualificationGrant, QuizResult, WorkSession
+from round_manager.work.errors import HitIncomplete, InvalidInput, PageUnknown
 from round_manager.work.quizzes import attempts_left, marked, quiz_questions, take_quiz, ungranted_passes
+from round_manager.work.sessions import session_context
 from tests.integration.work.floor import MARKET, MINUTE, Floor
 
 
@@ -27,7 +29,7 @@ def take(floor: Floor, work: WorkSession, answers: list[int]) -> QuizResult:
 
 def left(floor: Floor, work: WorkSession) -> int:
     with floor.store.read() as session:
-        return attempts_left(session, work)
+        return attempts_left(session, session_context(session, work))
 
 
 def waiting(floor: Floor) -> list[tuple[str, int]]:
@@ -47,7 +49,7 @@ def test_the_page_has_the_questions_without_the_answers(floor: Floor) -> None:
 
 def test_whoever_passes_is_to_get_the_qualification_once_they_are_confirmed(floor: Floor) -> None:
     work = quiz(floor)
-    with pytest.raises(WorkRefused, match="the quiz is not answered"):
+    with pytest.raises(HitIncomplete):
         floor.finish(work)
     assert take(floor, work, right(floor)).passed
     floor.finish(work)
@@ -75,12 +77,12 @@ def test_wrong_answers_are_explained_and_the_quiz_can_be_taken_again_but_not_for
     assert left(floor, work) == 1
     second = take(floor, work, [*right(floor)[:1], *wrong(floor)[1:]])
     assert [one.is_right for one in marked(floor.spec, second)][:2] == [True, False]
-    with pytest.raises(NothingToDo, match="as often as it can be taken"):
+    with pytest.raises(NothingToDo):
         take(floor, work, right(floor))
     floor.finish(work)
     floor.confirm(work)
     assert waiting(floor) == []
-    with pytest.raises(NothingToDo, match="as often as it can be taken"):
+    with pytest.raises(NothingToDo):
         quiz(floor)
 
 
@@ -98,7 +100,7 @@ def test_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_fro
     take(floor, work, right(floor))
     floor.finish(work)
     floor.confirm(work)
-    with pytest.raises(NothingToDo, match="passed this quiz already; return the HIT"):
+    with pytest.raises(NothingToDo):
         quiz(floor)
     assert waiting(floor) == [("W1", 100)]
 
@@ -106,7 +108,7 @@ def test_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_fro
 def test_answers_that_are_no_answers_use_no_attempt(floor: Floor) -> None:
     work = quiz(floor)
     for answers in ([], [0], [*right(floor), 0], [99] * 4, [-1] * 4, [2**80] * 4):
-        with pytest.raises(WorkRefused, match="answer every question"):
+        with pytest.raises(InvalidInput):
             take(floor, work, answers)
     assert left(floor, work) == 2
 
@@ -163,7 +165,7 @@ def test_a_quiz_has_a_deadline_too(floor: Floor) -> None:
 
 
 def test_answers_that_came_in_with_other_work_pass_nobody_and_use_nothing_up(floor: Floor) -> None:
-    with pytest.raises(WorkRefused, match="this HIT has no quiz"):
+    with pytest.raises(PageUnknown):
         take(floor, floor.open("W1"), right(floor))
     taken = quiz(floor)
     result = take(floor, taken, right(floor))

@@ -7,14 +7,22 @@ from uuid import uuid4
 import pytest
 
 from ml_backend.serving.attempt_record import AttemptRecord
-from round_manager.errors import StaleVerdict, WorkRefused
+from round_manager.errors import StaleVerdict
 from round_manager.examples.attempts import store_attempts
 from round_manager.models import Attempt, HitKind, Source
-from round_manager.work.attempts import PageInput, check_attempt, earlier_attempt, record_attempt
-from round_manager.work.creation import creation_items, skip
+from round_manager.work.attempts import PageInput
+from round_manager.work.creation import skip
+from round_manager.work.errors import (
+    InvalidInput,
+    MoreAttemptsNeeded,
+    NoAttemptsLeft,
+    PageInputUnreadable,
+    PageUnknown,
+    TextTooLong,
+)
 from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
-from tests.integration.work.floor import Floor
+from tests.integration.work.floor import Floor, shown_items
 
 
 def test_a_try_is_stored_with_its_session_its_item_and_its_number(floor: Floor) -> None:
@@ -24,7 +32,7 @@ def test_a_try_is_stored_with_its_session_its_item_and_its_number(floor: Floor) 
         (work.id, 0, 1, work.worker_id),
         (work.id, 0, 2, work.worker_id),
     ]
-    assert (attempts[0].source, attempts[0].latency_us) == (Source.PAGES, 900)
+    assert (attempts[0].source, attempts[0].latency_us > 0) == (Source.PAGES, True)
     assert attempts[0].fields == {**floor.context(work).fields, "text": "one"}
 
 
@@ -34,18 +42,17 @@ def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_try(floor:
     floor.ask(work, "two")
     assert floor.ask(work, "one").id == first.id
     with floor.store.read() as session:
-        (item,) = creation_items(session, work)
-    assert (item.tries_left, [one.number for one in item.tries]) == (floor.spec.work.tries - 2, [1, 2])
+        (item,) = shown_items(session, work)
+    assert (item.attempts_left, [one.number for one in item.attempts]) == (floor.spec.work.tries - 2, [1, 2])
 
 
 def test_the_only_try_is_told_as_one(lay: LayFloor) -> None:
     floor = lay(work={"tries": 1, "tries_before_skip": 1})
     work = floor.open()
-    told = "try at least 1 time before you skip this one; that is 1 more"
-    with floor.store.write() as session, pytest.raises(WorkRefused, match=told):
+    with floor.store.write() as session, pytest.raises(MoreAttemptsNeeded):
         skip(session, work, 0, now=floor.now)
     floor.ask(work, "one")
-    with pytest.raises(WorkRefused, match="the only try for this example is used; hand in one of your texts"):
+    with pytest.raises(NoAttemptsLeft):
         floor.ask(work, "two")
 
 
@@ -54,7 +61,7 @@ def test_the_last_try_is_the_last(lay: LayFloor) -> None:
     work = floor.open()
     floor.ask(work, "one")
     floor.ask(work, "two")
-    with pytest.raises(WorkRefused, match="all 2 tries for this example are used"):
+    with pytest.raises(NoAttemptsLeft):
         floor.ask(work, "three")
     assert floor.ask(work, "two").number == 2
     assert len(floor.rows(Attempt)) == 2
@@ -63,9 +70,8 @@ def test_the_last_try_is_the_last(lay: LayFloor) -> None:
 def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "mine")
-    with floor.store.write() as session:
-        question = check_attempt(session, work, 0, written, now=floor.now)
-    right = floor.verdict(question)
+    question = floor.request(work, written)
+    right = floor.judge(question)
     said = replace(right.outputs[0], version="sentiment-ffffffffffff")
     wrong: list[Any] = [
         replace(right, inputs_hash="0" * 64),
@@ -74,37 +80,33 @@ def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Fl
         replace(right, task="nli"),
     ]
     for verdict in wrong:
-        with floor.write() as session, pytest.raises(StaleVerdict, match="judge again"):
-            record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
+        with pytest.raises(StaleVerdict):
+            floor.record(work, written, verdict)
     assert floor.rows(Attempt) == []
 
 
 def test_a_verdict_that_a_sink_has_stored_for_nobody_is_asked_for_again(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "mine")
-    with floor.store.write() as session:
-        question = check_attempt(session, work, 0, written, now=floor.now)
-    verdict = floor.verdict(question)
+    question = floor.request(work, written)
+    verdict = floor.judge(question)
     with floor.write() as session:
         store_attempts(session, [AttemptRecord(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
-    with floor.write() as session, pytest.raises(StaleVerdict, match="stored for something else"):
-        record_attempt(session, work, 0, written, verdict, latency_us=1, now=floor.now)
-    with floor.write() as session:
-        again = replace(verdict, id=uuid4())
-        assert record_attempt(session, work, 0, written, again, latency_us=1, now=floor.now).number == 1
+    with pytest.raises(StaleVerdict):
+        floor.record(work, written, verdict)
+    assert floor.record(work, written, replace(verdict, id=uuid4())).number == 1
 
 
 def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> None:
     work = floor.open()
-    longest = next(field.max_chars for field in floor.spec.fields if field.name == "text")
-    for text, sentence in (
-        ("", "`text` is empty"),
-        (" \n ", "`text` is empty"),
-        ("x" * 200_000, f"`text` has 200000 characters; at most {longest} are accepted"),
-        ("a\x00b", "NUL"),
-        ("half \ud83d", "half of a character"),
+    for text, error in (
+        ("", InvalidInput),
+        (" \n ", InvalidInput),
+        ("x" * 200_000, TextTooLong),
+        ("a\x00b", InvalidInput),
+        ("half \ud83d", InvalidInput),
     ):
-        with pytest.raises(WorkRefused, match=sentence):
+        with pytest.raises(error):
             floor.ask(work, text)
     for text in ("🦊🦊🦊", "\u202eקרא אותי", "<script>alert(1)</script>", "'; DROP TABLE attempt; --", "\\u0000"):
         attempt = floor.ask(work, text)
@@ -122,18 +124,18 @@ def test_a_page_cannot_say_what_the_context_is(lay: LayFloor) -> None:
 def test_items_that_are_not_the_sessions_own_are_out_of_reach(floor: Floor) -> None:
     mine = floor.open("W1")
     for item in (-1, 1, 999, 2**63, 2**80):
-        with pytest.raises(WorkRefused, match="no such item"):
+        with pytest.raises(PageUnknown):
             floor.ask(mine, PageInput({"text": "x"}), item)
-        with pytest.raises(WorkRefused, match="no such item"):
+        with pytest.raises(PageUnknown):
             floor.hand_in(mine, PageInput({"text": "x"}), item)
 
 
 def test_writing_and_judging_are_not_mixed_up(floor: Floor) -> None:
     floor.pending()
     writing, checking = floor.open("W1"), floor.open("W2", kind=HitKind.VALIDATE)
-    with pytest.raises(WorkRefused, match="asks for judgements"):
+    with pytest.raises(PageUnknown):
         floor.ask(checking, PageInput({"text": "x"}))
-    with floor.write() as session, pytest.raises(WorkRefused, match="asks for a text"):
+    with floor.write() as session, pytest.raises(PageUnknown):
         judge_item(session, writing, 0, Judgement(label="positive"), now=floor.now)
 
 
@@ -144,7 +146,7 @@ def test_what_is_not_of_the_right_form_is_refused_before_anything_looks_at_it(re
     wrong: list[Any] = [None, [], 7, "x", {**right, "label": 1}, {**right, "answer": ["x"]}]
     wrong += [{"fields": {"text": 1}}, {"fields": []}] if reader == PageInput.read else [{"flag": 1}, {"comment": []}]
     for value in wrong:
-        with pytest.raises(WorkRefused, match="cannot be read; load it again"):
+        with pytest.raises(PageInputUnreadable):
             reader(value)
 
 
@@ -152,8 +154,9 @@ def test_nothing_is_remembered_across_items_or_sessions(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     work, other = floor.open("W1"), floor.open("W2")
     floor.ask(work, PageInput({"text": "x"}), 0)
-    with floor.store.read() as session:
-        assert earlier_attempt(session, work, 0, PageInput({"text": "x"})) is not None
-        assert earlier_attempt(session, work, 1, PageInput({"text": "x"})) is None
-        assert earlier_attempt(session, other, 0, PageInput({"text": "x"})) is None
-        assert earlier_attempt(session, work, 0, PageInput({})) is None
+    mine, next_one, others = floor.items(work)[0], floor.items(work)[1], floor.items(other)[0]
+    text = PageInput({"text": "x"})
+    assert mine.attempt_on(mine.input_of(text)) is not None
+    assert next_one.attempt_on(next_one.input_of(text)) is None
+    assert others.attempt_on(others.input_of(text)) is None
+    assert mine.attempt_on(mine.input_of(PageInput({}))) is None

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
+from round_manager.errors import NothingToDo, TimeIsOver
 from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
 from round_manager.tasks.tasks import create_task, update_gold
-from round_manager.work.gold import gold_answers, gold_count
+from round_manager.work.errors import AlreadySubmitted, HitIncomplete, InvalidInput, TextTooLong
+from round_manager.work.gold import each_gold_answer, gold_count
 from round_manager.work.sessions import session_context
-from round_manager.work.validation_work import Judgement, judge_item, validation_items
+from round_manager.work.validation_work import Judgement, judge_item
 from tests.integration.work.conftest import LayFloor
-from tests.integration.work.floor import MINUTE, Floor, pack_of
+from tests.integration.work.floor import MINUTE, Floor, judged_items, pack_of
 
 POSITIVE = Judgement(label="positive")
 NO_GOLD = {"gold_rate": 0.0}
@@ -31,7 +32,7 @@ def test_a_page_shows_what_was_written_and_nothing_about_who_wrote_it_or_what_fo
     example = floor.pending(label="neutral", explanation={"why_right": "secret"})
     work = floor.validating()
     with floor.store.read() as session:
-        (item,) = validation_items(session, work)
+        (item,) = judged_items(session, work)
     assert item.fields == {name: example.fields[name] for name in ("premise", "hypothesis")}
     assert set(vars(item)) == {"item", "fields", "draft", "judgement"}
 
@@ -46,7 +47,7 @@ def test_nobody_judges_their_own_or_what_they_judged_before(lay: LayFloor) -> No
     assert given(floor) == [fresh.id]
     floor.judge_all(work, POSITIVE)
     floor.finish(work)
-    with pytest.raises(NothingToDo, match="nothing to check for you"):
+    with pytest.raises(NothingToDo):
         floor.validating("W1")
 
 
@@ -115,26 +116,26 @@ def test_a_judgement_can_be_changed_until_it_is_handed_in_and_must_be_one_that_t
     work = floor.validating()
     reason = floor.spec.validation.flag_reasons[0]
     bad = (
-        (Judgement(), "give a label or a flag, one of them"),
-        (Judgement(label="positive", flag=reason), "one of them"),
-        (Judgement(label="Positive"), "the label can be"),
-        (Judgement(answer={"text": "A"}), "the label can be"),
-        (Judgement(flag="I do not like it"), "flag it for one of these reasons"),
-        (Judgement(label="positive", comment="x" * 200_000), "at most 2000"),
-        (Judgement(label="positive", comment="a\x00"), "NUL"),
+        (Judgement(), InvalidInput),
+        (Judgement(label="positive", flag=reason), InvalidInput),
+        (Judgement(label="Positive"), InvalidInput),
+        (Judgement(answer={"text": "A"}), InvalidInput),
+        (Judgement(flag="I do not like it"), InvalidInput),
+        (Judgement(label="positive", comment="x" * 200_000), TextTooLong),
+        (Judgement(label="positive", comment="a\x00"), InvalidInput),
     )
-    for judgement, sentence in bad:
-        with floor.write() as session, pytest.raises(WorkRefused, match=sentence):
+    for judgement, error in bad:
+        with floor.write() as session, pytest.raises(error):
             judge_item(session, work, 0, judgement, now=floor.now)
-    with pytest.raises(WorkRefused, match="not done yet: 1"):
+    with pytest.raises(HitIncomplete):
         floor.finish(work)
     for judgement in (POSITIVE, Judgement(flag=reason, comment="why? 🦊 \u202eabc")):
         floor.judge_all(work, judgement)
         with floor.store.read() as session:
-            assert validation_items(session, work)[0].judgement == judgement
+            assert judged_items(session, work)[0].judgement == judgement
     assert floor.votes() == []
     floor.finish(work)
-    with pytest.raises(WorkRefused, match="handed in already"):
+    with pytest.raises(AlreadySubmitted):
         floor.judge_all(work, POSITIVE)
 
 
@@ -151,12 +152,12 @@ def test_an_answer_must_be_a_piece_of_the_passage(lay: LayFloor) -> None:
     floor = lay("qa", validation=NO_GOLD)
     floor.pending()
     work = floor.validating()
-    for judgement, sentence in (
-        (Judgement(label="x"), "select the answer"),
-        (Judgement(answer={"text": "B", "start": 0, "end": 1}), "does not have the answer"),
-        (Judgement(answer={"text": "A" * 10**6, "start": 0, "end": 10**6}), "does not have the answer"),
+    for judgement, error in (
+        (Judgement(label="x"), InvalidInput),
+        (Judgement(answer={"text": "B", "start": 0, "end": 1}), InvalidInput),
+        (Judgement(answer={"text": "A" * 10**6, "start": 0, "end": 10**6}), InvalidInput),
     ):
-        with floor.write() as session, pytest.raises(WorkRefused, match=sentence):
+        with floor.write() as session, pytest.raises(error):
             judge_item(session, work, 0, judgement, now=floor.now)
     floor.judge_all(work, Judgement(answer={"text": "A", "start": 0, "end": 1, "labels": ["Answer"]}))
     floor.finish(work)
@@ -241,11 +242,11 @@ def test_gold_answers_count_once_the_marketplace_has_confirmed_the_worker(lay: L
     floor.judge_all(work, POSITIVE)
     floor.finish(work)
     with floor.store.read() as session:
-        assert gold_answers(session, floor.task) == []
+        assert list(each_gold_answer(session, floor.task)) == []
     floor.confirm(work)
     with floor.store.read() as session:
-        answers = gold_answers(session, floor.task, work.worker_id)
-        assert gold_answers(session, floor.task, work.worker_id + 1) == []
+        answers = list(each_gold_answer(session, floor.task, work.worker_id))
+        assert list(each_gold_answer(session, floor.task, work.worker_id + 1)) == []
     assert Counter((one.expected, one.is_right) for one in answers) == {("positive", True): 2, ("negative", False): 1}
     assert sorted(vote.example_id for vote in floor.votes()) == [one.id for one in examples]
 
@@ -267,7 +268,7 @@ def test_examples_that_people_agreed_on_become_gold_once_and_get_no_further_vote
     assert given(floor) == [plain[1].id]
     floor.confirm(work)
     with floor.store.read() as session:
-        (said,) = gold_answers(session, floor.task)
+        (said,) = list(each_gold_answer(session, floor.task))
     assert (said.expected, said.is_right) == ("A sentence of", True)
     assert [vote.example_id for vote in floor.votes()] == [voted.id, plain[0].id]
 

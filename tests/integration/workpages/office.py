@@ -18,11 +18,10 @@ from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.hit_links import HitLinks
-from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from plugin.web.app import web_app
-from plugin.web.work.limits import Limits
-from plugin.web.work.wiring import work_pages
+from plugin.web.process import work_pages
+from plugin.web.work.access import PageLimits
 from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
 from templates.payloads import Span, results
@@ -86,8 +85,8 @@ class Office:
             ml_backend_auth="web:pass",
             crowd_site_url=SITE,
         )
-        self.limits: Limits | None = None
-        self._lazy_store = LazyStore(self.settings.database)
+        self.limits: PageLimits | None = None
+        self._application = self._new_application()
         self.web = Served(self._app(), port)
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
 
@@ -97,14 +96,14 @@ class Office:
 
     def restart(self) -> None:
         """Another process serves from now on: nothing that the first one remembered is left."""
-        self._lazy_store.close()
-        self._lazy_store = LazyStore(self.settings.database)
+        self._application.lazy_store.close()
+        self._application = self._new_application()
         self.web.exchange(self._app())
 
     def close(self) -> None:
         self.web.stop()
         self.backend.stop()
-        self._lazy_store.close()
+        self._application.lazy_store.close()
 
     def address(self, hit: Hit, **told: str) -> str:
         """The HIT's link with what a marketplace adds, on the port where we are."""
@@ -123,10 +122,12 @@ class Office:
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
 
     def _app(self) -> Any:
-        pages = work_pages(self.settings, self._lazy_store, self.floor.clock, self.limits)
-        return web_app(
-            self._lazy_store, Application(self.settings).attempt_intake(self._lazy_store), [SECRET], pages=(pages,)
-        )
+        store = self._application.lazy_store
+        pages = work_pages(self._application, self.limits)
+        return web_app(store, self._application.attempt_intake(), [SECRET], pages=(pages,))
+
+    def _new_application(self) -> Application:
+        return Application(self.settings, clock=self.floor.clock)
 
 
 @dataclass
@@ -158,7 +159,7 @@ class Page:
         answer = self.call(method, path, body if body is not None else {})
         assert answer.status_code >= 400, answer.text
         told: dict[str, Any] = answer.json()
-        assert set(told) == {"error", "kind", "retry"}
+        assert set(told) == {"error", "kind", "retry", "code", "hint"}
         return {**told, "status": answer.status_code}
 
     def result(self, **values: str | Span) -> list[dict[str, Any]]:

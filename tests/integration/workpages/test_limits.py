@@ -5,9 +5,8 @@ from uuid import uuid4
 import pytest
 
 from plugin.errors import SettingsError
+from plugin.web.work.access import MOST_KNOWN, CallRate, MarketSite, PageLimits, RateLimit
 from plugin.web.work.errors import SlowDown
-from plugin.web.work.limits import MOST_KNOWN, Limit, Limits, Rate
-from plugin.web.work.site import MarketSite
 
 
 class Seconds:
@@ -22,7 +21,7 @@ class Seconds:
 
 def test_after_a_burst_one_more_comes_with_time() -> None:
     seconds = Seconds()
-    limit = Limit(Rate(2, 0.5), seconds)
+    limit = RateLimit(CallRate(2, 0.5), seconds)
     limit.take("a")
     limit.take("a")
     with pytest.raises(SlowDown):
@@ -36,7 +35,7 @@ def test_after_a_burst_one_more_comes_with_time() -> None:
 
 def test_a_limit_forgets_whoever_has_been_quiet() -> None:
     seconds = Seconds()
-    limit = Limit(Rate(1, 1.0), seconds)
+    limit = RateLimit(CallRate(1, 1.0), seconds)
     for caller in range(MOST_KNOWN):
         limit.take(caller)
     seconds.now += 10
@@ -45,7 +44,7 @@ def test_a_limit_forgets_whoever_has_been_quiet() -> None:
 
 
 def test_many_workers_of_one_link_share_what_the_link_may_ask() -> None:
-    limits = Limits(Seconds())
+    limits = PageLimits(Seconds())
     for worker in range(60):
         limits.ask(worker, 7)
     with pytest.raises(SlowDown):
@@ -54,13 +53,13 @@ def test_many_workers_of_one_link_share_what_the_link_may_ask() -> None:
 
 
 def test_a_class_can_open_one_link_at_once() -> None:
-    limits, hit = Limits(Seconds()), uuid4()
+    limits, hit = PageLimits(Seconds()), uuid4()
     for _ in range(200):
         limits.open(hit)
 
 
 def test_one_worker_on_many_pages_asks_no_faster_than_on_one() -> None:
-    limits = Limits(Seconds())
+    limits = PageLimits(Seconds())
     for hit in range(12):
         limits.ask(1, hit)
     with pytest.raises(SlowDown):
@@ -71,7 +70,7 @@ def test_one_worker_on_many_pages_asks_no_faster_than_on_one() -> None:
 def test_a_marketplace_may_have_several_hosts() -> None:
     site = MarketSite(["https://worker.example/", "https://www.example"])
     assert "frame-ancestors https://worker.example https://www.example" in site.content_policy
-    assert site.takes("https://www.example/s/1")
+    assert site.accepts("https://www.example/s/1")
     for other in (
         "https://evil.example\\@www.example/",
         "https://www.example\\.evil.example/",
@@ -85,9 +84,9 @@ def test_a_marketplace_may_have_several_hosts() -> None:
         "https://www.example:port/",
         "https://[www.example/",
     ):
-        assert not site.takes(other), other
+        assert not site.accepts(other), other
     for other in ("http://www.example", "https://www.example.evil", "https://www.example@evil", "//www.example", ""):
-        assert not site.takes(other)
+        assert not site.accepts(other)
 
 
 @pytest.mark.parametrize("urls", [[], ["not an address"], ["ftp://x"], ["https://a b"], ["https://x;script-src *"]])

@@ -13,6 +13,8 @@ from tests.integration.workpages.office import Office, Page
 CALLS = [("PUT", "draft"), ("POST", "tries"), ("POST", "hand-in"), ("POST", "skip")]
 CHANGED = {
     "error": "This example has another text now; here it is.",
+    "code": "other_text",
+    "hint": None,
     "kind": "changed",
     "retry": False,
     "status": 409,

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from plugin.labelstudio.editor import editor_bundle
-from plugin.web.work.limits import OPENINGS, Limits
+from plugin.web.work.access import OPENINGS, PageLimits
 from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
 from tests.conftest import PACKS
 from tests.integration.databases import Databases
@@ -187,7 +187,7 @@ def test_a_session_that_the_marketplace_gave_to_another_worker_is_closed_to_this
     (work,) = office.floor.rows(WorkSession)
     office.floor.confirm(work, worker="REAL")
     assert office.floor.one(work).status is SessionStatus.UNCONFIRMED
-    assert "somebody else" in page.refused("/items/0/tries", page.fooling())["error"]
+    assert page.refused("/items/0/tries", page.fooling())["code"] == "hit_reassigned"
     assert "somebody else" in office.open("FORGED", page.hit).setup["error"]["text"]
 
 
@@ -211,7 +211,7 @@ def test_nobody_asks_the_model_by_opening_pages(office: Office) -> None:
 
 def test_a_link_that_is_opened_far_too_often_has_to_wait(office: Office) -> None:
     page = office.open("W1", assignmentId="A1")
-    office.limits = limits = Limits(lambda: 0.0)
+    office.limits = limits = PageLimits(lambda: 0.0)
     office.restart()
     for _ in range(OPENINGS.burst):
         limits.open(page.hit.public_id)
@@ -223,7 +223,7 @@ def test_a_link_that_is_opened_far_too_often_has_to_wait(office: Office) -> None
 
 
 def test_loading_again_and_what_cannot_be_opened_take_nothing_from_a_links_openings(office: Office) -> None:
-    office.limits = limits = Limits(lambda: 0.0)
+    office.limits = limits = PageLimits(lambda: 0.0)
     office.restart()
     page = office.open("W1", assignmentId="A1")
     for _ in range(OPENINGS.burst - 2):

@@ -31,7 +31,7 @@ def test_killed_and_started_again_between_any_two_steps_it_loses_and_doubles_not
         body = page.fooling()
         page.put("/items/0/draft", body)
         huge = page.refused("/items/0/draft", page.written("x" * 2_000_000), "PUT")
-        assert (huge["status"], huge["error"]) == (413, "This is too long to be sent; shorten your text.")
+        assert (huge["status"], huge["code"]) == (413, "text_too_long")
         web.kill_all()
     with _served(office, port) as web:
         assert page.state()["items"][0]["draft"] == {"result": body["result"]}

@@ -61,7 +61,7 @@ def test_a_flag_needs_a_reason_of_the_tasks_and_may_have_a_comment(open_office: 
     reason = page.state()["items"][0]["flag_reasons"][0]
     given = page.post("/items/0/judgement", {"flag": reason, "comment": "\u05e9\u05dc\u05d5\u05dd 🙂"})
     assert (given["given"]["flag"], given["given"]["comment"]) == (reason, "\u05e9\u05dc\u05d5\u05dd 🙂")
-    assert "one of these reasons" in page.refused("/items/1/judgement", {"flag": "I feel so", "comment": ""})["error"]
+    assert page.refused("/items/1/judgement", {"flag": "I feel so", "comment": ""})["code"] == "invalid_input"
     assert office.floor.rows(WorkItem)[1].judgement is None
 
 
@@ -80,7 +80,7 @@ def test_a_flag_needs_a_reason_of_the_tasks_and_may_have_a_comment(open_office: 
 def test_what_is_no_judgement_is_refused(open_office: OpenOffice, body: dict[str, object]) -> None:
     office, page = validating(open_office, count=1)
     told = page.refused("/items/0/judgement", body)
-    assert (told["status"], told["kind"]) == (409, "refused")
+    assert (told["status"] in (400, 409), told["kind"]) == (True, "refused")
     assert office.floor.rows(WorkItem)[0].judgement is None
 
 
@@ -97,5 +97,5 @@ def test_a_page_to_judge_takes_no_texts(open_office: OpenOffice) -> None:
     office, page = validating(open_office, count=1)
     body = {"result": page.result(label=office.floor.spec.label_names[0]), "mark": "any"}
     for call in ("tries", "hand-in", "skip"):
-        assert "judgements, not for texts" in page.refused(f"/items/0/{call}", body)["error"]
+        assert page.refused(f"/items/0/{call}", body)["code"] == "page_unknown"
     assert len(office.floor.rows(Example)) == 1

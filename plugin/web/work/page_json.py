@@ -1,33 +1,32 @@
-"""Sessions, items and verdicts as the page's script reads them: JSON with nothing in it that a worker must not know."""
+"""Sessions, items and verdicts as JSON for the page's script, without anything that a worker must not know."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from ml_backend.verdict import ModelOutput, Verdict
 from round_manager.models import Attempt, HitKind, QuizResult
+from round_manager.services.work import PageState
 from round_manager.tasks.contexts import pack_context
-from round_manager.work.creation import CreationItem, mark_of
-from round_manager.work.pages import PageState
+from round_manager.work.attempts import CreationItem
 from round_manager.work.quizzes import marked, quiz_questions
 from round_manager.work.validation_work import ValidationItem
 from templates import TaskSpec
 from templates.payloads import Json, creation_task, validation_task
 
 
-def state_json(page: PageState, now: datetime) -> Json:
-    """Everything that changes on a page."""
+def state_json(page: PageState) -> Json:
+    """Return everything that changes on a page."""
     kind, spec = page.hit.kind, page.spec
     items: list[Json] = []
     if kind is HitKind.CREATE:
-        items = [creation_json(spec, one) for one in page.creation]
+        items = [creation_json(one) for one in page.creation]
     elif kind is HitKind.VALIDATE:
         items = [validation_json(spec, one) for one in page.validation]
     else:
         items = quiz_items(spec, page.quiz)
     fooling = sum(one.example is not None and one.example.fooled for one in page.creation)
     return {
-        "now": now.isoformat(),
+        "now": page.now.isoformat(),
         "deadline": page.deadline.isoformat(),
         "status": page.status.value,
         "active_ms": page.active_ms,
@@ -43,16 +42,17 @@ def state_json(page: PageState, now: datetime) -> Json:
     }
 
 
-def creation_json(spec: TaskSpec, item: CreationItem) -> Json:
-    """One example to write."""
+def creation_json(item: CreationItem) -> Json:
+    """Return one example to write."""
+    spec = item.spec
     target = None if item.target is None else {"name": item.target, "title": spec.label_title(item.target)}
-    verdicts = [verdict_json(spec, one, number) for number, one in enumerate(item.tries, 1)]
+    verdicts = [verdict_json(spec, one, number) for number, one in enumerate(item.attempts, 1)]
     return {
         "item": item.item,
-        "mark": mark_of(item),
+        "mark": item.mark,
         "context": dict(item.context.fields),
         "target": target,
-        "tries_used": len(item.tries),
+        "tries_used": len(item.attempts),
         "may_skip": item.can_skip,
         "done": item.example is not None,
         "draft": dict(item.draft) or None,
@@ -63,7 +63,7 @@ def creation_json(spec: TaskSpec, item: CreationItem) -> Json:
 
 
 def validation_json(spec: TaskSpec, item: ValidationItem) -> Json:
-    """One example to judge."""
+    """Return one example to judge."""
     return {
         "item": item.item,
         "task": validation_task(spec, item.fields)["data"],
@@ -75,7 +75,7 @@ def validation_json(spec: TaskSpec, item: ValidationItem) -> Json:
 
 
 def quiz_items(spec: TaskSpec, taken: QuizResult | None) -> list[Json]:
-    """The questions, with what was answered last."""
+    """Return the questions with the last answers."""
     questions = quiz_questions(spec)
     given = [None] * len(questions) if taken is None else taken.answers["given"]
     return [
@@ -85,7 +85,7 @@ def quiz_items(spec: TaskSpec, taken: QuizResult | None) -> list[Json]:
 
 
 def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
-    """What became of an attempt at the quiz."""
+    """Return the result of a quiz attempt."""
     return {
         "passed": taken.passed,
         "right": taken.right_answers,
@@ -96,15 +96,15 @@ def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
 
 
 def verdict_json(spec: TaskSpec, attempt: Attempt, number: int) -> Json:
-    """What the model said to a try, which was the so-manieth on its context."""
+    """Return what the target said to an attempt; `number` counts the attempts on its context."""
     verdict = Verdict.from_record(attempt.verdict, verdict_id=attempt.public_id, task=spec.name, fooled=attempt.fooled)
     said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.outputs]
-    told = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
-    return {**told, "on": _asked_about(spec, attempt), "answer": attempt.answer}
+    shown = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
+    return {**shown, "on": _asked_about(spec, attempt), "answer": attempt.answer}
 
 
 def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
-    """What its author had on the page, by control: a verdict on anything else is an old one."""
+    """Return what the worker had on the page, by control; the page marks a verdict on anything else as outdated."""
     on = {field.name: attempt.fields[field.name] for field in spec.with_role("input")}
     if attempt.answer is not None:
         on |= {field.name: attempt.answer["text"] for field in spec.with_role("span")}
@@ -114,7 +114,7 @@ def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
 
 
 def missing_text(kind: HitKind, items: tuple[int, ...]) -> str | None:
-    """Why the HIT cannot be handed in yet."""
+    """Return why the HIT cannot be submitted yet."""
     if not items:
         return None
     if kind is HitKind.QUIZ:

@@ -1,4 +1,4 @@
-"""What holds for every request: an id, a line in the log, its figures, and bounded time for its body."""
+"""Middleware: every request gets an id, a line in the log, metrics, and limited time for its body."""
 
 import logging
 import re
@@ -19,8 +19,8 @@ DISCARDED_BYTES = 100_000_000
 _log = logging.getLogger(__name__)
 
 
-def note_requests(app: Flask, metrics: WebMetrics) -> None:
-    """Every request gets an id, which its reply and its line in the log carry, and is counted."""
+def add_request_logging(app: Flask, metrics: WebMetrics) -> None:
+    """Give every request an id, which its response and its line in the log carry, and count it."""
 
     @app.before_request
     def arrive() -> None:
@@ -36,7 +36,7 @@ def note_requests(app: Flask, metrics: WebMetrics) -> None:
     @app.after_request
     def leave(response: Response) -> Response:
         seconds = time.monotonic() - request.environ[_ARRIVED]
-        # The route, not the path: names that callers make up must not become figures of their own, or reach a log.
+        # The route, not the path: names that clients invent must not become metrics or reach the log.
         route = request.endpoint or "other"
         metrics.answered(route, response.status_code, seconds)
         response.headers["X-Request-ID"] = request.environ[REQUEST_ID]
@@ -45,8 +45,8 @@ def note_requests(app: Flask, metrics: WebMetrics) -> None:
         return response
 
 
-def whole_body() -> bytes:
-    """The request's body, up to the app's limit; a client that sends too much, or stops sending, is told so."""
+def read_body() -> bytes:
+    """Return the request's body, up to the app's limit; raise an HTTP error if it is too large or stops arriving."""
     try:
         return request.get_data(cache=False)
     except RequestEntityTooLarge:
@@ -57,7 +57,7 @@ def whole_body() -> bytes:
 
 
 def discard_body() -> None:
-    """Takes in a body that nobody wants, within limits: many clients hear no answer while they are still sending."""
+    """Read and drop a body, within limits: many clients do not read the response while they are sending."""
     left, end = DISCARDED_BYTES, time.monotonic() + SECONDS_FOR_DISCARDING
     # The server's own stream: Flask's refuses a body that is too large before any of it is read.
     stream = request.environ["wsgi.input"]

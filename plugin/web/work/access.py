@@ -1,0 +1,149 @@
+"""Access to worker pages: the token of each page, the marketplace's site, and limits on how fast pages may call."""
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from itsdangerous import BadData, URLSafeSerializer
+
+from common.origins import NO_ORIGIN, origin_of
+from plugin.errors import SettingsError
+from plugin.settings import PREFIX
+from plugin.web.bearer import bearer_token
+from plugin.web.work.errors import PageGone, SlowDown
+from round_manager.work.errors import REOPEN_HIT
+
+_SALT = "outfox.work.1"
+SCHEMES = ("http", "https")
+# The editor sets styles on elements and creates workers from blobs; scripts come from our own origin only.
+OWN = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'"
+)
+MOST_KNOWN = 10_000
+TOO_FAST = "that was very fast; wait a few seconds and go on"
+
+
+@dataclass(frozen=True)
+class OpenPage:
+    """What a token stands for: a session, and the place where its HIT is submitted.
+
+    The marketplace names that place anew each time the HIT is accepted, so it belongs to the page, not the session.
+    """
+
+    session: UUID
+    submit_to: str
+
+
+class PageTokens:
+    """Creates and verifies the tokens that a page sends with each call; a frame of another site gets no cookies.
+
+    The last secret signs; older ones still verify.
+    """
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._serializer = URLSafeSerializer(list(secrets), salt=_SALT)
+
+    def make(self, page: OpenPage) -> str:
+        """Return the token of a page."""
+        return str(self._serializer.dumps([page.session.hex, page.submit_to]))
+
+    def read(self, authorization: str) -> OpenPage:
+        """Return the page whose token an Authorization header carries, or raise PageGone."""
+        try:
+            session, submit_to = self._serializer.loads(bearer_token(authorization))
+            return OpenPage(UUID(session), str(submit_to))
+        except (BadData, ValueError) as error:
+            text = "this page is not known here; open the HIT again on the marketplace"
+            raise PageGone(text, hint=REOPEN_HIT) from error
+
+
+class MarketSite:
+    """The origins of one marketplace's site, which may show our pages in a frame and receive finished work.
+
+    Some marketplaces show HITs on one host and receive them on another.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.origins = tuple(origin_of(url) for url in urls)
+        if not self.origins or NO_ORIGIN in self.origins or not all(urlsplit(one).scheme in SCHEMES for one in urls):
+            raise SettingsError(f"{' '.join(urls)} is not an http address of a site; correct {PREFIX}CROWD_SITE_URL")
+
+    @property
+    def content_policy(self) -> str:
+        """The Content-Security-Policy of a page in the marketplace's frame."""
+        places = " ".join(self.origins)
+        return f"{OWN}; form-action {places}; frame-ancestors {places}"
+
+    def accepts(self, url: str) -> bool:
+        """Whether a form that is posted below that address reaches the marketplace."""
+        # Browsers and urlsplit read these characters differently, and the browser decides where the form goes.
+        if any(one == "\\" or one.isspace() or not one.isprintable() for one in url):
+            return False
+        if origin_of(url) not in self.origins:
+            return False
+        parts = urlsplit(url)
+        return parts.scheme in SCHEMES and "@" not in parts.netloc
+
+
+@dataclass(frozen=True)
+class CallRate:
+    """A burst of calls, and then a number per second."""
+
+    burst: int
+    per_second: float
+
+
+# A class of students may open one link at the same time, and must get in beside an attacker who forges names.
+OPENINGS = CallRate(500, 5.0)
+
+
+class RateLimit:
+    """One rate, counted for each of many callers."""
+
+    def __init__(self, rate: CallRate, time_now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._now = time_now
+        self._used: dict[Hashable, tuple[float, float]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, caller: Hashable) -> None:
+        """Count one call, or raise SlowDown; refused calls do not count."""
+        with self._lock:
+            now = self._now()
+            used = self._used_by(caller, now)
+            if used + 1 > self._rate.burst:
+                raise SlowDown(TOO_FAST)
+            if len(self._used) >= MOST_KNOWN:
+                self._used = {one: kept for one, kept in self._used.items() if self._used_by(one, now) > 0}
+            self._used[caller] = (used + 1, now)
+
+    def _used_by(self, caller: Hashable, now: float) -> float:
+        used, at = self._used.get(caller, (0.0, now))
+        return max(0.0, used - (now - at) * self._rate.per_second)
+
+
+class PageLimits:
+    """Limits far above what people do, for each session, worker and HIT; each process counts in its own memory."""
+
+    def __init__(self, time_now: Callable[[], float] = time.monotonic) -> None:
+        self._calls = RateLimit(CallRate(120, 5.0), time_now)
+        self._attempts = RateLimit(CallRate(12, 0.5), time_now)
+        self._attempts_of_link = RateLimit(CallRate(60, 5.0), time_now)
+        self._openings = RateLimit(OPENINGS, time_now)
+
+    def call(self, session: UUID) -> None:
+        """Count a call of a page."""
+        self._calls.take(session)
+
+    def ask(self, worker: int, hit: int) -> None:
+        """Count an attempt."""
+        self._attempts.take(worker)
+        self._attempts_of_link.take(hit)
+
+    def open(self, hit: UUID) -> None:
+        """Count a new worker on a HIT's link; anyone who has the link can claim to be any worker."""
+        self._openings.take(hit)

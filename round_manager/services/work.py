@@ -1,0 +1,311 @@
+"""What a worker's page can do: open a HIT, ask the target, submit, skip, judge, take a quiz, report and finish.
+
+Each function is one use case with one write transaction; asking the target takes one read transaction before the model
+is asked and one write transaction after it. A page is identified by the public id of its session. It shows a mark of
+the text and target with each call about an example to write, so that it is never held to a text that it does not show.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from common.errors import CodedError
+from ml_backend.judge import Judge
+from round_manager.errors import TimeIsOver, WorkRefused
+from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession
+from round_manager.services.context import ServiceContext
+from round_manager.specs import spec_of
+from round_manager.work import quizzes, reports, session_end, sessions
+from round_manager.work.attempts import (
+    CreationItem,
+    ReadInput,
+    check_attempt,
+    creation_item,
+    creation_items,
+    lock_item,
+    record_attempt,
+)
+from round_manager.work.creation import skip, submit_item
+from round_manager.work.errors import HitReassigned, PageUnknown
+from round_manager.work.leases import SWEPT_AT_ONCE
+from round_manager.work.session_start import has_session, open_session
+from round_manager.work.sessions import check_draft, find_session, save_draft, session_context
+from round_manager.work.validation_work import (
+    Judgement,
+    ValidationItem,
+    judge_item,
+    validation_item,
+    validation_items,
+)
+from templates import TaskSpec
+
+MICROSECONDS = 1_000_000
+LONGEST_REASON = 1_000
+
+
+@dataclass(frozen=True)
+class HitDetails:
+    """A HIT with its task and the terms of the work."""
+
+    hit: Hit
+    task: Task
+    spec: TaskSpec
+
+
+@dataclass(frozen=True)
+class PageState:
+    """A session as its page shows it; the items are of one of three kinds."""
+
+    hit: Hit
+    spec: TaskSpec
+    status: SessionStatus
+    now: datetime
+    deadline: datetime
+    active_ms: int
+    creation: tuple[CreationItem, ...] = ()
+    validation: tuple[ValidationItem, ...] = ()
+    quiz: QuizResult | None = None
+    attempts_left: int = 0
+    missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """What the target said; `number` counts the attempts on this context, `repeated` ones use no further attempt."""
+
+    spec: TaskSpec
+    attempt: Attempt
+    number: int
+    used: int
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class QuizOutcome:
+    """The result of a quiz attempt."""
+
+    spec: TaskSpec
+    result: QuizResult
+    attempts_left: int
+
+
+def find_hit(context: ServiceContext, hit: UUID) -> HitDetails:
+    """Return a HIT for its preview."""
+    with context.store.read() as session:
+        return _hit(session, hit)
+
+
+def open_page(
+    context: ServiceContext,
+    hit: UUID,
+    assignment: str,
+    worker: str,
+    *,
+    submit_to: str = "",
+    before_new: Callable[[], None] = lambda: None,
+) -> tuple[HitDetails, WorkSession]:
+    """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one."""
+    with context.store.read() as session:
+        is_known = has_session(session, _hit(session, hit).hit, assignment, worker)
+    if not is_known:
+        before_new()
+    with context.store.write() as session:
+        details = _hit(session, hit)
+        work = open_session(session, details.hit, assignment, worker, now=context.now(), submit_to=submit_to)
+    if work.status is SessionStatus.EXPIRED:
+        raise TimeIsOver("the time for this HIT is over; return it and take another one")
+    if work.status is SessionStatus.UNCONFIRMED:
+        raise HitReassigned
+    return details, work
+
+
+def page_state(context: ServiceContext, page: UUID) -> PageState:
+    """Return everything that the page shows now."""
+    now = context.now()
+    with context.store.read() as session:
+        at = session_context(session, find_session(session, page))
+        kind, work = at.hit.kind, at.work
+        is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
+        return PageState(
+            hit=at.hit,
+            spec=at.spec,
+            status=SessionStatus.EXPIRED if is_over else work.status,
+            now=now,
+            deadline=work.expires_at,
+            active_ms=work.active_ms,
+            creation=tuple(creation_items(session, at)) if kind is HitKind.CREATE else (),
+            validation=tuple(validation_items(session, at)) if kind is HitKind.VALIDATE else (),
+            quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
+            attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
+            # If the round was closed, workers submit what they have.
+            missing=tuple(session_end.missing_items(session, at)) if at.takes_work else (),
+        )
+
+
+def save_page_draft(
+    context: ServiceContext, page: UUID, item: int, draft: Mapping[str, Any], *, read_mark: Callable[[], str]
+) -> None:
+    """Store what is on the page for an item; an example to write must be the one that the page shows."""
+    with context.store.write() as session:
+        work = find_session(session, page)
+        if session_context(session, work).hit.kind is HitKind.CREATE:
+            lock_item(session, work, item)[1].check_mark(read_mark())
+        save_draft(session, work, item, draft, now=context.now())
+
+
+def ask_target(
+    context: ServiceContext,
+    judge: Judge,
+    page: UUID,
+    item: int,
+    *,
+    mark: str,
+    read: ReadInput,
+    draft: Mapping[str, Any],
+    before_asking: Callable[[WorkSession], None] = lambda _work: None,
+) -> AttemptResult:
+    """Put what is on the page to the target and store the attempt; the same input again uses no further attempt.
+
+    Everything is checked before the model is asked, without a lock, and again in the transaction that stores the
+    attempt: another window may have skipped the text meanwhile, or the time may be over. The draft is stored with the
+    attempt, or on its own if the model cannot be asked.
+    """
+    with context.store.read() as session:
+        at = session_context(session, find_session(session, page))
+        shown = creation_item(session, at, item)
+        shown.check_mark(mark)
+        asked = shown.input_of(read(shown))
+        known = shown.attempt_on(asked)
+        if known is not None:
+            return _attempt_result(shown, known, repeated=True)
+        request = check_attempt(session, at, shown, asked, now=context.now())
+        check_draft(draft)
+    before_asking(at.work)
+    began = time.monotonic()
+    try:
+        verdict = judge.judge(request)
+    except CodedError:
+        with suppress(WorkRefused), context.store.write() as session:
+            lock_item(session, at.work, item)[1].check_mark(mark)
+            save_draft(session, at.work, item, draft, now=context.now())
+        raise
+    latency_us = int((time.monotonic() - began) * MICROSECONDS)
+    with context.store.write() as session:
+        at, shown = lock_item(session, find_session(session, page), item)
+        shown.check_mark(mark)
+        attempt = record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
+        shown.row.draft = dict(draft)
+    return _attempt_result(shown, attempt, repeated=False)
+
+
+def submit_example(
+    context: ServiceContext, page: UUID, item: int, *, mark: str, read: ReadInput, active_ms: int | None = None
+) -> CreationItem:
+    """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing."""
+    with context.store.write() as session:
+        at, shown = lock_item(session, find_session(session, page), item)
+        shown.check_mark(mark)
+        submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms)
+        return creation_item(session, at, item)
+
+
+def skip_context(
+    context: ServiceContext, page: UUID, item: int, *, mark: str, reason: str = "", active_ms: int | None = None
+) -> CreationItem:
+    """Give the item another context; a reason becomes a report to the owner."""
+    now = context.now()
+    with context.store.write() as session:
+        work = find_session(session, page)
+        at = session_context(session, work)
+        given_up = creation_item(session, at, item).context.key
+        shown = skip(session, work, item, mark=mark, now=now, active_ms=active_ms)
+        if reason:
+            # The limit on reports must not keep a worker from skipping.
+            with suppress(WorkRefused):
+                text = f"skipped {given_up}: {reason[:LONGEST_REASON]}"
+                reports.report(session, work, item, text, now=now)
+        return shown
+
+
+def judge_example(
+    context: ServiceContext,
+    page: UUID,
+    item: int,
+    *,
+    read: Callable[[TaskSpec, ValidationItem], Judgement],
+    draft: Mapping[str, Any] | None = None,
+    active_ms: int | None = None,
+) -> tuple[TaskSpec, ValidationItem]:
+    """Store a judgement and, if given, the page's draft; return the item as it is now."""
+    now = context.now()
+    with context.store.write() as session:
+        work = find_session(session, page)
+        at = session_context(session, work)
+        judgement = read(at.spec, validation_item(session, at, item))
+        judge_item(session, work, item, judgement, now=now, active_ms=active_ms)
+        if draft is not None:
+            save_draft(session, work, item, draft, now=now)
+        return at.spec, validation_item(session, at, item)
+
+
+def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> QuizOutcome:
+    """Score and store a quiz attempt."""
+    with context.store.write() as session:
+        at = session_context(session, find_session(session, page))
+        result = quizzes.take_quiz(session, at.work, answers, now=context.now())
+        return QuizOutcome(at.spec, result, quizzes.attempts_left(session, at))
+
+
+def report_problem(context: ServiceContext, page: UUID, item: int | None, text: str) -> None:
+    """Report a problem with a HIT, or with one of its items, to the owner."""
+    with context.store.write() as session:
+        work = find_session(session, page)
+        # The questions of a quiz are not items.
+        is_quiz = session_context(session, work).hit.kind is HitKind.QUIZ
+        reports.report(session, work, None if is_quiz else item, text, now=context.now())
+
+
+def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> None:
+    """Store the active time that a page has counted so far."""
+    with context.store.write() as session:
+        sessions.record_active_time(session, find_session(session, page), active_ms, now=context.now())
+
+
+def finish_page(context: ServiceContext, page: UUID) -> WorkSession:
+    """Mark the session as submitted and return it; a repeated call changes nothing."""
+    with context.store.write() as session:
+        return session_end.finish(session, find_session(session, page), now=context.now())
+
+
+def end_overdue_work(context: ServiceContext) -> int:
+    """End pages and leases whose time is over, in transactions of limited size; return how many."""
+    ended = 0
+    while True:
+        with context.store.write() as session:
+            more = session_end.sweep(session, now=context.now())
+        ended += more
+        if more < SWEPT_AT_ONCE:
+            return ended
+
+
+def _hit(session: Session, public_id: UUID) -> HitDetails:
+    hit = session.scalar(select(Hit).where(Hit.public_id == public_id))
+    if hit is None:
+        raise PageUnknown("this HIT is not known here; return it and take another one")
+    task = session.get_one(Task, hit.task_id)
+    owner = task if hit.round_id is None else session.get_one(Round, hit.round_id)
+    return HitDetails(hit, task, spec_of(owner))
+
+
+def _attempt_result(item: CreationItem, attempt: Attempt, *, repeated: bool) -> AttemptResult:
+    ids = [one.id for one in item.attempts]
+    if attempt.id not in ids:
+        ids.append(attempt.id)
+    return AttemptResult(item.spec, attempt, ids.index(attempt.id) + 1, len(ids), repeated)
