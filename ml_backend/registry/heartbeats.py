@@ -19,6 +19,16 @@ FOLDER = ".beats"
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,200}$")]
 
 
+@dataclass(frozen=True)
+class Timing:
+    """How often, in seconds, a registry is polled and written to, and how long a heartbeat is valid."""
+
+    poll: float
+    wait: float
+    heartbeat: float
+    lease: float
+
+
 class _Part(BaseModel):
     # A newer version of this program may report more fields.
     model_config = ConfigDict(frozen=True, extra="ignore")

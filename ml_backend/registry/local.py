@@ -19,9 +19,9 @@ from ml_backend.errors import ModelError
 from ml_backend.registry.atomic_files import install_folder, replace_file
 from ml_backend.registry.errors import RegistryBusy, RegistryUnreachable, VersionCorrupt, VersionNotFound
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
+from ml_backend.registry.heartbeats import Heartbeat, Timing
 from ml_backend.registry.pins import FILE as PINS
 from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
-from ml_backend.registry.registry import Heartbeat, Timing
 
 LOCK = ".pins.lock"
 LOCK_TIMEOUT = 10.0
@@ -69,7 +69,7 @@ class LocalRegistry:
     def versions(self, task: str) -> list[str]:
         folder = self._root / check_task(task)
         with _translate_errors(folder):
-            names = [path.parent.name for path in folder.glob(f"m*/{manifests.FILE}")]
+            names = [path.parent.name for path in folder.glob(f"[a-z]*/{manifests.FILE}")]
         return sorted(names, key=lambda name: (_created_at(folder / name), name), reverse=True)
 
     def pins(self, task: str, round: int | None = None) -> Pins | None:

@@ -30,7 +30,7 @@ class ServedModels:
     task: str
     round: int | None
     generation: int
-    predictors: tuple[Target, ...]
+    targets: tuple[Target, ...]
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class _Slots:
             if key not in self.loaded:
                 self.loaded = {**self.loaded, key: prepare(self._registry, self._load, *key)}
             self._used[key] = time.monotonic()
-        predictors = tuple(self.loaded[pins.task, version] for version in pins.versions)
-        return ServedModels(pins.task, pins.round, pins.generation, predictors)
+        targets = tuple(self.loaded[pins.task, version] for version in pins.versions)
+        return ServedModels(pins.task, pins.round, pins.generation, targets)
 
     def _publish(self, table: Mapping[Key, _Slot]) -> None:
         """Make this the table that answers, then free versions that are neither current nor recently used."""
@@ -225,7 +225,7 @@ class _Slots:
         current = {(key[0], version) for key, slot in table.items() if key[1] is None for version in slot.pins.versions}
         spare = sorted(self.loaded.keys() - current, key=lambda version: self._used[version], reverse=True)
         kept = current.union(spare[: self._spare])
-        self.loaded = {version: predictor for version, predictor in self.loaded.items() if version in kept}
+        self.loaded = {version: target for version, target in self.loaded.items() if version in kept}
         self._used = {version: used for version, used in self._used.items() if version in kept}
         self.table = {key: _without_freed(slot, kept) for key, slot in table.items()}
 

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import Hint
-from ml_backend.manifest import Version
 from ml_backend.registry.errors import InvalidPins, PinsChanged, RegistryCorrupt
 from templates.part import Name
 
@@ -20,11 +19,13 @@ MAX_VERSIONS = 8
 MAX_TEXT = 500
 
 Round = Annotated[int, Field(ge=1)]
-Versions = Annotated[tuple[Version, ...], Field(max_length=MAX_VERSIONS)]
+# A letter for the kind of target, and the start of its content hash.
+VersionId = Annotated[str, Field(pattern=r"^[a-z][0-9a-f]{12}$")]
+Versions = Annotated[tuple[VersionId, ...], Field(max_length=MAX_VERSIONS)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 
 _TASK = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_VERSION = re.compile(r"m[0-9a-f]{12}")
+_VERSION = re.compile(r"[a-z][0-9a-f]{12}")
 
 
 @dataclass(frozen=True)

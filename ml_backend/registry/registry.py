@@ -1,26 +1,15 @@
 """The registry port: stores model versions, records which are pinned, and lists the processes that serve them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, PinFailure
+from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, PinFailure, Timing
 from ml_backend.registry.pins import Pins, PinSet
 
 __all__ = ["FollowedPins", "Heartbeat", "PinFailure", "PinSet", "Pins", "Registry", "Timing", "open_registry"]
 
 S3 = "s3://"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How often, in seconds, a registry is polled and written to, and how long a heartbeat is valid."""
-
-    poll: float
-    wait: float
-    heartbeat: float
-    lease: float
 
 
 class Registry(Protocol):

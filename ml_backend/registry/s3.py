@@ -23,10 +23,10 @@ from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.errors import PinsChanged, RegistryCorrupt, VersionCorrupt, VersionNotFound
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.heartbeats import MAX_BYTES as MAX_HEARTBEAT_BYTES
+from ml_backend.registry.heartbeats import Heartbeat, Timing
 from ml_backend.registry.pins import FILE as PINS
 from ml_backend.registry.pins import MAX_BYTES as MAX_PINS_BYTES
 from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
-from ml_backend.registry.registry import Heartbeat, Timing
 
 STALE_SECONDS = 3600.0
 MAX_ATTEMPTS = 20
@@ -79,7 +79,7 @@ class S3Registry:
         return sorted(name for name in self._bucket.folders() if not name.startswith("."))
 
     def versions(self, task: str) -> list[str]:
-        wanted = re.compile(rf"{check_task(task)}/(m[0-9a-f]{{12}})/{re.escape(manifests.FILE)}")
+        wanted = re.compile(rf"{check_task(task)}/([a-z][0-9a-f]{{12}})/{re.escape(manifests.FILE)}")
         found = [(one.age, match[1]) for one in self._bucket.below(f"{task}/") if (match := wanted.fullmatch(one.key))]
         return [version for _, version in sorted(found)]
 

@@ -37,8 +37,8 @@ class PinnedModels(Protocol):
         ...
 
     @property
-    def predictors(self) -> tuple[Target, ...]:
-        """The versions' predictors, in the order in which they are pinned."""
+    def targets(self) -> tuple[Target, ...]:
+        """The targets, in the order in which they are pinned."""
         ...
 
 
@@ -91,6 +91,7 @@ class VerdictService:
         self._clock = clock or SystemClock()
         self._feedback_cache = feedback_cache or FeedbackCache(MemoryCache())
         self._on_verdict = on_verdict
+        self._limiters: dict[tuple[str, ...], ConcurrencyLimiter] = {}
         self._packs = packs
         self._tasks = {name: _served_task(pack) for name, pack in packs.items()}
         self.initial_tasks = frozenset(self._tasks)
@@ -120,9 +121,8 @@ class VerdictService:
         missing = [name for name in spec.model_input if not fields.get(name, "").strip()]
         if missing:
             raise InvalidRequest(f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
-        self.models.models_for(task, round_number)
-        deadline = arrived + self.timeout
-        (verdict,) = self._judge(spec, round_number, [fields], [target], self._clock.now(), deadline)
+        models, deadline = self.models.models_for(task, round_number), arrived + self.timeout
+        (verdict,) = self._judge(spec, round_number, models, [fields], [target], self._clock.now(), deadline)
         self._on_verdict(verdict)
         return verdict
 
@@ -133,15 +133,15 @@ class VerdictService:
     def versions(self, task: str, round_number: int | None) -> list[str]:
         """Return the versions that answer now."""
         self._served(task)
-        return [predictor.version for predictor in self.models.models_for(task, round_number).predictors]
+        return [one.version for one in self.models.models_for(task, round_number).targets]
 
     def _interactive(self, served: _ServedTask, round_number: int | None, call: PredictCall, arrived: float) -> Json:
-        version = self._ready(served, round_number)
-        answers = []
+        models = self.models.models_for(served.spec.name, round_number)
+        version, answers = _name_of(models), []
         for question in call.questions:
-            result = (
-                self._attempt(served, round_number, call.project, question, arrived) if call.shows_feedback else None
-            )
+            result = None
+            if call.shows_feedback:
+                result = self._attempt(served, round_number, models, call.project, question, arrived)
             answers.append(_answer(served.replies, result, version))
         return reply(answers, answers[-1]["model_version"] if answers else version)
 
@@ -149,6 +149,7 @@ class VerdictService:
         self,
         served: _ServedTask,
         round_number: int | None,
+        models: PinnedModels,
         project: int | None,
         question: PredictQuestion,
         arrived: float,
@@ -167,7 +168,7 @@ class VerdictService:
         if not served.questions.is_complete(inputs, question.context):
             return None
         fields = {**question.context, **inputs}
-        (verdict,) = self._judge(served.spec, round_number, [fields], [target], now, arrived + self.timeout)
+        (verdict,) = self._judge(served.spec, round_number, models, [fields], [target], now, arrived + self.timeout)
         number = self._feedback_cache.count(key, verdict.inputs_hash, now.timestamp()) if key else None
         latency_us = int((time.monotonic() - arrived) * 1_000_000)
         self.sink.put(AttemptRecord(verdict, fields, round_number, latency_us, SOURCE, project, question.task))
@@ -176,45 +177,56 @@ class VerdictService:
 
     def _bulk(self, served: _ServedTask, round_number: int | None, call: PredictCall, deadline: float) -> Json:
         """Predict every task that has all the fields that the model reads; the others get an empty answer."""
-        version = self._ready(served, round_number)
+        models = self.models.models_for(served.spec.name, round_number)
+        version = _name_of(models)
         answers = [served.replies.nothing(version) for _ in call.questions]
         ready = [
             place
             for place, question in enumerate(call.questions)
             if call.shows_feedback and served.questions.is_complete(question.inputs, question.context)
         ]
-        for first in range(0, len(ready), ROWS_PER_SLOT):
-            places = ready[first : first + ROWS_PER_SLOT]
+        size = min(ROWS_PER_SLOT, *(one.capabilities.batch_size for one in models.targets))
+        for first in range(0, len(ready), size):
+            places = ready[first : first + size]
             asked = [call.questions[place] for place in places]
-            rows, targets = [{**one.context, **one.inputs} for one in asked], [one.target for one in asked]
-            verdicts = self._judge(served.spec, round_number, rows, targets, self._clock.now(), deadline)
+            rows, expected = [{**one.context, **one.inputs} for one in asked], [one.target for one in asked]
+            verdicts = self._judge(served.spec, round_number, models, rows, expected, self._clock.now(), deadline)
             for place, verdict in zip(places, verdicts, strict=True):
                 answers[place] = served.replies.verdict(verdict, None)
         return reply(answers, answers[ready[-1]]["model_version"] if ready else version)
-
-    def _ready(self, served: _ServedTask, round_number: int | None) -> str:
-        """Return the versions' name; a model that must be loaded is loaded here, before the call takes a slot."""
-        return versions_named(
-            [one.version for one in self.models.models_for(served.spec.name, round_number).predictors]
-        )
 
     def _judge(
         self,
         spec: TaskSpec,
         round_number: int | None,
+        models: PinnedModels,
         rows: Sequence[Mapping[str, str]],
-        targets: Sequence[str | None],
+        expected: Sequence[str | None],
         now: datetime,
         deadline: float,
     ) -> list[Verdict]:
-        with self.limiter.slot(deadline):
-            # Looked up only now: the pins may have changed while this call waited.
-            predictors = self.models.models_for(spec.name, round_number).predictors
-            outputs = [(predictor.version, predictor.predict(rows)) for predictor in predictors]
+        """Return the verdicts of the pinned models; `models` were looked up, and so loaded, before taking a slot."""
+        with self._limiter_for(models).slot(deadline):
+            # Looked up again: the pins may have changed while this call waited.
+            targets = self.models.models_for(spec.name, round_number).targets
+            outputs = [(target.version, target.predict(rows)) for target in targets]
         return [
-            judge(spec, row, [(version, answers[place]) for version, answers in outputs], target, now=now)
-            for place, (row, target) in enumerate(zip(rows, targets, strict=True))
+            judge(spec, row, [(version, answers[place]) for version, answers in outputs], answer, now=now)
+            for place, (row, answer) in enumerate(zip(rows, expected, strict=True))
         ]
+
+    def _limiter_for(self, models: PinnedModels) -> ConcurrencyLimiter:
+        """Return the limiter of this machine's processors, or the models' own if they all run elsewhere."""
+        limit: int | None = None
+        for target in models.targets:
+            concurrency = target.capabilities.concurrency
+            if concurrency is None:
+                return self.limiter
+            limit = concurrency if limit is None else min(limit, concurrency)
+        if limit is None:
+            return self.limiter
+        versions = tuple(target.version for target in models.targets)
+        return self._limiters.setdefault(versions, ConcurrencyLimiter(limit, self.limiter.load().room))
 
     def _served(self, task: str) -> _ServedTask:
         served = self._tasks.get(task)
@@ -226,6 +238,10 @@ class VerdictService:
                 )
             served = self._tasks[task] = _served_task(pack)
         return served
+
+
+def _name_of(models: PinnedModels) -> str:
+    return versions_named([one.version for one in models.targets])
 
 
 def _answer(replies: Replies, result: tuple[Verdict, int | None] | TooLong | None, version: str) -> Json:

@@ -22,7 +22,7 @@ class FakeModels:
     task: str
     round: int | None
     generation: int
-    predictors: tuple[Target, ...]
+    targets: tuple[Target, ...]
 
 
 class FakeModelProvider:
@@ -34,9 +34,9 @@ class FakeModelProvider:
         for pack in packs:
             self.place(pack.spec.name, FakeTarget(pack.spec))
 
-    def place(self, task: str, *predictors: Target, round: int | None = None) -> None:
+    def place(self, task: str, *targets: Target, round: int | None = None) -> None:
         generation = max((one.generation for one in self._placed.values()), default=0) + 1
-        self._placed[task, round] = FakeModels(task, round, generation, predictors)
+        self._placed[task, round] = FakeModels(task, round, generation, targets)
 
     def clear(self) -> None:
         self._placed = {}
@@ -48,7 +48,7 @@ class FakeModelProvider:
         return found
 
     def state(self) -> dict[str, object]:
-        return {task: [one.version for one in serving.predictors] for (task, _), serving in self._placed.items()}
+        return {task: [one.version for one in serving.targets] for (task, _), serving in self._placed.items()}
 
     def start(self) -> None:
         self.running = True

@@ -152,7 +152,7 @@ def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
 
     def ask() -> None:
         while not over.is_set():
-            predictor = pool.models_for(TASK).predictors[0]
+            predictor = pool.models_for(TASK).targets[0]
             answers.append((predictor.version, getattr(predictor.predict([{"text": "x"}])[0], "label", "")))
 
     asking = threading.Thread(target=ask)

@@ -24,7 +24,7 @@ class RunningBackend:
 
     def __init__(self) -> None:
         self.world = World(find_pack("sentiment"))
-        self.world.models.place("sentiment", self.world.models.models_for("sentiment").predictors[0], round=1)
+        self.world.models.place("sentiment", self.world.models.models_for("sentiment").targets[0], round=1)
         app = backend_app(self.world.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
         self._server = make_server("127.0.0.1", 0, app, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

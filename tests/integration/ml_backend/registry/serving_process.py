@@ -41,12 +41,12 @@ class Asking:
             asked = time.monotonic_ns()
             try:
                 serving = self._pool.models_for(TASK)
-                (answer,) = serving.predictors[0].predict([ROW])
+                (answer,) = serving.targets[0].predict([ROW])
             except RegistryError as error:
                 self.failed.append(str(error))
                 continue
             assert isinstance(answer, LabelPrediction)
-            self.answers.append((asked, serving.generation, serving.predictors[0].version, answer.label))
+            self.answers.append((asked, serving.generation, serving.targets[0].version, answer.label))
 
 
 def main(settings: dict[str, Any]) -> None:

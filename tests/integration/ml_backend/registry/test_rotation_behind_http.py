@@ -17,8 +17,8 @@ def test_rotations_behind_http_let_no_request_fail_no_answer_be_wrong_and_none_b
     models = tmp_path / "models"
     registry = open_registry(str(models), tmp_path)
     versions = [make_version(models, label) for label in ("positive", "negative")]
-    predictors = [load_fixed(models / TASK / version) for version in versions]
-    questions = questions_about(find_pack(TASK), ["A fine day.", "A grey day."], predictors)
+    targets = [load_fixed(models / TASK / version) for version in versions]
+    questions = questions_about(find_pack(TASK), ["A fine day.", "A grey day."], targets)
     assert len(questions) == 2
 
     def rotate_to(version: str) -> None:

@@ -44,14 +44,14 @@ def test_a_rotation_is_reported_listed_and_rolled_back(outfox: Outfox, models: P
     try:
         ran = outfox("model", "rotate", TASK, two, "--why", "better on round 1", "--json")
         assert len(json.loads(ran.out)["servers"]) == 1
-        assert pool.models_for(TASK).predictors[0].version == two
+        assert pool.models_for(TASK).targets[0].version == two
         looked = json.loads(outfox("model", "pins", "--json").out)
         assert [(pin["versions"], pin["why"]) for pin in looked["pins"]] == [([two], "better on round 1")]
         assert looked["pins"][0]["who"]
         assert [server["follows"] for server in looked["servers"]] == [True]
         assert two in outfox("model", "pins", TASK).out
         assert json.loads(outfox("model", "rollback", TASK, "--json").out)["versions"] == [one]
-        assert pool.models_for(TASK).predictors[0].version == one
+        assert pool.models_for(TASK).targets[0].version == one
     finally:
         pool.stop()
 

@@ -41,7 +41,7 @@ def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     registry.set_pins(TASK, [make_version(models)])
-    predictor = start_pool(Watched).models_for(TASK).predictors[0]
+    predictor = start_pool(Watched).models_for(TASK).targets[0]
     assert isinstance(predictor, Watched)
     assert {key for row in predictor.asked for key in row} == {"text"}, (
         "it is asked for what its manifest says it reads"
@@ -69,4 +69,4 @@ def test_a_model_that_answers_otherwise_than_when_it_was_made_is_refused_and_the
     with pytest.raises(ModelParityFailed):
         rotate(registry, TASK, [strange], load=load_fixed)
     assert registry.pins(TASK, None).versions == (good,)  # type: ignore[union-attr]
-    assert pool.models_for(TASK).predictors[0].version == good
+    assert pool.models_for(TASK).targets[0].version == good

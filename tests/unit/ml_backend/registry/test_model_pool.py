@@ -13,11 +13,11 @@ from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 def versions_of(serving: ServedModels) -> list[str]:
-    return [predictor.version for predictor in serving.predictors]
+    return [predictor.version for predictor in serving.targets]
 
 
 def labels_of(serving: ServedModels) -> list[str]:
-    answers = [predictor.predict([ROW])[0] for predictor in serving.predictors]
+    answers = [predictor.predict([ROW])[0] for predictor in serving.targets]
     return [answer.label for answer in answers if isinstance(answer, LabelPrediction)]
 
 

@@ -69,9 +69,9 @@ def test_after_a_long_pause_the_pins_are_looked_at_before_anything_is_answered(
     registry.set_pins(TASK, [old])
     pool = start_pool(on=registry)
     registry.set_pins(TASK, [new])
-    assert pool.models_for(TASK).predictors[0].version == old, "a rotation waits for this process: the lease holds"
+    assert pool.models_for(TASK).targets[0].version == old, "a rotation waits for this process: the lease holds"
     pool._watcher.trusted_until = 0.0
-    assert pool.models_for(TASK).predictors[0].version == new
+    assert pool.models_for(TASK).targets[0].version == new
 
 
 def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_long(
@@ -96,7 +96,7 @@ def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_
     assert caught.value.retry
     goes_on.set()
     eventually(lambda: pool.state().loaded == tuple(sorted([old, new])), "it is loaded")
-    assert pool.models_for(TASK).predictors[0].version == new
+    assert pool.models_for(TASK).targets[0].version == new
 
 
 def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_pool: StartPool) -> None:
@@ -109,9 +109,9 @@ def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_po
     assert pool.state().registry_error_since is not None
     registry.set_pins(TASK, [new])
     pool._watcher.trusted_until = 0.0
-    assert pool.models_for(TASK).predictors[0].version == old
+    assert pool.models_for(TASK).targets[0].version == old
     registry.error = None
-    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "it is followed again")
+    eventually(lambda: pool.models_for(TASK).targets[0].version == new, "it is followed again")
     eventually(lambda: pool.state().registry_error is None, "all is well again")
 
 
@@ -125,7 +125,7 @@ def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start
         pool.models_for(TASK)
     registry.error = None
     eventually(lambda: pool.state().loaded == (version,), "it is loaded")
-    assert pool.models_for(TASK).predictors[0].version == version
+    assert pool.models_for(TASK).targets[0].version == version
 
 
 def test_a_registry_that_will_never_do_is_an_error_at_the_start(models: Path, start_pool: StartPool) -> None:
@@ -149,7 +149,7 @@ def test_pins_that_vanish_or_are_spoiled_stop_nobody(
         else:
             pins.write_bytes(spoiled)
         eventually(lambda: pool.state().registry_error, "it is told")
-        assert pool.models_for(TASK).predictors[0].version == version
+        assert pool.models_for(TASK).targets[0].version == version
         pins.write_bytes(kept)
         eventually(lambda: pool.state().registry_error is None, "all is well again")
 
@@ -192,9 +192,9 @@ def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(model
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
     pool = start_pool(on=registry)
-    assert pool.models_for(TASK).predictors[0].version == old
+    assert pool.models_for(TASK).targets[0].version == old
     registry.set_pins(TASK, [new])
-    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "the new version answers")
+    eventually(lambda: pool.models_for(TASK).targets[0].version == new, "the new version answers")
     assert pool.state().registry_error == "read-only file system"
 
 

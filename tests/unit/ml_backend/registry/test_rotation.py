@@ -49,7 +49,7 @@ def test_when_a_rotation_returns_every_process_answers_with_the_new_version(
     for number in range(20):
         version = versions[(number + 1) % 2]
         pins = rotate(registry, TASK, [version], load=load_fixed)
-        assert [pool.models_for(TASK).predictors[0].version for pool in pools] == [version] * 3
+        assert [pool.models_for(TASK).targets[0].version for pool in pools] == [version] * 3
         assert [pool.models_for(TASK).generation for pool in pools] == [pins.generation] * 3
 
 
@@ -71,8 +71,8 @@ def test_only_a_rounds_pins_change_when_the_round_is_named(
     rotate(registry, TASK, [old], load=load_fixed)
     pool = start_pool()
     rotate(registry, TASK, [new], round=2, load=load_fixed)
-    assert pool.models_for(TASK, 2).predictors[0].version == new
-    assert pool.models_for(TASK).predictors[0].version == pool.models_for(TASK, 1).predictors[0].version == old
+    assert pool.models_for(TASK, 2).targets[0].version == new
+    assert pool.models_for(TASK).targets[0].version == pool.models_for(TASK, 1).targets[0].version == old
 
 
 @pytest.mark.parametrize("fault", ["broken", "unfit", "spoiled", "missing", "other task", "answers as another"])
@@ -96,7 +96,7 @@ def test_a_candidate_that_is_not_fit_changes_nothing(
     with pytest.raises(ModelError):
         rotate(registry, TASK, [bad], load=load)
     assert registry.pins(TASK) == before
-    assert pool.models_for(TASK).predictors[0].version == good
+    assert pool.models_for(TASK).targets[0].version == good
 
 
 def test_a_process_that_cannot_load_the_version_undoes_the_rotation_for_all(
@@ -117,7 +117,7 @@ def test_a_process_that_cannot_load_the_version_undoes_the_rotation_for_all(
     now = registry.pins(TASK)
     assert now is not None
     assert now.versions == (good,)
-    assert [pool.models_for(TASK).predictors[0].version for pool in pools] == [good, good]
+    assert [pool.models_for(TASK).targets[0].version for pool in pools] == [good, good]
     with pytest.raises(NoEarlierPins):
         rollback(registry, TASK, load=load_fixed)
 
@@ -132,10 +132,10 @@ def test_a_process_that_does_not_confirm_in_time_undoes_the_rotation(
     with pytest.raises(RotationNotConfirmed, match=r"process 7 on elsewhere.*0\.1 s") as caught:
         rotate(registry, TASK, [new], load=load_fixed, timeout=0.1)
     assert caught.value.retry
-    assert pool.models_for(TASK).predictors[0].version == good
+    assert pool.models_for(TASK).targets[0].version == good
     registry.remove_heartbeat(beat.id)
     rotate(registry, TASK, [new], load=load_fixed)
-    assert pool.models_for(TASK).predictors[0].version == new
+    assert pool.models_for(TASK).targets[0].version == new
 
 
 def test_the_first_rotation_is_undone_to_nothing(models: Path, registry: QuickRegistry) -> None:
@@ -231,7 +231,7 @@ def test_a_rollback_rotates_to_the_pins_before(models: Path, registry: QuickRegi
     pool = start_pool()
     pins = rollback(registry, TASK, load=load_fixed, who="ann")
     assert pins.versions == both
-    assert [predictor.version for predictor in pool.models_for(TASK).predictors] == list(both)
+    assert [predictor.version for predictor in pool.models_for(TASK).targets] == list(both)
     assert registry.pin_set(TASK).history[-1].why == "rollback"
     with pytest.raises(NoEarlierPins):
         rollback(registry, TASK, load=load_fixed)
@@ -257,4 +257,4 @@ def test_a_process_that_lost_its_pins_with_the_file_must_follow_the_new_file(
     (models / TASK / "pins.json").unlink()
     pins = rotate(registry, TASK, [new], load=load_fixed)
     assert pins.generation == 1, "less than what the process has followed before"
-    assert pool.models_for(TASK).predictors[0].version == new
+    assert pool.models_for(TASK).targets[0].version == new

@@ -57,7 +57,7 @@ def pool(watched: WatchedRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def is_served(pool: ModelPool, task: str) -> bool:
     try:
-        return bool(pool.models_for(task).predictors)
+        return bool(pool.models_for(task).targets)
     except NotServed:
         return False
 
@@ -96,7 +96,7 @@ def test_where_tasks_cannot_be_listed_the_known_ones_are_followed(
     watched.may_list = False
     new = make_version(models, "negative")
     watched.set_pins(TASK, [new])
-    eventually(lambda: pool.models_for(TASK).predictors[0].version == new, "the new version answers")
+    eventually(lambda: pool.models_for(TASK).targets[0].version == new, "the new version answers")
     eventually(lambda: watched.asked.count("refused") > 2, "it has tried again")
     assert pool.state().registry_error is None
     assert caplog.text.count("cannot look for new tasks") == 1

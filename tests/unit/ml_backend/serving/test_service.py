@@ -1,6 +1,9 @@
 """From a call to the sentence that an annotator reads, with models that answer as a test can foresee."""
 
+import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,6 +12,7 @@ from ml_backend.errors import BackendError
 from ml_backend.serving.errors import AnswerTimeout, UnknownTask
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.service import ROWS_PER_SLOT, VerdictService
+from ml_backend.targets.target import Prediction, Row
 from templates import Pack
 from templates.samples import sample_task
 from tests.fakes import calls
@@ -271,3 +275,49 @@ def test_a_call_without_a_project_is_answered_without_counting_tries(world: Worl
     body = {"tasks": [task], "params": {"context": {"result": calls.writes(pack, "It looks negative.")}}}
     (said,) = calls.shown(ask(world, "sentiment", body))
     assert not said.endswith(")")
+
+
+def test_bulk_rows_are_split_by_the_targets_batch_size(world: World) -> None:
+    pack, sizes = world.packs["sentiment"], list[int]()
+
+    class SmallBatches(FakeTarget):
+        def predict(self, rows: Sequence[Row]) -> list[Prediction]:
+            sizes.append(len(rows))
+            return super().predict(rows)
+
+    target = SmallBatches(pack.spec)
+    target.capabilities = replace(target.capabilities, batch_size=2)
+    world.models.place("sentiment", target)
+    ask(world, "sentiment", calls.bulk(pack, 5, text="A text."))
+    assert sizes == [2, 2, 1]
+
+
+def test_a_target_elsewhere_does_not_wait_for_this_machines_processors(world: World) -> None:
+    target = FakeTarget(world.packs["sentiment"].spec)
+    target.capabilities = replace(target.capabilities, concurrency=1, is_local=False, cost_per_call=1)
+    world.models.place("sentiment", target)
+    world.service.limiter.acquire(float("inf"))  # the only slot of the processors is taken
+    assert written(world, "sentiment", "It looks negative.", target="positive")["results"]
+
+
+def test_a_target_elsewhere_gets_no_more_calls_at_a_time_than_it_allows(world: World) -> None:
+    spec, release, entered = world.packs["sentiment"].spec, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        assert release.wait(20)
+
+    target = FakeTarget(spec, before=hold)
+    target.capabilities = replace(target.capabilities, concurrency=1, is_local=False, cost_per_call=1)
+    world.models.place("sentiment", target)
+    service = VerdictService(world.packs, world.models, world.sink, timeout=0.1)
+    body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))
+    first = threading.Thread(target=service.predict, args=("sentiment", None, body, time.monotonic()))
+    first.start()
+    try:
+        assert entered.wait(20)
+        with pytest.raises(AnswerTimeout):
+            service.predict("sentiment", None, body, time.monotonic())
+    finally:
+        release.set()
+        first.join()
