@@ -1,4 +1,4 @@
-"""What this machine has and lacks to run Outfox, with what to do about each lack."""
+"""Checks what this machine needs to run Outfox, with advice for each problem."""
 
 import os
 import shutil
@@ -29,15 +29,15 @@ from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import list_tasks
 
 NEEDED_DISK = 2 * 1024**3
-SECONDS_TO_ANSWER = 3
-LATER = "made when it is first needed"
+TIMEOUT_SECONDS = 3
+LATER = "created when first needed"
 
 State = Literal["ok", "warning", "missing"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `missing` means that something asked for will not work."""
+    """One result; `missing` means that something needed will not work."""
 
     what: str
     state: State
@@ -46,8 +46,8 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Everything that was looked at, in the order in which a new user needs it."""
-    return [finding for look in _LOOKS for finding in look(settings)]
+    """Run every check, in the order in which a new user needs them."""
+    return [finding for check in _CHECKS for finding in check(settings)]
 
 
 def _python(settings: Settings) -> Iterator[Finding]:
@@ -64,26 +64,26 @@ def _packages(settings: Settings) -> Iterator[Finding]:
         "label-studio": "pip install 'outfox[label-studio]'",
         "label-studio-sdk": "pip install 'outfox[label-studio]'",
     }
-    for name, cure in wanted.items():
+    for name, advice in wanted.items():
         try:
             yield Finding(name, "ok", version(name))
         except PackageNotFoundError:
-            yield Finding(name, "missing", "is not installed", cure)
+            yield Finding(name, "missing", "is not installed", advice)
 
 
 def _home(settings: Settings) -> Iterator[Finding]:
     home = settings.home_path
-    # Whoever only asks leaves the machine as it was: what is there is looked at, and nothing is tried out.
-    there = next(place for place in (home, *home.parents) if place.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        told = f"{there} is no folder that you may write to"
-        yield Finding("home", "missing", told, "set OUTFOX_HOME to a folder you may write to")
+    # Checks change nothing, so nothing is written to try it out.
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        detail = f"{existing} is not a writable folder"
+        yield Finding("home", "missing", detail, "set OUTFOX_HOME to a writable folder")
         return
-    yield Finding("home", "ok", str(home) if there == home else f"{home}, {LATER}")
-    free = shutil.disk_usage(there).free
+    yield Finding("home", "ok", str(home) if existing == home else f"{home}, {LATER}")
+    free = shutil.disk_usage(existing).free
     state: State = "ok" if free >= NEEDED_DISK else "warning"
-    cure = "" if state == "ok" else "models and rounds need room; free some"
-    yield Finding("disk", state, f"{free / 1024**3:.0f} GiB free", cure)
+    advice = "" if state == "ok" else "models and rounds need disk space; free some"
+    yield Finding("disk", state, f"{free / 1024**3:.0f} GiB free", advice)
 
 
 def _secret(settings: Settings) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         with open_store(settings.database) as store:
             yield Finding("database", "ok", f"revision {store.check().found}")
     except SchemaError as error:
-        yield Finding("database", "warning", "its tables do not fit", advice_for(error))
+        yield Finding("database", "warning", "the schema does not match this version", advice_for(error))
     except StoreUnavailableError as error:
         yield Finding("database", "warning", "cannot be reached", advice_for(error))
     except RoundManagerError as error:
@@ -126,22 +126,22 @@ def _editor(settings: Settings) -> Iterator[Finding]:
     try:
         yield Finding("labelling editor", "ok", str(editor_files()))
     except PluginError as error:
-        yield Finding("labelling editor", "missing", "its files are not there", advice_for(error))
+        yield Finding("labelling editor", "missing", "its files are missing", advice_for(error))
 
 
 def _label_studio(settings: Settings) -> Iterator[Finding]:
     address = settings.label_studio_url.rstrip("/")
     try:
-        answer = requests.get(f"{address}/health", timeout=SECONDS_TO_ANSWER)
+        answer = requests.get(f"{address}/health", timeout=TIMEOUT_SECONDS)
         answer.raise_for_status()
     except requests.RequestException:
-        cure = "start it, or set OUTFOX_LABEL_STUDIO_URL; `outfox demo` brings its own"
-        yield Finding("Label Studio", "warning", f"{address} does not answer", cure)
+        advice = "start it, or set OUTFOX_LABEL_STUDIO_URL; `outfox demo` starts its own"
+        yield Finding("Label Studio", "warning", f"{address} does not respond", advice)
         return
     yield Finding("Label Studio", "ok", address)
     if not settings.label_studio_token:
-        cure = "set OUTFOX_LABEL_STUDIO_TOKEN (Label Studio: Account & Settings)"
-        yield Finding("Label Studio token", "warning", "is not set", cure)
+        advice = "set OUTFOX_LABEL_STUDIO_TOKEN (Label Studio: Account & Settings)"
+        yield Finding("Label Studio token", "warning", "is not set", advice)
 
 
 def _servers(settings: Settings) -> Iterator[Finding]:
@@ -151,17 +151,17 @@ def _servers(settings: Settings) -> Iterator[Finding]:
     )
     for what, url, command, setting in ours:
         try:
-            answer = requests.get(f"{url.rstrip('/')}/health", timeout=SECONDS_TO_ANSWER)
+            answer = requests.get(f"{url.rstrip('/')}/health", timeout=TIMEOUT_SECONDS)
         except requests.RequestException:
-            cure = f"start it with {command}, or set {setting}; live verdicts need it"
-            yield Finding(what, "warning", f"{url} does not answer", cure)
+            advice = f"start it with {command}, or set {setting}; live verdicts need it"
+            yield Finding(what, "warning", f"{url} does not respond", advice)
             continue
-        cure = "" if answer.ok else f"look at what {command} says"
-        yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", cure)
+        advice = "" if answer.ok else f"see the output of {command}"
+        yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", advice)
 
 
 def _served_tasks(settings: Settings) -> Iterator[Finding]:
-    """Only what the ML backend lacks: whether it answers at all is told with the servers."""
+    """Check that the ML backend serves the open rounds; whether it responds is checked with the servers."""
     for task, number in _open_rounds(settings):
         try:
             check_backend(settings, task, number)
@@ -169,7 +169,7 @@ def _served_tasks(settings: Settings) -> Iterator[Finding]:
             return
         except PluginError as error:
             yield Finding(
-                f"model for {task}", "warning", f"round {number} is open and gets no verdicts", advice_for(error)
+                f"model for {task}", "warning", f"round {number} is open but gets no verdicts", advice_for(error)
             )
 
 
@@ -178,7 +178,7 @@ def _open_rounds(settings: Settings) -> list[tuple[str, int]]:
         with open_store(settings.database) as store, store.read() as session:
             rounds = [(task.name, live_round(session, task.id)) for task in list_tasks(session) if not task.archived_at]
     except RoundManagerError:
-        return []  # What is wrong with the database is told with it.
+        return []  # Reported by the check of the database.
     return [(name, live.number) for name, live in rounds if live and live.status is RoundStatus.OPEN]
 
 
@@ -186,41 +186,39 @@ def _pages(settings: Settings) -> Iterator[Finding]:
     what, address = "workers' pages", settings.hit_pages
     try:
         wanted = MarketSite(settings.crowd_sites).origins
-        # Before there is a secret, any other asks as well: pages that answer do not know it, and say so.
+        # Without a secret yet, any other will do: the pages report that it is not theirs.
         asking = settings if settings.existing_secrets() else settings.model_copy(update={"secret": token_hex()})
         seen = check_pages(asking)
         yield Finding(what, "ok", address if seen.are_ours else f"{address}, a page of your own")
         if seen.are_ours and set(seen.framed_by) != set(wanted):
-            told = f"only {' '.join(seen.framed_by)} may show them, and the settings say {' '.join(wanted)}"
-            yield Finding("frame", "warning", told, "start `outfox serve` again, with these settings")
+            detail = f"only {' '.join(seen.framed_by)} may show them, but the settings name {' '.join(wanted)}"
+            yield Finding("frame", "warning", detail, "restart `outfox serve` with these settings")
             return
     except SettingsError as error:
-        yield Finding(what, "missing", "the settings are not right", advice_for(error))
+        yield Finding(what, "missing", "the settings are invalid", advice_for(error))
         return
     except PluginError as error:
-        yield Finding(
-            what, "warning", f"{address} shows no work", f"{advice_for(error)}; only work for a crowd needs it"
-        )
+        yield Finding(what, "warning", f"{address} cannot show HITs", f"{advice_for(error)}; only crowd work needs it")
     problem = frame_problem(settings)
-    told = f"only {' '.join(wanted)} may show the pages"
-    yield Finding("frame", "warning" if problem else "ok", told, problem)
+    detail = f"only {' '.join(wanted)} may show the pages"
+    yield Finding("frame", "warning" if problem else "ok", detail, problem)
 
 
 def _crowd(settings: Settings) -> Iterator[Finding]:
     if not settings.has_crowd_keys:
-        cure = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only work for a crowd needs them"
-        yield Finding("crowd", "warning", "there are no access keys for a marketplace", cure)
+        advice = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only crowd work needs them"
+        yield Finding("crowd", "warning", "there are no access keys for a marketplace", advice)
         return
-    # Imported here: boto3 is slow to load, and most who ask have no crowd.
+    # Imported here: boto3 is slow to load, and not every setup has a crowd.
     from crowd.retries import RetryPolicy
     from plugin.crowd import crowd_of
 
     try:
-        cents = crowd_of(settings, RetryPolicy(budget=SECONDS_TO_ANSWER)).balance()
+        cents = crowd_of(settings, RetryPolicy(budget=TIMEOUT_SECONDS)).balance()
         yield Finding("crowd", "ok", f"{settings.crowd_url}, {dollars(cents)} to spend")
     except CrowdError as error:
-        cure = f"{error}; `outfox marketplace` runs one of your own"
-        yield Finding("crowd", "warning", f"{settings.crowd_url} cannot be used", cure)
+        advice = f"{error}; `outfox marketplace` runs your own"
+        yield Finding("crowd", "warning", f"{settings.crowd_url} cannot be used", advice)
 
 
 def _browser(settings: Settings) -> Iterator[Finding]:
@@ -228,10 +226,10 @@ def _browser(settings: Settings) -> Iterator[Finding]:
     if found:
         yield Finding("Chromium", "ok", found)
     else:
-        yield Finding("Chromium", "warning", "only tests need it", "`make test` gets it by itself")
+        yield Finding("Chromium", "warning", "only tests need it", "`make test` installs it")
 
 
-_LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _python,
     _packages,
     _home,

@@ -1,14 +1,17 @@
-"""`outfox demo`: everything on this machine, from one command."""
+"""`outfox demo`: runs everything on this machine, from one command."""
 
 import signal
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Group
 
-from plugin.cli.output import console, json_option, show, wants_json
+from plugin.cli.output import console, json_option, show, table, wants_json
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -16,36 +19,37 @@ if TYPE_CHECKING:
     from plugin.demo.demo import Demo
     from plugin.demo.servers import Watch
     from plugin.demo.welcome import Ready
+    from plugin.simulation.results import Results
 
-SECONDS_BETWEEN_LOOKS = 0.5
+POLL_SECONDS = 0.5
 EXAMPLES = 20
-# So many that a difference between two rounds can be seen.
+# Enough to see a difference between two rounds.
 SIMULATED_EXAMPLES = 100
-# The one trains in seconds; the other takes a minute, and learns what a round has to teach.
+# `head` trains in seconds; `full` takes a minute and learns more from a round.
 MODE, SIMULATED_MODE = "head", "full"
 
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Label Studio's port.")
-@click.option("--until-ready", is_flag=True, help="End as soon as everything is ready, or the report written.")
+@click.option("--until-ready", is_flag=True, help="Exit as soon as everything is ready, or the report is written.")
 @click.option(
     "--examples",
     type=click.IntRange(1, 10_000),
     show_default=f"{EXAMPLES}, or {SIMULATED_EXAMPLES} with --simulate",
-    help="Validated fooling examples that end a round.",
+    help="Verified fooling examples that end a round.",
 )
-@click.option("--simulate", is_flag=True, help="Have a simulated crowd play rounds, and report what came of it.")
+@click.option("--simulate", is_flag=True, help="Run rounds with a simulated crowd, and report the results.")
+@click.option("--rounds", type=click.IntRange(1, 20), default=2, show_default=True, help="Number of simulated rounds.")
 @click.option(
-    "--rounds", type=click.IntRange(1, 20), default=2, show_default=True, help="Rounds that it plays, in all."
+    "--workers", type=click.IntRange(7, 500), default=20, show_default=True, help="Number of simulated workers."
 )
-@click.option("--workers", type=click.IntRange(7, 500), default=20, show_default=True, help="How many workers it has.")
 @click.option(
     "--mode",
     type=click.Choice(["full", "head"]),
     show_default=f"{MODE}, or {SIMULATED_MODE} with --simulate",
-    help="How models are trained: all of the model, or its last layer only.",
+    help="How models are trained: the whole model, or its last layer only.",
 )
-@click.option("--seed", default="1", show_default=True, help="Another seed gives other workers and sentences.")
+@click.option("--seed", default="1", show_default=True, help="Seed of the simulated workers and sentences.")
 @json_option
 @click.pass_obj
 def demo(
@@ -59,39 +63,39 @@ def demo(
     mode: str | None,
     seed: str,
 ) -> None:
-    """Start everything with the sentiment task in it, and tell how to use it as owner, worker and researcher.
+    """Start everything with the sentiment task, and show how to use it as owner, worker and researcher.
 
-    Label Studio, a marketplace, the ML backend, the web app and the manager run until Ctrl-C; one that dies is started
-    again. The next start finds everything as it was. With --simulate, programs work on the marketplace in place of
-    people; what they came to is in `report` in the home.
+    Label Studio, a marketplace, the ML backend, the web app and the manager run until Ctrl-C; a process that exits is
+    restarted. The next start continues where this one ended. With --simulate, programs work on the marketplace in place
+    of people, and the results are written to the folder `report` in the home.
     """
-    # Whoever ends us while we start: what was started ends with us.
+    # A SIGTERM during the start stops what was started, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProgressBar() as progress:
         progress.start(0, "Loading")
-        from plugin.demo.demo import Demo, DemoTerms
+        from plugin.demo.demo import Demo, DemoOptions
 
         progress.finish()
         target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES)
         trained = mode or (SIMULATED_MODE if simulate else MODE)
-        terms = DemoTerms(target, trained, workers if simulate else 0, rounds if simulate else None)
-        running = Demo(app, port, terms)
+        options = DemoOptions(target, trained, workers if simulate else 0, rounds if simulate else None)
+        running = Demo(app, port, options)
         try:
             ready = running.prepare(progress)
         except BaseException:
             running.stop()
             raise
-    ended = _ending()
+    stop = _stop_event()
     try:
         watch = running.watch(lambda text: click.echo(text, err=True))
         if not simulate or not wants_json():
             _welcome(ready)
         if simulate:
-            _simulate(running, ready, watch, ended, rounds=rounds, workers=workers, seed=seed)
-        while not until_ready and not ended.wait(SECONDS_BETWEEN_LOOKS):
-            watch.look()
+            _simulate(running, ready, watch, stop, rounds=rounds, workers=workers, seed=seed)
+        while not until_ready and not stop.wait(POLL_SECONDS):
+            watch.check()
     finally:
-        click.echo("ending the servers …", err=True)
+        click.echo("stopping the servers …", err=True)
         running.stop()
 
 
@@ -106,32 +110,57 @@ def _simulate(
     running: "Demo",
     ready: "Ready",
     watch: "Watch",
-    ended: threading.Event,
+    stop: threading.Event,
     *,
     rounds: int,
     workers: int,
     seed: str,
 ) -> None:
-    from plugin.cli.simulation_report import shown_report
-    from plugin.demo.simulation import Simulation, Wanted
+    from plugin.demo.simulation import Simulation, SimulationOptions
     from plugin.simulation.report import report_json
 
     with ProgressBar() as progress:
-        reported = Simulation(running, Wanted(rounds, workers, seed), ended).play(watch, progress)
-    if reported is None:
+        report = Simulation(running, SimulationOptions(rounds, workers, seed), stop).run(watch, progress)
+    if report is None:
         return
-    data = {"report": report_json(reported.results), "files": list(map(str, reported.files))}
-    show({**asdict(ready), **data}, shown_report(reported.results, reported.files))
+    data = {"report": report_json(report.results), "files": list(map(str, report.files))}
+    show({**asdict(ready), **data}, report_text(report.results, report.files))
     console().file.flush()
 
 
-def _ending() -> threading.Event:
-    """Set by Ctrl-C, and by whoever ends the process."""
-    ended = threading.Event()
+def _stop_event() -> threading.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
+    stop = threading.Event()
 
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        ended.set()
+    def set_stop(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
 
     for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, end)
-    return ended
+        signal.signal(name, set_stop)
+    return stop
+
+
+def report_text(results: "Results", files: Sequence[Path]) -> Group:
+    """Return both tables of the report with their notes, as wide as the terminal."""
+    from plugin.simulation import report
+
+    rounds, accuracy = report.rounds_table(results), report.accuracy_table(results)
+    return Group(
+        "",
+        report.title_of(results),
+        "",
+        table(rounds.columns, rounds.rows),
+        "",
+        report.ROUNDS_NOTE,
+        "",
+        report.ACCURACY,
+        "",
+        table(accuracy.columns, accuracy.rows),
+        "",
+        report.ACCURACY_NOTE,
+        "",
+        report.WARNING,
+        "",
+        "The report, with a plot, is in:",
+        *(f"  {file}" for file in files),
+    )

@@ -1,4 +1,4 @@
-"""`outfox doctor`: what is missing, and what to do about it."""
+"""`outfox doctor`: checks what this machine needs to run Outfox."""
 
 import click
 
@@ -12,7 +12,7 @@ MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
 @json_option
 @click.pass_obj
 def doctor(app: Application) -> None:
-    """Tell what this machine lacks and what to do about it; exit code 1 if something needed is missing."""
+    """Show what is missing on this machine, and what to do about it; exit code 1 if something needed is missing."""
     settings = app.settings
     from plugin.doctor import examine
 

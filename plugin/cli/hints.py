@@ -9,9 +9,9 @@ from common.errors import CodedError, Hint
 
 COMMANDS = {
     "check_installation": "outfox doctor",
+    "close_round": "outfox round close {task}",
     "connect_label_studio": "outfox labelstudio connect {task}",
     "connect_ml_backend": "outfox labelstudio connect {task} --ml-backend URL",
-    "close_round": "outfox round close {task}",
     "create_marketplace_account": "outfox marketplace account {account}",
     "install_extra": "pip install 'outfox[{extra}]'",
     "install_label_studio_version": "pip install label-studio=={version}",

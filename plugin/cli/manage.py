@@ -1,4 +1,4 @@
-"""`outfox manage`: everything that rounds need done, again and again."""
+"""`outfox manage`: runs the steps that rounds need, again and again."""
 
 import signal
 import threading
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from plugin.manager.loop import Manager, StepOutcome
     from plugin.manager.step import ManagerContext
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
-SOMETHING_FAILED = 1
-SECONDS_BETWEEN_LOOKS = 0.5
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STEP_FAILED = 1
+POLL_SECONDS = 0.5
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="One pass, for cron; it waits for a training that it began.")
-@click.option(
-    "--task", metavar="TASK", help="Only this task's rounds; what is owed on the marketplace is paid for all."
-)
+@click.option("--once", is_flag=True, help="Run one pass, for cron; wait for a training that it starts.")
+@click.option("--task", metavar="TASK", help="Only this task's rounds; payments are made for all tasks.")
 @click.option(
     "--every",
     type=click.FloatRange(0.1, 86_400),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="The pause between two passes; an event of the marketplace ends it.",
+    help="Pause between two passes; an event of the marketplace ends it early.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what a pass would do now; nothing changes anywhere.")
-@click.option("--skip", multiple=True, metavar="STEP", help="A step to leave out; --dry-run lists the steps.")
-@click.option("--rounds", type=WHOLE_NUMBER, metavar="N", help="Open no round after this one.")
-@click.option("--mode", type=click.Choice(["full", "head"]), help="How models are trained. Default: as the task says.")
+@click.option("--dry-run", is_flag=True, help="Only show what a pass would do; change nothing.")
+@click.option("--skip", multiple=True, metavar="STEP", help="A step to skip; --dry-run lists the steps.")
+@click.option("--rounds", type=WHOLE_NUMBER, metavar="N", help="The last round to open.")
+@click.option(
+    "--mode", type=click.Choice(["full", "head"]), help="How models are trained. Default: the task's setting."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 3_600),
@@ -64,11 +64,11 @@ def manage(
 ) -> None:
     """Run the rounds: collect work, decide, approve, pay, post HITs, end rounds, freeze, train, open the next.
 
-    Each step is small and can be done again: killed at any moment, the next manager goes on, and two at once do no
-    harm. An error in one step or task stops no other. SIGTERM ends it after the step that it is at; a training that it
-    began is ended too, and begun again by the next manager. Your round 1 is yours to open: `outfox round open TASK`.
+    Each step is small and can be repeated: if the manager is killed, the next one continues, and two can run at once.
+    An error in one step or task does not stop the others. SIGTERM stops it after the current step; a training that it
+    started is stopped too, and started again by the next manager. Open round 1 yourself: `outfox round open TASK`.
 
-    With --once, exit code 1: some step failed, and was told.
+    With --once, exit code 1: a step failed.
 
     Example, every five minutes by cron: outfox manage --once
     """
@@ -78,7 +78,7 @@ def manage(
     settings = app.settings
     unknown = [name for name in skip if name not in STEP_NAMES]
     if unknown:
-        raise click.UsageError(f"there is no step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
+        raise click.UsageError(f"unknown step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
     stop = threading.Event()
     options = ManagerOptions(_global_arguments(context), mode, rounds, timeout)
     with app.manager_context(options) as manager_context:
@@ -87,7 +87,7 @@ def manage(
         if dry_run:
             _show([*manager.preview()], dry_run=True)
             return
-        with _ended_by(stop):
+        with _stopped_by(stop):
             if once:
                 _once(manager, manager_context, stop)
             else:
@@ -95,9 +95,9 @@ def manage(
 
 
 @contextmanager
-def _ended_by(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C ask for an end, and do not force it."""
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in STOPS}
+def _stopped_by(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C set the event."""
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -122,25 +122,27 @@ def _check_task(context: "ManagerContext", task: str | None) -> None:
 def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) -> None:
     outcomes = manager.once()
     while context.trainings.running and not stop.is_set():
-        stop.wait(SECONDS_BETWEEN_LOOKS)
+        stop.wait(POLL_SECONDS)
         if context.trainings.over:
             outcomes += manager.once()
     _show(outcomes, dry_run=False)
     if any(outcome.error for outcome in outcomes):
-        raise click.exceptions.Exit(SOMETHING_FAILED)
+        raise click.exceptions.Exit(STEP_FAILED)
 
 
 def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
     from plugin.crowd import event_queue
     from plugin.manager.loop import PassTimer
 
-    click.echo(f"managing {every_text(every)} (Ctrl-C ends it)")
-    market = settings.crowd_url if settings.has_crowd_keys else "none, crowd_key_id or crowd_key_secret is empty"
+    click.echo(f"managing {every_text(every)} (Ctrl-C stops it)")
+    market = (
+        settings.crowd_url if settings.has_crowd_keys else "none, because crowd_key_id or crowd_key_secret is empty"
+    )
     click.echo(f"marketplace: {market}")
-    studio = settings.label_studio_url if settings.label_studio_token else "none, label_studio_token is empty"
+    studio = settings.label_studio_url if settings.label_studio_token else "none, because label_studio_token is empty"
     click.echo(f"Label Studio: {studio}")
     manager.run(PassTimer(stop, every, event_queue(settings)).wait)
-    click.echo("ended")
+    click.echo("stopped")
 
 
 def _show(outcomes: list["StepOutcome"], *, dry_run: bool) -> None:
@@ -161,7 +163,7 @@ def _show(outcomes: list["StepOutcome"], *, dry_run: bool) -> None:
 def _text(data: list[dict[str, Any]], verb: str) -> RenderableType:
     rows = []
     for one in data:
-        told = one["error"] or one[verb] or (f"waits: {one['waits']}" if one["waits"] else "")
-        if told or verb == "would":
-            rows.append((one["step"], one["task"] or "", f"failed: {told}" if one["error"] else told or "nothing"))
-    return table(("step", "task", "would do" if verb == "would" else "did"), rows) if rows else "nothing was to be done"
+        text = one["error"] or one[verb] or (f"waiting: {one['waits']}" if one["waits"] else "")
+        if text or verb == "would":
+            rows.append((one["step"], one["task"] or "", f"failed: {text}" if one["error"] else text or "nothing"))
+    return table(("step", "task", "would do" if verb == "would" else "did"), rows) if rows else "nothing to do"

@@ -19,17 +19,21 @@ THREADS = 16
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often Label Studio is read without a hint from it; 0: only after hints.",
+    help="How often Label Studio is read without a webhook; 0: only after webhooks.",
 )
 @click.option(
-    "--grace", type=click.IntRange(8, 600), default=30, show_default=True, help="Seconds to finish when told to stop."
+    "--grace",
+    type=click.IntRange(8, 600),
+    default=30,
+    show_default=True,
+    help="Seconds to finish requests after a stop signal.",
 )
 @click.pass_obj
 def serve(app: Application, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
-    """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, Label Studio's hints, health, metrics.
+    """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, webhooks, health and metrics.
 
     HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
-    crowd_site_url can show them in a frame. docs/worker-pages.md tells how.
+    crowd_site_url can show them in a frame. See docs/worker-pages.md.
     """
     settings = app.settings
     from pathlib import Path
@@ -39,8 +43,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     from plugin.page_check import frame_problem
     from plugin.web.process import ServeProcess, work_pages
 
-    # A database that is not there or not up to date, a weak secret, or a setting of the pages that cannot be is told
-    # here, and not to every caller.
+    # Report a missing or outdated database, a weak secret or an invalid setting here, not in every response.
     with app.open_store():
         pass
     VerdictSigner(settings.signing_secrets())
@@ -50,11 +53,11 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
         return ServeProcess(app, shared, sync_every=sync_every)
 
     listening = Address(host, port).listen()
-    click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
+    click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C stops it)")
     if not settings.label_studio_token:
-        click.echo("Label Studio is not read: the setting label_studio_token is empty", err=True)
+        click.echo("Label Studio will not be read: the setting label_studio_token is empty", err=True)
     if not settings.has_crowd_keys:
-        click.echo("who passes a quiz stays unqualified: crowd_key_id or crowd_key_secret is empty", err=True)
+        click.echo("qualifications will not be granted: crowd_key_id or crowd_key_secret is empty", err=True)
     problem = frame_problem(settings)
     if problem:
         click.echo(f"warning: {problem}", err=True)

@@ -1,4 +1,4 @@
-"""The demo as a whole: Label Studio, the marketplace, the ML backend, the web app and the manager, with one task."""
+"""The demo: Label Studio, a marketplace, the ML backend, the web app and the manager, with one task."""
 
 import sys
 import time
@@ -6,15 +6,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from common.clock import Clock
 from ml_backend.artefact import list_versions
-from plugin.demo.market import VISITOR, DemoMarket
-from plugin.demo.place import HomeLock, find_place
-from plugin.demo.servers import SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, Server, Tell, Watch, our_server
-from plugin.demo.studio import StartingStudio
-from plugin.demo.typed import typed_program
-from plugin.demo.welcome import Ready, Standing, standing_of
+from mturk.marketplace.services import accounts, workers
+from plugin.demo.home import DemoHome, HomeLock, find_home
+from plugin.demo.servers import (
+    POLL_SECONDS,
+    SECONDS_TO_START,
+    LabelStudioStart,
+    Report,
+    Server,
+    Watch,
+    demo_server,
+)
+from plugin.demo.welcome import DemoStatus, Ready, demo_status, shell_program
 from plugin.errors import PluginError
 from plugin.labelstudio.server import LabelStudioServer
+from plugin.marketplace import marketplace_config
 from plugin.settings import Settings
 from plugin.wiring import Application
 from round_manager.database.store import Store
@@ -31,17 +39,19 @@ from templates import Pack, find_pack
 
 TASK = "sentiment"
 EMAIL = "owner@example.com"
+ACCOUNT = "Outfox demo"
+VISITOR = "Demo visitor"
 SECONDS_BETWEEN_PASSES = 2
-# A round is small here, and models must be measured on more than a handful of rows.
+# Rounds are small, and models must be measured on more than a handful of rows.
 HELD_OUT_SHARE = 0.3
 SECONDS_TO_POST = 240.0
 
 
 @dataclass(frozen=True)
-class DemoTerms:
-    """How large a demo is: validated fooling examples that end a round, and for a crowd of how many the quiz is open.
+class DemoOptions:
+    """The size of a demo: the verified fooling examples that end a round, and the workers that the quiz is open for.
 
-    `mode` is how its models are trained; `last_round` is the last one that opens by itself, None is no end.
+    `mode` is how models are trained; `last_round` is the last round that opens automatically, None for no limit.
     """
 
     examples: int
@@ -50,24 +60,55 @@ class DemoTerms:
     last_round: int | None = None
 
 
-class Demo:
-    """Everything that the demo runs; `prepare` starts it, `stop` ends it."""
+class DemoFailed(PluginError):
+    """A part of the demo cannot do its work."""
 
-    def __init__(self, app: Application, port: int, terms: DemoTerms) -> None:
-        self._place = find_place(app.settings, port)
+    code = "demo_failed"
+
+
+class DemoMarketplace:
+    """The marketplace behind a demo; no real money is involved."""
+
+    def __init__(self, home: DemoHome, clock: Clock) -> None:
+        self._url = home.settings.crowd_url
+        self._config = marketplace_config(home.settings, clock, public_url=self._url)
+
+    def open_account(self, home: DemoHome, cents: int) -> DemoHome:
+        """Return the home with an access key of the requester's account; create the account if needed."""
+        key_id, secret = home.settings.crowd_key_id, home.settings.crowd_key_secret
+        with self._config.open() as market:
+            if accounts.is_valid_key(market, ACCOUNT, key_id, secret):
+                return home
+            opened = accounts.open_account(market, ACCOUNT, deposit_cents=cents)
+        return home.with_key(opened.key.id, opened.key.secret)
+
+    def invite(self, name: str) -> str:
+        """Return a sign-in link for the worker of this name; create the worker if needed."""
+        with self._config.open() as market:
+            known = [one.worker_id for one in workers.list_workers(market) if one.name == name]
+            if known:
+                return workers.invite_again(market, known[0], self._url).link
+            return workers.invite_workers(market, [name], self._url)[0].link
+
+
+class Demo:
+    """Everything that the demo runs; `prepare` starts it, `stop` stops it."""
+
+    def __init__(self, app: Application, port: int, options: DemoOptions) -> None:
+        self._home = find_home(app.settings, port)
         self._clock = app.clock
-        self._terms = terms
-        folder = self._place.home / "label-studio"
+        self._options = options
+        folder = self._home.folder / "label-studio"
         folder.mkdir(exist_ok=True)
-        token = self._place.settings.label_studio_token
-        self._studio = LabelStudioServer(folder, port, EMAIL, self._place.password, token)
+        token = self._home.settings.label_studio_token
+        self._studio = LabelStudioServer(folder, port, EMAIL, self._home.password, token)
         self._servers: list[Server] = []
-        self.pack = demo_pack(terms.examples, self._place.settings.templates_path)
+        self.pack = demo_pack(options.examples, self._home.settings.templates_path)
 
     @property
     def settings(self) -> Settings:
-        """What its servers run with."""
-        return self._place.settings
+        """The settings of its servers."""
+        return self._home.settings
 
     @property
     def app(self) -> Application:
@@ -75,21 +116,21 @@ class Demo:
         return Application(self.settings, clock=self._clock)
 
     @property
-    def market(self) -> DemoMarket:
-        """Its marketplace, as that one's owner."""
-        return DemoMarket(self._place, self._clock)
+    def market(self) -> DemoMarketplace:
+        """Its marketplace, with the rights of the marketplace's owner."""
+        return DemoMarketplace(self._home, self._clock)
 
     def prepare(self, progress: Progress) -> Ready:
-        """Starts and fills everything; what takes longest runs beside the rest."""
+        """Start and fill everything; what takes longest runs in parallel."""
         began = time.monotonic()
-        # Before anything is changed.
-        self._lock = HomeLock(self._place.home)
+        # Locked before anything is changed.
+        self._lock = HomeLock(self._home.folder)
         self._studio.end_leftover()
         self._studio.check()
-        starting = StartingStudio(self._studio)
+        starting = LabelStudioStart(self._studio)
         try:
             version = self._model(progress)
-            self._place = self.market.open_account(self._place, self.pack.spec.budget.task_cents)
+            self._home = self.market.open_account(self._home, self.pack.spec.budget.task_cents)
             backend, web, crowd, manager = self._servers = self._made_servers()
             with self.app.open_store(upgrade=True) as store:
                 self._open_round(store, version)
@@ -101,27 +142,27 @@ class Demo:
                 starting.wait(progress)
                 project = self._fill(store, progress)
                 manager.start()
-                self._wait_for_a_pass(store, manager, progress)
-                standing = standing_of(store, TASK, self._clock)
+                self._wait_for_manager(store, manager, progress)
+                standing = demo_status(store, TASK, self._clock)
         except BaseException:
-            starting.give_up()
+            starting.cancel()
             raise
         return self._ready(project, standing, time.monotonic() - began)
 
-    def watch(self, tell: Tell) -> Watch:
-        """Looks after what runs, and tells of deaths."""
-        return Watch(self._studio, self._servers, tell)
+    def watch(self, report: Report) -> Watch:
+        """Return what restarts servers that exit, and reports it."""
+        return Watch(self._studio, self._servers, report)
 
     def stop(self) -> None:
-        """Ends what was started: the manager first, so that it misses nobody."""
+        """Stop everything, the manager first, because it uses the others."""
         for server in reversed(self._servers):
             server.stop()
         self._studio.stop()
 
-    def _ready(self, project: int, standing: Standing, seconds: float) -> Ready:
+    def _ready(self, project: int, standing: DemoStatus, seconds: float) -> Ready:
         settings = self.settings
         known = {one.version: one.metrics["accuracy"] for one in list_versions(settings.models_path, TASK)}
-        # The newest version need not be the one that answers.
+        # The newest version is not always the target.
         version = next(one for one in (*standing.versions, *known) if one in known)
         return Ready(
             url=f"{self._studio.url}/projects/{project}/data",
@@ -135,66 +176,66 @@ class Demo:
             marketplace=settings.crowd_url,
             invitation=self.market.invite(VISITOR),
             archives=settings.archives_location,
-            config=str(self._place.config),
-            home=str(self._place.home),
+            config=str(self._home.config),
+            home=str(self._home.folder),
             seconds=seconds,
             task=TASK,
             standing=standing,
-            program=typed_program("outfox"),
-            python=typed_program(Path(sys.executable).name),
+            program=shell_program("outfox"),
+            python=shell_program(Path(sys.executable).name),
         )
 
     def _made_servers(self) -> list[Server]:
-        place, settings = self._place, self.settings
-        last = ["--rounds", str(self._terms.last_round)] if self._terms.last_round else []
+        home, settings = self._home, self.settings
+        last = ["--rounds", str(self._options.last_round)] if self._options.last_round else []
         return [
-            # It serves every task, but only this one has to answer before the demo is ready.
-            our_server(place, "ml-backend", url=f"{settings.ml_backend_url}/tasks/{TASK}"),
-            our_server(place, "serve", url=settings.web_url),
-            our_server(place, "marketplace", url=settings.crowd_url),
-            our_server(place, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", self._terms.mode, *last),
+            # It serves every task, but only this one must respond before the demo is ready.
+            demo_server(home, "ml-backend", url=f"{settings.ml_backend_url}/tasks/{TASK}"),
+            demo_server(home, "serve", url=settings.web_url),
+            demo_server(home, "marketplace", url=settings.crowd_url),
+            demo_server(home, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", self._options.mode, *last),
         ]
 
     def _model(self, progress: Progress) -> str:
-        """The newest version; trained where there is none."""
+        """Return the newest version; train one if there is none."""
         known = list_versions(self.settings.models_path, TASK)
         if known:
             return known[0].version
-        progress.start(0, "Loading what trains models")
-        # Only now: it takes seconds, in which Label Studio starts already.
+        progress.start(0, "Loading the training code")
+        # Imported late: it takes seconds, in which Label Studio is starting already.
         from ml_backend.training import train
 
         progress.finish()
         cache = self.settings.cache_path / "embeddings"
-        trained = train(self.pack, self.settings.models_path, mode=self._terms.mode, cache=cache, progress=progress)
+        trained = train(self.pack, self.settings.models_path, mode=self._options.mode, cache=cache, progress=progress)
         return trained.manifest.version
 
     def _open_round(self, store: Store, version: str) -> None:
-        """The task, and its first round open; later ones the manager opens."""
+        """Create the task and open its first round; the manager opens later ones."""
         with store.write() as session:
             task = create_task(session, self.pack, now=self._clock.now())
             begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
         if not begun:
             opening = self.app.round_opening(store, timeout=SECONDS_TO_START)
-            opening.open(TASK, (), who=self.app.actor.name, why=f"the demo, with {version} as the newest model")
+            opening.open(TASK, (), who=self.app.actor.name, why=f"demo with {version}, the newest model")
 
     def _recruit(self, store: Store) -> None:
-        """Places in the quiz for a whole crowd, where the round's own need is for fewer people."""
-        if not self._terms.recruits:
+        """Post the quiz for the whole simulated crowd, which is larger than the round needs."""
+        if not self._options.recruits:
             return
         services = self.app.crowd_services(store, self.app.crowd())
         with store.read() as session:
             task = find_task(session, TASK)
         services.access.qualification(task)
         with store.write() as session:
-            plan_recruits(session, task, services.crowd, self._terms.recruits, now=self._clock.now())
+            plan_recruits(session, task, services.crowd, self._options.recruits, now=self._clock.now())
         sent = services.poster.run()
         if sent.problem:
-            raise PluginError(f"the quiz cannot be posted: {sent.problem}")
+            raise DemoFailed(f"the quiz cannot be posted: {sent.problem}")
 
     def _fill(self, store: Store, progress: Progress) -> int:
-        """The project for writers."""
-        progress.start(0, "The sentiment task goes into Label Studio")
+        """Connect the task to Label Studio and fill its projects; return the id of the creation project."""
+        progress.start(0, "Filling Label Studio with the sentiment task")
         settings = self.settings
         app = self.app
         context, label_studio = ServiceContext(store, app.clock), app.label_studio()
@@ -204,27 +245,27 @@ class Demo:
         progress.finish()
         return connected.projects["create"]
 
-    def _wait_for_a_pass(self, store: Store, manager: Server, progress: Progress) -> None:
-        """Until the manager has done what there was to do, and posted what an open round needs."""
-        progress.start(0, "The manager looks after the round")
+    def _wait_for_manager(self, store: Store, manager: Server, progress: Progress) -> None:
+        """Wait until the manager has finished a pass, and so has posted the HITs of the round."""
+        progress.start(0, "Waiting for the manager's first pass")
         since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
-        while not _passed(store, since):
+        while not _has_passed(store, since):
             manager.check_start(deadline)
             progress.advance(0, "")
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(POLL_SECONDS)
         progress.finish()
 
 
 def demo_pack(examples: int, own_folder: Path) -> Pack:
-    """The sentiment task, the home's own if it has one, with rounds that end so early that one can watch it."""
+    """Return the sentiment task, or the home's own version of it, with rounds short enough to watch."""
     pack = find_pack(TASK, own_folder)
     rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples, "held_out_share": HELD_OUT_SHARE})
-    # Nobody but the visitor writes in the demo's Label Studio, and who watches should not have to wait.
+    # Only the visitor writes in the demo's Label Studio, and should not have to wait.
     work = pack.spec.work.model_copy(update={"label_studio_minutes": 0})
     return replace(pack, spec=pack.spec.model_copy(update={"rounds": rounds, "work": work}))
 
 
-def _passed(store: Store, since: datetime) -> bool:
+def _has_passed(store: Store, since: datetime) -> bool:
     with store.read() as session:
         last = last_pass(session)
     return last is not None and last.ran_at >= since

@@ -1,12 +1,15 @@
-"""What the demo says when it is ready: what is true of its round now, and what can be tried."""
+"""The demo's welcome: the state of its round, and what to try as owner, worker and researcher."""
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.clock import Clock
 from common.text import count
-from plugin.demo.typed import typed_path
 from round_manager.database.store import Store
 from round_manager.loop.manager_record import troubles
 from round_manager.loop.overview import task_overview
@@ -17,8 +20,8 @@ OPEN = "open"
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a demo's task stands: its round, what that waits for, and the rounds that researchers can load."""
+class DemoStatus:
+    """The state of the demo's task: its round, what that waits for, and the rounds that researchers can load."""
 
     round: int
     status: str
@@ -29,13 +32,13 @@ class Standing:
 
     @property
     def takes_texts(self) -> bool:
-        """Whether people can write for it now."""
+        """Whether submissions are open."""
         return self.status == OPEN
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A demo that can be used: where, by whom, with which model, and how long it took to get there."""
+    """A demo that is ready: its addresses, logins and model, and how long the start took."""
 
     url: str
     project: int
@@ -52,26 +55,26 @@ class Ready:
     home: str
     seconds: float
     task: str
-    standing: Standing
+    standing: DemoStatus
     program: str
     python: str
 
 
-def standing_of(store: Store, name: str, clock: Clock) -> Standing:
-    """The task as it stands now, with what its manager waits for."""
+def demo_status(store: Store, name: str, clock: Clock) -> DemoStatus:
+    """Return the current state of the task, with what the manager waits for."""
     with store.read() as session:
         task = find_task(session, name)
         seen = task_overview(session, task, now=clock.now())
         noted = [f"{step.name}: {step.waits or step.error}" for step in troubles(session, name)]
         frozen = tuple(one.number for one in list_rounds(session, task) if one.frozen_at is not None)
     status = "paused" if seen.paused else seen.status
-    # An open round waits for those who read this; what else is waited for, the status tells.
+    # An open round waits for the reader of this text; `status` shows what else it waits for.
     waits = () if status == OPEN else (*seen.waits_for, *noted)
-    return Standing(seen.round, status, seen.versions, waits, seen.queues.get("hits_to_validate", 0), frozen)
+    return DemoStatus(seen.round, status, seen.versions, waits, seen.queues.get("hits_to_validate", 0), frozen)
 
 
 def welcome(ready: Ready) -> str:
-    """All of it."""
+    """Return the welcome text."""
     return "\n".join(["", *_lines(ready), ""])
 
 
@@ -88,7 +91,7 @@ def _lines(ready: Ready) -> Iterator[str]:
     yield f"As a worker (the link works once; the marketplace is {ready.marketplace}):"
     yield f"  open      {ready.invitation}"
     yield f"  {_worker_text(ready.standing)}"
-    yield "  Its money is not real."
+    yield "  No real money is involved."
     yield ""
     yield f"As a researcher, {_researcher_text(ready.standing.frozen)}:"
     yield f"  start     {ready.python}"
@@ -98,30 +101,30 @@ def _lines(ready: Ready) -> Iterator[str]:
     yield f"Ctrl-C ends the demo; what you did is kept in {ready.home}."
 
 
-def _round_text(standing: Standing) -> str:
+def _round_text(standing: DemoStatus) -> str:
     number = standing.round
     if standing.takes_texts:
         return f"Round {number} is open."
     if standing.status == "validating":
-        text = f"Round {number} takes no new texts: what was written in it is checked, decided and paid."
+        text = f"Round {number} takes no new submissions: what was written is being checked, decided and paid."
     elif standing.status == "closed":
         text = f"Round {number} is closed, and round {number + 1} is not open yet."
     else:
         text = f"Round {number} is {standing.status}."
-    return f"{text} What is waited for:" if standing.waits_for else text
+    return f"{text} Waiting for:" if standing.waits_for else text
 
 
 def _owner(ready: Ready) -> Iterator[str]:
     if ready.standing.takes_texts:
         model = f"{ready.version} ({ready.accuracy:.1f} % on held-out sentences)"
         yield f"  Open one of the {ready.tasks:,} tasks, write a sentence and press Shift+Enter:"
-        yield "  the model answers at once, and tells whether you fooled it."
-        yield f"  It is {model}."
-        yield "  How the round goes:"
+        yield "  the model answers at once, and you see whether you fooled it."
+        yield f"  The model is {model}."
+        yield "  See how the round is going:"
     else:
-        yield "  Look around; what is written there now waits until a round is open."
-        yield "  How it goes on, and how it went:"
-    outfox = f"{ready.program} --config {typed_path(Path(ready.config))}"
+        yield "  Look around; what you write now waits until a round is open."
+        yield "  See what happens next, and how the round went:"
+    outfox = f"{ready.program} --config {shell_path(Path(ready.config))}"
     yield f"  {outfox} status"
     if not ready.standing.takes_texts:
         yield f"  {outfox} round metrics {ready.task}"
@@ -129,16 +132,36 @@ def _owner(ready: Ready) -> Iterator[str]:
         yield f"  {outfox} round resume {ready.task}"
 
 
-def _worker_text(standing: Standing) -> str:
+def _worker_text(standing: DemoStatus) -> str:
     if standing.takes_texts:
-        return "Take the quiz, once; when you have passed it, take HITs to write and to check."
+        return "Take the quiz once; after you pass, accept HITs to write and to check."
     if standing.status == "validating" and standing.to_check:
-        return f"Nothing is to be written now; who has passed the quiz can check ({count(standing.to_check, 'HIT')})."
-    return "There is nothing to take until a round is open; what you earned is shown."
+        return (
+            f"There is nothing to write now; if you passed the quiz, you can check ({count(standing.to_check, 'HIT')})."
+        )
+    return "There are no HITs until a round is open; you can see what you earned."
 
 
 def _researcher_text(frozen: Sequence[int]) -> str:
     if not frozen:
-        return "once a round is over"
+        return "once a round is frozen"
     rounds = ", ".join(map(str, frozen))
     return f"of round {rounds}" if len(frozen) == 1 else f"of rounds {rounds}"
+
+
+def shell_program(name: str) -> str:
+    """Return how to type a program of this environment: its name if it is on the PATH, else its path."""
+    mine = Path(sys.executable).with_name(name)
+    if not mine.exists():
+        return name
+    found = shutil.which(name)
+    if found and Path(found).absolute() == mine.absolute():
+        return name
+    typed = shell_path(mine)
+    # A shell looks up a bare name on the PATH only.
+    return typed if "/" in typed else f"./{typed}"
+
+
+def shell_path(path: Path) -> str:
+    """Return how to type a path: relative to the current folder if that is shorter."""
+    return shlex.quote(min(str(path), os.path.relpath(path), key=len))

@@ -1,4 +1,4 @@
-"""The simulated crowd as a whole: all its workers, a few of them at work at a time."""
+"""The simulated crowd: all its workers, a few of them working at a time."""
 
 import logging
 import threading
@@ -7,27 +7,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from common.text import count
-from plugin.simulation.errors import SiteTrouble, Stopped
-from plugin.simulation.line import Line
-from plugin.simulation.notebook import Notebook
-from plugin.simulation.people import Person
-from plugin.simulation.worker import Done, SimulatedWorker
+from plugin.simulation.browser import Browser, SimulationStopped, SiteError
+from plugin.simulation.record import SimulationRecord
+from plugin.simulation.worker import SimulatedWorker, VisitResult, WorkerProfile
 from templates import TaskSpec
 
-AT_A_TIME = 3
-SECONDS_BETWEEN_LOOKS = 1.0
+PARALLEL_WORKERS = 3
+POLL_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What the crowd has done since it came."""
+    """What the crowd has done since the start."""
 
     written: int = 0
     fooled: int = 0
     checked: int = 0
     quizzes: int = 0
-    tries: int = 0
+    attempts: int = 0
 
     def __str__(self) -> str:
         quizzes, pages = count(self.quizzes, "quiz", "quizzes"), count(self.checked, "page")
@@ -35,18 +33,23 @@ class Tally:
 
 
 class SimulatedCrowd:
-    """Works until the event is set."""
+    """Works until `stop` is set."""
 
     def __init__(
-        self, people: Sequence[Person], spec: TaskSpec, market_url: str, notebook: Notebook, stop: threading.Event
+        self,
+        profiles: Sequence[WorkerProfile],
+        spec: TaskSpec,
+        market_url: str,
+        record: SimulationRecord,
+        stop: threading.Event,
     ) -> None:
-        self._lines = [Line(stop) for _ in people]
+        self._browsers = [Browser(stop) for _ in profiles]
         self._workers = [
-            SimulatedWorker(person, spec, line, market_url, notebook)
-            for person, line in zip(people, self._lines, strict=True)
+            SimulatedWorker(profile, spec, browser, market_url, record)
+            for profile, browser in zip(profiles, self._browsers, strict=True)
         ]
         self._stop = stop
-        self._pool = ThreadPoolExecutor(AT_A_TIME, "simulated-crowd")
+        self._pool = ThreadPoolExecutor(PARALLEL_WORKERS, "simulated-crowd")
         self._tally = Tally()
         self._lock = threading.Lock()
 
@@ -55,41 +58,41 @@ class SimulatedCrowd:
         """What was done so far."""
         return self._tally
 
-    def come(self, invite: Callable[[str], str]) -> None:
-        """Everybody signs in; `invite` makes the link for a name."""
+    def sign_in(self, invite: Callable[[str], str]) -> None:
+        """Sign in every worker; `invite` returns the link for a name."""
         for worker in self._workers:
-            worker.sign_in(invite(worker.person.name))
+            worker.sign_in(invite(worker.profile.name))
 
     def work(self) -> None:
-        """Everybody looks for work and does it, again and again, until the event is set."""
+        """Let every worker look for work and do it, until `stop` is set."""
         while not self._stop.is_set():
             if not self.once():
-                self._stop.wait(SECONDS_BETWEEN_LOOKS)
+                self._stop.wait(POLL_SECONDS)
 
     def once(self) -> bool:
-        """Everybody comes once, and does one HIT where there is one for them; whether anybody did."""
+        """Let every worker do one HIT, if there is one for them; return whether any did."""
         return any(list(self._pool.map(self._visit, self._workers)))
 
     def close(self) -> None:
-        """Ends its threads and connections."""
+        """Stop the threads and close the connections."""
         self._pool.shutdown()
-        for line in self._lines:
-            line.close()
+        for browser in self._browsers:
+            browser.close()
 
     def _visit(self, worker: SimulatedWorker) -> bool:
-        """Whether the worker did something; what goes wrong is the next visit's to mend."""
+        """Return whether the worker did something; a failure is left to the next visit."""
         try:
             done = worker.work()
-        except Stopped:
+        except SimulationStopped:
             return False
-        except SiteTrouble as trouble:
-            data = {"worker": worker.person.name, "error": str(trouble)}
-            _log.warning("a simulated worker has to come back later", extra={"data": data})
+        except SiteError as error:
+            data = {"worker": worker.profile.name, "error": str(error)}
+            _log.warning("a simulated worker retries later", extra={"data": data})
             return False
         self._count(done)
         return bool(done.kind)
 
-    def _count(self, done: Done) -> None:
+    def _count(self, done: VisitResult) -> None:
         with self._lock:
             now = self._tally
             self._tally = replace(
@@ -98,5 +101,5 @@ class SimulatedCrowd:
                 fooled=now.fooled + done.fooled,
                 checked=now.checked + (done.kind == "validate"),
                 quizzes=now.quizzes + (done.kind == "quiz"),
-                tries=now.tries + done.tries,
+                attempts=now.attempts + done.attempts,
             )

@@ -1,6 +1,6 @@
-"""What a simulation came to, read from the store and measured on the models: no figure is the crowd's own word.
+"""The results of a simulation, read from the database and measured on the models.
 
-But one: how long a person would have worked is the simulation's guess, for its workers need no time.
+Only the working times come from the simulation itself: they are assumed, because its workers need no time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ Points = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One model version on one set of rows that no model has learned from."""
+    """The accuracy of one model version on one set of rows that no model was trained on."""
 
     version: str
     dataset: str
@@ -40,7 +40,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """One round: its figures, the models that it was played against, and what people would have earned in an hour."""
+    """One round: its metrics, its targets, and what people would have earned per hour."""
 
     metrics: RoundMetrics
     versions: tuple[str, ...]
@@ -50,13 +50,13 @@ class RoundResult:
 
     @property
     def number(self) -> int:
-        """Which round it is."""
+        """The round's number."""
         return self.metrics.number
 
 
 @dataclass(frozen=True)
 class Results:
-    """All rounds that are over, and every version on every set of held-out rows, the oldest version first."""
+    """All closed rounds, and the accuracy of every version on every set of held-out rows; oldest version first."""
 
     task: str
     rounds: tuple[RoundResult, ...]
@@ -69,21 +69,21 @@ class Results:
 
     @property
     def datasets(self) -> list[str]:
-        """What they were measured on."""
+        """The names of the sets of rows."""
         return list(dict.fromkeys(one.dataset for one in self.accuracies))
 
-    def story(self, version: str) -> str:
-        """The version, and which rounds were played against it."""
+    def description(self, version: str) -> str:
+        """Return the version, and the rounds in which it was the target."""
         played = [str(one.number) for one in self.rounds if version in one.versions]
-        return f"{version}, answered in round {', '.join(played)}" if played else f"{version}, the newest"
+        return f"{version}, target of round {', '.join(played)}" if played else f"{version}, the newest"
 
     def accuracy(self, version: str, dataset: str) -> Rate:
-        """One version on one set of rows."""
+        """Return the accuracy of one version on one set of rows."""
         return next(one.right for one in self.accuracies if (one.version, one.dataset) == (version, dataset))
 
 
 def find_results(store: Store, registry: Registry, load: Load, pack: Pack, seconds: Mapping[str, float]) -> Results:
-    """The results; `seconds` are those that a person would have needed, by the marketplace's assignment."""
+    """Return the results; `seconds` are those that a person would have needed, by assignment id."""
     name = pack.spec.name
     with store.read() as session:
         task = find_task(session, name)
@@ -96,7 +96,7 @@ def find_results(store: Store, registry: Registry, load: Load, pack: Pack, secon
                 pinned_versions(session, one),
                 _hourly_cents(paid_work(session, one), seconds),
                 sum(work.cents for work in paid_work(session, one)),
-                (jobs[one.id].reason or jobs[one.id].state.value) if one.id in jobs else "nothing was learned from it",
+                (jobs[one.id].reason or jobs[one.id].state.value) if one.id in jobs else "no model was trained",
             )
             for one in over
         )
@@ -108,13 +108,13 @@ def find_results(store: Store, registry: Registry, load: Load, pack: Pack, secon
 
 
 def _hourly_cents(works: Sequence[PaidWork], seconds: Mapping[str, float]) -> int | None:
-    """The median over all pieces of work whose time is known."""
+    """Return the median over all assignments with a known time."""
     known = [work.cents * HOUR / seconds[work.assignment] for work in works if seconds.get(work.assignment)]
     return round(median(known)) if known else None
 
 
 def _kept(store: Store, spec: TaskSpec, versions: Sequence[str], held_out: Sequence[HeldOut]) -> Points:
-    """What was measured when the versions were made, by the same files on the same rows."""
+    """Return the stored evaluations of the same files on the same rows."""
     found = {}
     with store.read() as session:
         for version in find_versions(session, find_task(session, spec.name), versions):

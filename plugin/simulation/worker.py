@@ -1,165 +1,216 @@
-"""A simulated worker: looks for work, does one HIT after the other, as their skill, honesty and care have it."""
+"""Simulated workers: profiles with skill, honesty, care and patience, and how such a worker does HITs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from plugin.simulation.errors import SiteTrouble
-from plugin.simulation.hit_page import HitPage, Json, chosen, written
-from plugin.simulation.line import Line
-from plugin.simulation.market_visit import MarketVisit, Offer, Taken
-from plugin.simulation.notebook import Notebook
-from plugin.simulation.people import Person
-from plugin.simulation.writing import write
+from plugin.simulation.browser import Browser, SiteError
+from plugin.simulation.pages import AcceptedHit, HitPage, Json, MarketplaceSite, Offer, choice_result, text_result
+from plugin.simulation.record import SimulationRecord
+from plugin.simulation.sentences import write
 from templates import TaskSpec
 
-# What most people need; nobody really works so long here.
+# One in six is dishonest, but not the first ones, so that a tiny crowd can work too.
+DISHONEST_EACH = 6
+FIRST_DISHONEST = 4
+NAME = "Simulated worker"
+# The time that most people need; the simulation does not wait for it.
 SECONDS_TO_READ = 30.0
-SECONDS_A_TRY = 60.0
-SECONDS_A_JUDGEMENT = 20.0
-SECONDS_A_QUESTION = 30.0
-# Whoever was told that there is nothing for them leaves such HITs to others for so many visits.
-VISITS_TO_REST = 4
-# Titles of HITs to check begin so.
+SECONDS_PER_ATTEMPT = 60.0
+SECONDS_PER_JUDGEMENT = 20.0
+SECONDS_PER_QUESTION = 30.0
+# A worker without work in a group skips that group for this many visits.
+VISITS_TO_SKIP = 4
+# The first word of the titles of validation HITs.
 CHECK = "Check"
 
 
+@dataclass(frozen=True)
+class WorkerProfile:
+    """The character of one simulated worker.
+
+    `skill` is how often they think of a hard sentence, `error_rate` how often they misread or answer wrongly,
+    `patience` the number of attempts on one sentence, `pace` their time compared with most people's.
+    """
+
+    number: int
+    seed: str
+    skill: float
+    error_rate: float
+    patience: int
+    pace: float
+    honest: bool
+    likes_checking: bool
+
+    @property
+    def name(self) -> str:
+        """The name on the marketplace."""
+        return f"{NAME} {self.number}"
+
+    def rng(self, *about: object) -> Random:
+        """Return a random generator that is the same each time for the same worker and subject."""
+        return Random("/".join(map(str, (self.seed, self.number, *about))))  # noqa: S311 - nothing here is secret
+
+
+def make_profiles(count: int, seed: str) -> list[WorkerProfile]:
+    """Return this many profiles, always the same for a seed."""
+    return [_profile(number, seed) for number in range(1, count + 1)]
+
+
+def _profile(number: int, seed: str) -> WorkerProfile:
+    rng = Random(f"{seed}/person/{number}")  # noqa: S311 - nothing here is secret
+    return WorkerProfile(
+        number=number,
+        seed=seed,
+        skill=rng.uniform(0.15, 0.6),
+        error_rate=rng.uniform(0.01, 0.12),
+        patience=rng.randint(3, 6),
+        pace=rng.uniform(0.7, 1.6),
+        honest=number % DISHONEST_EACH != FIRST_DISHONEST,
+        likes_checking=number % 2 == 0,
+    )
+
+
 @dataclass
-class Done:
-    """What one visit came to."""
+class VisitResult:
+    """What a worker did in one visit."""
 
     kind: str = ""
-    tries: int = 0
+    attempts: int = 0
     fooled: int = 0
-    gave_back: bool = False
+    returned: bool = False
 
 
 class SimulatedWorker:
-    """One person of the simulated crowd, at their own browser."""
+    """One worker of the simulated crowd, with a browser of their own."""
 
-    def __init__(self, person: Person, spec: TaskSpec, line: Line, market_url: str, notebook: Notebook) -> None:
-        self.person = person
+    def __init__(
+        self, profile: WorkerProfile, spec: TaskSpec, browser: Browser, market_url: str, record: SimulationRecord
+    ) -> None:
+        self.profile = profile
         self._spec = spec
-        self._line = line
-        self._visit = MarketVisit(line, market_url)
-        self._notebook = notebook
-        self._left: dict[str, int] = {}
-        self._taken_of = ""
-        # An earlier run, or an answer that never came, may have left work in their hands.
-        self._may_hold_some = True
+        self._browser = browser
+        self._site = MarketplaceSite(browser, market_url)
+        self._record = record
+        self._skips: dict[str, int] = {}
+        self._accepted_group = ""
+        # An earlier run, or a lost answer, may have left an accepted HIT in the queue.
+        self._check_queue = True
 
     def sign_in(self, link: str) -> None:
-        """Comes in by an invitation."""
-        self._visit.sign_in(link)
+        """Sign in with an invitation link."""
+        self._site.sign_in(link)
 
-    def work(self) -> Done:
-        """Finishes what is in their hands, or takes one HIT and does it; nothing where nothing is offered."""
-        if self._may_hold_some:
-            held = self._visit.unfinished()
-            if held:
-                return self._do(held)
-        self._may_hold_some = True
-        taken = self.take()
-        done = self._do(taken) if taken else Done()
-        # Accepted twice, where the first answer was lost: the other one is in their queue.
-        self._may_hold_some = self._line.forget_trouble()
+    def work(self) -> VisitResult:
+        """Finish an accepted HIT, or accept one and do it; do nothing if none is offered."""
+        if self._check_queue:
+            unfinished = self._site.unfinished()
+            if unfinished:
+                return self._do(unfinished)
+        self._check_queue = True
+        accepted = self.accept()
+        done = self._do(accepted) if accepted else VisitResult()
+        # If an answer was lost, two HITs were accepted, and the other one is in the queue.
+        self._check_queue = self._browser.take_lost_answer()
         return done
 
-    def take(self) -> Taken | None:
-        """One HIT of those that are offered, of the kind that this person likes best."""
-        offers = [one for one in self._visit.offers() if not self._rests(one)]
+    def accept(self) -> AcceptedHit | None:
+        """Accept a HIT, of the kind that this worker prefers."""
+        offers = [one for one in self._site.offers() if not self._skipped(one)]
         if not offers:
             return None
-        offer = min(offers, key=lambda one: one.title.startswith(CHECK) is not self.person.likes_checking)
-        self._taken_of = offer.title
-        return self._visit.take(offer)
+        offer = min(offers, key=lambda one: one.title.startswith(CHECK) is not self.profile.likes_checking)
+        self._accepted_group = offer.title
+        return self._site.accept(offer)
 
-    def _rests(self, offer: Offer) -> bool:
-        """Whether they were told lately that there is nothing of this kind for them."""
-        self._left[offer.title] = self._left.get(offer.title, 0) - 1
-        return self._left[offer.title] > 0
+    def _skipped(self, offer: Offer) -> bool:
+        """Whether the group recently had nothing for this worker."""
+        self._skips[offer.title] = self._skips.get(offer.title, 0) - 1
+        return self._skips[offer.title] > 0
 
-    def _do(self, taken: Taken) -> Done:
+    def _do(self, hit: AcceptedHit) -> VisitResult:
         try:
-            page = HitPage(self._line, taken.frame)
+            page = HitPage(self._browser, hit.frame)
             done = self._finished(page)
-        except SiteTrouble as trouble:
-            if trouble.retry:
+        except SiteError as error:
+            if error.retry:
                 raise
-            # Nothing for this worker, or the round is over: somebody else may have it.
-            self._visit.give_back(taken)
-            self._left[self._taken_of] = VISITS_TO_REST
-            return Done(gave_back=True)
-        self._notebook.note_work(taken.assignment, page.seconds)
+            # Nothing for this worker, or the round is over: another worker may have it.
+            self._site.return_hit(hit)
+            self._skips[self._accepted_group] = VISITS_TO_SKIP
+            return VisitResult(returned=True)
+        self._record.note_work(hit.assignment, page.seconds)
         return done
 
-    def _finished(self, page: HitPage) -> Done:
+    def _finished(self, page: HitPage) -> VisitResult:
         state = page.state()
         work = {"create": self._create, "validate": self._validate}.get(page.kind, self._take_quiz)
         done = work(page, state)
-        page.tell_time()
+        page.report_time()
         page.finish()
         return done
 
-    def _create(self, page: HitPage, state: Json) -> Done:
-        done = Done("create")
+    def _create(self, page: HitPage, state: Json) -> VisitResult:
+        done = VisitResult("create")
         self._spend(page, SECONDS_TO_READ)
         for item in _open_items(state):
             (prompt,) = item["context"].values()
             number, target = item["item"], item["target"]["name"]
-            tries, fooled = self._fool(page, number, prompt, target, state)
-            done.tries += tries
+            attempts, fooled = self._fool(page, number, prompt, target, state)
+            done.attempts += attempts
             done.fooled += fooled
         return done
 
     def _fool(self, page: HitPage, number: int, prompt: str, target: str, state: Json) -> tuple[int, bool]:
-        """Tries until the model is fooled or patience ends, and hands in the last text; how many tries, and whether."""
-        person, (about, text) = self.person, _names(self._spec)
-        patience = min(max(person.patience, state["tries_before_skip"], 1), state["tries"])
+        """Attempt until the model is fooled or patience ends, and submit the last text; return attempts and success."""
+        profile, (about, text) = self.profile, _names(self._spec)
+        patience = min(max(profile.patience, state["tries_before_skip"], 1), state["tries"])
         for attempt in range(1, patience + 1):
-            draft = write(prompt, target, person.rng(prompt, target, attempt), skill=person.skill, honest=person.honest)
-            # Written down first: a validator may have it before this worker is heard of again.
-            self._notebook.note_text(draft.text, draft.reading)
-            result = written(text, about, draft.text)
-            self._spend(page, SECONDS_A_TRY)
+            draft = write(
+                prompt, target, profile.rng(prompt, target, attempt), skill=profile.skill, honest=profile.honest
+            )
+            # Recorded first: a validator may get it before this call returns.
+            self._record.note_text(draft.text, draft.reading)
+            result = text_result(text, about, draft.text)
+            self._spend(page, SECONDS_PER_ATTEMPT)
             fooled = bool(page.ask(number, result)["verdict"]["fooled"])
             if fooled or attempt == patience:
-                page.hand_in(number, result)
+                page.submit(number, result)
                 return attempt, fooled
-        raise AssertionError("a worker makes one try at least")
+        raise AssertionError("a worker makes at least one attempt")
 
-    def _validate(self, page: HitPage, state: Json) -> Done:
+    def _validate(self, page: HitPage, state: Json) -> VisitResult:
         _, text = _names(self._spec)
         for item in _open_items(state):
             shown = item["task"][text]
-            self._spend(page, SECONDS_A_JUDGEMENT)
-            page.judge(item["item"], chosen("label", text, self._read(shown)))
-        return Done("validate")
+            self._spend(page, SECONDS_PER_JUDGEMENT)
+            page.judge(item["item"], choice_result("label", text, self._read(shown)))
+        return VisitResult("validate")
 
     def _spend(self, page: HitPage, seconds: float) -> None:
-        page.spend(seconds * self.person.pace)
+        page.spend(seconds * self.profile.pace)
 
     def _read(self, text: str) -> str:
-        """What this person reads in a sentence: what people do, but for their errors."""
-        rng, reading = self.person.rng("reads", text), self._notebook.reading(text)
-        return _slip(reading, self._spec.label_names, rng, self.person.error_rate)
+        """Return what this worker understands by a sentence: what people do, with the worker's error rate."""
+        rng, reading = self.profile.rng("reads", text), self._record.reading(text)
+        return _slip(reading, self._spec.label_names, rng, self.profile.error_rate)
 
-    def _take_quiz(self, page: HitPage, state: Json) -> Done:
+    def _take_quiz(self, page: HitPage, state: Json) -> VisitResult:
         questions = state["items"]
         quiz = state["quiz"]
         for attempt in range(1, 3):
             if quiz and (quiz["passed"] or not quiz["attempts_left"]):
                 break
-            self._spend(page, SECONDS_A_QUESTION * len(questions))
+            self._spend(page, SECONDS_PER_QUESTION * len(questions))
             quiz = page.answer_quiz([self._answer(one, attempt) for one in questions])
-        return Done("quiz")
+        return VisitResult("quiz")
 
     def _answer(self, question: Mapping[str, object], attempt: int) -> int:
         known = self._spec.quiz.questions if self._spec.quiz else ()
         right = next(one for one in known if one.question == question["question"])
         places = [str(place) for place in range(len(right.choices))]
-        rng = self.person.rng("answers", right.question, attempt)
-        return int(_slip(str(right.answer), places, rng, self.person.error_rate))
+        rng = self.profile.rng("answers", right.question, attempt)
+        return int(_slip(str(right.answer), places, rng, self.profile.error_rate))
 
 
 def _slip(right: str, all_of: Sequence[str], rng: Random, error_rate: float) -> str:
@@ -168,10 +219,10 @@ def _slip(right: str, all_of: Sequence[str], rng: Random, error_rate: float) -> 
 
 
 def _open_items(state: Json) -> list[Json]:
-    # Where nothing is missing any more, the round was closed and takes the HIT as it is.
+    # If nothing is missing any more, the round was closed and accepts the HIT as it is.
     return [item for item in state["items"] if not item["done"]] if state["missing"] is not None else []
 
 
 def _names(spec: TaskSpec) -> tuple[str, str]:
-    """The names of the context's field and of the field to write in."""
+    """Return the names of the context field and of the input field."""
     return spec.with_role("context")[0].name, spec.with_role("input")[0].name

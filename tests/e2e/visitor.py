@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from playwright.sync_api import Error, Page, expect
 
-from plugin.simulation.people import Person
-from plugin.simulation.writing import write
+from plugin.simulation.sentences import write
+from plugin.simulation.worker import WorkerProfile
 from templates import TaskSpec
 from tests.e2e.work.hands import Mouse
 from tests.e2e.work.hit_page import HitPage, accept
@@ -32,7 +32,7 @@ class Visitor:
     """
 
     def __init__(
-        self, page: Page, invitation: str, spec: TaskSpec, person: Person, reading: Reading, reach: Reach
+        self, page: Page, invitation: str, spec: TaskSpec, person: WorkerProfile, reading: Reading, reach: Reach
     ) -> None:
         self._hands = Mouse(page)
         self._page = page

@@ -24,8 +24,8 @@ from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, find_pack, load_pack
 from templates.payloads import Json, Span, results
 from templates.xml_lines import read_elements
-from tests.e2e.labelstudio.backend import CountingBackend, counting_backend
-from tests.e2e.labelstudio.conftest import Studio
+from tests.e2e.plugin.labelstudio.backend import CountingBackend, counting_backend
+from tests.e2e.plugin.labelstudio.conftest import Studio
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio_proxy import Proxy, proxy_of
 from tests.fakes.target import FakeTarget

@@ -17,7 +17,7 @@ import pytest
 from round_manager.database.store import open_store
 from templates import BUILT_IN
 from tests.conftest import Outfox
-from tests.integration.manager.company import found_company
+from tests.integration.plugin.manager.company import found_company
 from tests.integration.snapshots import snapshot
 
 DUMP = snapshot.STORED / "older-database.sql"

@@ -1,0 +1,170 @@
+"""Crowd work in the real Label Studio: beside what is done there, once, shown by its editor, read by nobody as work."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from label_studio_sdk.label_interface.interface import LabelInterface
+from playwright.sync_api import Page, expect
+
+from common.clock import SystemClock
+from plugin.settings import load_settings
+from plugin.wiring import Application
+from round_manager.database.store import Store, open_store
+from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
+from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import WORKER_FIELD
+from round_manager.labelstudio.sync import SyncResult
+from round_manager.models import Example
+from round_manager.services.context import ServiceContext
+from round_manager.tasks.contexts import update_contexts
+from round_manager.tasks.rounds import live_round, open_round, pinned_versions
+from round_manager.tasks.tasks import find_task
+from round_manager.validation.decisions import decide_round
+from round_manager.work.validation_work import Judgement
+from templates import Pack, find_pack
+from templates.payloads import Json
+from templates.rows import Context
+from tests.conftest import Outfox
+from tests.e2e.browser import Complaints
+from tests.e2e.plugin.labelstudio.conftest import Studio
+from tests.e2e.plugin.labelstudio.projects import Project
+from tests.fakes.clock import SettableClock
+from tests.fakes.label_studio_adapter import Adapter, Adapters, adapters, tidy_studio
+from tests.integration.round_manager.labelstudio.gallery import PAUSE, Gallery
+from tests.integration.store.world import new_model
+from tests.integration.work.floor import Floor
+
+__all__ = ["adapters", "tidy_studio"]
+
+
+def crowd_of(store: Store, pack: Pack) -> Gallery:
+    """The crowd workers of a task with an open round."""
+    with store.read() as session:
+        task = find_task(session, pack.spec.name)
+        opened = live_round(session, task.id)
+        assert opened is not None
+        (version,) = pinned_versions(session, opened)
+    return Gallery(Floor(store, SettableClock(SystemClock().now()), pack.spec, task, opened, version), pack)
+
+
+def show(adapter: Adapter, crowd: Gallery) -> CrowdUpload:
+    return upload_crowd_work(adapter.store, adapter.remote, adapter.name, crowd.floor.clock)
+
+
+def crowds_tasks(adapter: Adapter, project: int) -> list[Json]:
+    return [task for task in adapter.tasks(project) if WORKER_FIELD in task["data"]]
+
+
+# The other packs have labels too.
+@pytest.mark.parametrize("name", ["nli", "qa"])
+def test_it_stands_beside_what_is_done_in_house_and_is_nobodys_to_do(adapters: Adapters, name: str) -> None:
+    adapter = adapters(name, contexts=4)
+    made = adapter.connect()
+    adapter.push()
+    crowd = crowd_of(adapter.store, adapter.pack)
+    example = crowd.write()
+    for worker in ("V1", "V2"):
+        crowd.judge_as(worker, crowd.agreeing(example))
+    assert len(crowd.votes()) == 2
+    # Whether answers agree is for the policy to say; until then they are held back.
+    decide_round(adapter.store, crowd.floor.round, now=crowd.floor.now)
+    assert show(adapter, crowd) == CrowdUpload(sent=3)
+    for kind, count in (("create", 1), ("validate", 2)):
+        project = made.projects[kind]
+        tasks = crowds_tasks(adapter, project)
+        assert (len(tasks), {task["is_labeled"] for task in tasks}) == (count, {True})
+        interface: Any = LabelInterface(adapter.studio.get(f"projects/{project}")["label_config"])
+        for task in tasks:
+            (annotation,) = task["annotations"]
+            assert interface.validate_annotation({"result": annotation["result"]})
+            assert annotation["ground_truth"] is False
+    offered = adapter.call("GET", f"projects/{made.projects['create']}/next")
+    assert WORKER_FIELD not in offered["data"]
+    adapter.annotate(offered["id"], adapter.written("another", offered))
+    assert adapter.sync() == SyncResult(read=1, examples=1)
+    assert [len(adapter.rows(Example)), adapter.sync()] == [2, SyncResult()]
+    assert adapter.status().projects[0].unread == 0
+
+
+def test_an_answer_that_got_lost_doubles_nothing(adapters: Adapters) -> None:
+    adapter = adapters(contexts=2)
+    project = adapter.connect().projects["create"]
+    crowd = crowd_of(adapter.store, adapter.pack)
+    crowd.write()
+    send = adapter.remote.add_tasks
+
+    def send_and_hear_nothing(project_id: int, tasks: Sequence[Json]) -> list[int]:
+        adapter.proxy.lost_answers = 504
+        return send(project_id, tasks)
+
+    adapter.remote.add_tasks = send_and_hear_nothing  # type: ignore[method-assign]
+    with pytest.raises(LabelStudioError, match="504"):
+        show(adapter, crowd)
+    adapter.proxy.lost_answers = None
+    crowd.floor.clock.advance(PAUSE)
+    assert show(adapter, crowd) == CrowdUpload(found=1)
+    assert len(crowds_tasks(adapter, project)) == 1
+
+
+def test_what_label_studio_refuses_is_told_without_what_people_typed(adapters: Adapters) -> None:
+    adapter = adapters(contexts=2)
+    project = adapter.connect().projects["create"]
+    crowd = crowd_of(adapter.store, adapter.pack)
+    text = crowd.write().fields["text"]
+    other = adapter.pack.create_xml.replace("$prompt", "$another")
+    adapter.call("PATCH", f"projects/{project}", {"label_config": other})
+    assert show(adapter, crowd) == CrowdUpload(refused=1)
+    refusal = adapter.status().projects[0].crowd.refusal or ""
+    assert "outfox labelstudio connect" in refusal
+    assert text not in refusal
+
+
+def test_the_owner_sees_it_in_the_editor(
+    adapters: Adapters, page: Page, labelling: Callable[[Project, int], Complaints]
+) -> None:
+    adapter = adapters("qa", contexts=1)
+    made = adapter.connect(ml_backend=None)
+    crowd = crowd_of(adapter.store, adapter.pack)
+    with adapter.store.write() as session:
+        shown = Context("fox", {"passage": "🦊 🦊 The fox sleeps in the den."}, (), {})
+        update_contexts(session, find_task(session, "qa"), [shown], now=crowd.floor.now)
+    example = crowd.write()
+    show(adapter, crowd)
+    (task,) = crowds_tasks(adapter, made.projects["create"])
+    url = f"{adapter.studio.server.url}/projects/{made.projects['create']}/data"
+    labelling(Project(made.projects["create"], "qa: write", url), task["id"])
+    expect(page.get_by_text(example.fields["question"]).first).to_be_visible()
+    marked = page.locator(".htx-highlight")
+    expect(marked.first).to_have_text("den.")
+
+
+def test_the_command_and_the_web_apps_reader_show_it(
+    outfox: Outfox, tidy_studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", tidy_studio.server.url)
+    monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", tidy_studio.server.token)
+    assert [outfox("db", "upgrade").code, outfox("task", "create", "sentiment").code] == [0, 0]
+    assert outfox("labelstudio", "connect", "sentiment", "--ml-backend", "", "--web-url", "").code == 0
+    settings = load_settings(os.environ)
+    with open_store(settings.database) as store:
+        with store.write() as session:
+            task = find_task(session, "sentiment")
+            model = new_model(task.id, "sentiment-v1")
+            session.add(model)
+            session.flush()
+            open_round(session, task, [model], now=SystemClock().now(), who="tests", why="to try it")
+        crowd = crowd_of(store, find_pack("sentiment"))
+        crowd.write()
+        synced = json.loads(outfox("labelstudio", "sync", "sentiment", "--json").out)
+        assert synced["crowd"] == {"sent": 1, "found": 0, "refused": 0}
+        assert "1 shown, 0 to send" in outfox("labelstudio", "status", "sentiment").out
+        crowd.judge_as("V1", Judgement(flag=crowd.pack.spec.validation.flag_reasons[0]))
+        context = ServiceContext(store, SystemClock())
+        connected = Application(settings).connected_label_studio(lambda: context)
+        assert connected is not None
+        connected.read("sentiment")
+    told = json.loads(outfox("labelstudio", "status", "sentiment", "--json").out)
+    assert [one["crowd"]["shown"] for one in told["projects"]] == [1, 1]

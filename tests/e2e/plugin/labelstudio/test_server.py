@@ -1,0 +1,92 @@
+"""Starting and ending Label Studio, and what is said when it does not start."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from plugin.labelstudio.server import LabelStudioServer
+from plugin.local_server import free_port
+from round_manager.labelstudio.errors import LabelStudioError
+from templates import find_pack
+from tests.e2e.first_start import FirstStart
+from tests.e2e.plugin.labelstudio.conftest import Studio
+from tests.e2e.plugin.labelstudio.projects import LabelStudio
+
+TOKEN = "0123456789" * 4
+
+
+def server(folder: Path, **changed: object) -> LabelStudioServer:
+    given = {"port": free_port(), "email": "owner@example.com", "password": "not-secret", "token": TOKEN, **changed}
+    return LabelStudioServer(folder, **given)  # type: ignore[arg-type]
+
+
+def test_a_taken_port_is_named_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(LabelStudioError, match=f"port {port} is taken"):
+            server(tmp_path / "data", port=port).start()
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"), [({"email": "owner"}, "not an e-mail address"), ({"token": "short"}, "40 hexadecimal digits")]
+)
+def test_what_label_studio_would_choke_on_is_refused_first(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+    with pytest.raises(LabelStudioError, match=says):
+        server(tmp_path, **changed).start()
+
+
+def test_when_label_studio_dies_the_end_of_its_log_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "label_studio.sqlite3").mkdir()
+    one = server(tmp_path)
+    with pytest.raises(LabelStudioError, match="ended while it started") as caught:
+        one.start()
+    assert "unable to open database file" in str(caught.value)
+    assert str(one.log_file) in str(caught.value)
+
+
+def test_passwords_and_tokens_are_not_shown(tmp_path: Path) -> None:
+    assert "not-secret" not in repr(server(tmp_path))
+    assert TOKEN not in repr(server(tmp_path))
+
+
+def test_a_first_start_makes_its_tables_and_says_so(first_start: FirstStart) -> None:
+    assert first_start.told[0] == "Label Studio starts"
+    assert first_start.told[-1] == "Label Studio prepares its database"
+
+
+def test_a_second_start_finds_the_first_ones_data_and_stopping_frees_the_port(studio: Studio) -> None:
+    pack = find_pack("nli")
+    project = studio.projects.ensure_project(pack, "create")
+    first = studio.projects.import_contexts(project, pack)
+    again = studio.projects.import_contexts(project, pack)
+    assert (len(first), again) == (len(pack.contexts), [])
+
+    seen: list[str] = []
+    studio.server.stop()
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", studio.server.port))
+    studio.server.start(lambda what, _seconds: seen.append(what))
+    assert set(seen) == {"Label Studio starts"}
+    assert studio.projects.find_project("nli: write") == project
+    assert studio.projects.ensure_project(pack, "create", known_id=project.id) == project
+
+
+def test_a_wrong_token_is_explained(studio: Studio) -> None:
+    with pytest.raises(LabelStudioError, match="does not accept the token") as caught:
+        LabelStudio(studio.server.url, "0" * 40).find_project("nli: write")
+    assert not caught.value.retry
+
+
+def test_a_task_without_its_texts_is_refused_with_the_missing_name(studio: Studio) -> None:
+    project = studio.projects.ensure_project(find_pack("nli"), "create")
+    with pytest.raises(LabelStudioError, match="premise"):
+        studio.projects.import_tasks(project, [{"data": {"text": "a"}}])
+
+
+def test_its_folder_is_closed_to_other_people(first_start: FirstStart) -> None:
+    assert first_start.database.parent.stat().st_mode & 0o077 == 0

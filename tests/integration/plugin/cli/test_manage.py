@@ -1,0 +1,294 @@
+"""`outfox manage` and `outfox status` as people type them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plugin.cli.status import QUEUES
+from plugin.training_process import PROGRAM
+from round_manager.database.store import open_store
+from round_manager.labelstudio.links import save_link
+from round_manager.loop.lifecycle import begin_validating
+from round_manager.loop.manager_record import last_pass, note_failure, note_well
+from round_manager.models import ProjectKind, Round
+from tests.conftest import Outfox
+from tests.fakes.clock import SettableClock
+from tests.fakes.registry import eventually
+from tests.integration.plugin.manager.company import Company, found_company
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture
+def owned(home_tables: str, tmp_path: Path) -> Iterator[Company]:
+    """A company in the home that the commands work on."""
+    with open_store(home_tables) as store:
+        company = found_company(store, tmp_path)
+        company.hire()
+        yield company
+
+
+@pytest.mark.usefixtures("home_tables")
+def test_where_there_is_no_task_status_tells_how_to_make_one(outfox: Outfox) -> None:
+    ran = outfox("status")
+    assert (ran.code, "`outfox task create PACK` makes one" in ran.out) == (0, True)
+    assert json.loads(outfox("status", "--json").out)["tasks"] == []
+    assert outfox("manage", "--once").code == 0
+
+
+def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(2)
+    owned.settle()
+    owned.check(1)
+    told = json.loads(outfox("status", "sentiment", "--json").out)
+    (task,) = told["tasks"]
+    assert (task["round"], task["status"], task["collected"], task["fooled"]) == (1, "open", 2, 2)
+    assert (task["decided"], task["verified_fooling"], task["target_fooling"]) == (0, 0, 3)
+    assert task["vmer"] == {"share": 0.0, "low": 0.0, "high": task["vmer"]["high"], "count": 0, "of": 2}
+    assert task["task_money"]["sent_cents"] > 0
+    assert task["versions"] == [owned.floor.version]
+    queues = task["queues"]
+    assert (queues["examples_waiting_for_votes"], queues["hits_to_create"], queues["hits_to_validate"]) == (2, 1, 2)
+    assert queues["pages_to_confirm"] == 1
+    assert told["manager"]["by"] == "manager@test"
+    text = outfox("status").out
+    for part in (
+        "sentiment",
+        "open",
+        "0 of 3",
+        "it is open for 3 more validated fooling examples of 3",
+        "the manager's last pass",
+    ):
+        assert part in text
+
+
+def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, owned: Company) -> None:
+    owned.floor.pending()
+    assert json.loads(outfox("status", "--json").out)["tasks"][0]["queues"]["examples_waiting_for_votes"] == 1
+    assert outfox("round", "close", "sentiment", "--now").code == 0
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert (task["status"], task["collected"]) == ("closed", 1)
+    assert (task["queues"]["examples_waiting_for_votes"], task["queues"]["examples_waiting_for_owner"]) == (0, 0)
+
+
+def test_an_open_round_that_nobody_can_reach_says_so_with_the_cure(
+    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = "nothing can come in: the task has no Label Studio project, and there are no access keys for a marketplace"
+    cures = ("`outfox labelstudio connect sentiment`", "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET")
+    for command in (("status",), ("round", "show", "sentiment")):
+        text = " ".join(outfox(*command).out.split())
+        assert all(part in text for part in (lacks, *cures)), text
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert task["waits_for"][-1].startswith(lacks)
+    with monkeypatch.context() as keys:
+        keys.setenv("OUTFOX_CROWD_KEY_ID", "an id")
+        keys.setenv("OUTFOX_CROWD_KEY_SECRET", "a secret")
+        assert "nothing can come in" not in outfox("status").out
+    with owned.store.write() as session:
+        save_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
+    assert "nothing can come in" not in outfox("status").out
+
+
+def test_a_round_that_has_hits_is_reached_whatever_keys_this_machine_has(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    assert "nothing can come in" not in outfox("status").out
+
+
+def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(1)
+    (told,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert set(told["queues"]) <= set(QUEUES)
+    text = outfox("status").out
+    assert f"{told['queues']['hits_to_create']} HITs to create, 1 page to confirm" in text
+
+
+def test_what_nobody_confirmed_is_told_apart_from_what_a_round_has(outfox: Outfox, owned: Company) -> None:
+    owned.settle()
+    owned.write(1)
+    owned.settle()
+    page = owned.floor.open("FORGED")
+    owned.floor.write_all(page)
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    (listed,) = json.loads(outfox("round", "list", "sentiment", "--json").out)
+    shown = json.loads(outfox("round", "show", "sentiment", "--json").out)
+    (of_task,) = json.loads(outfox("task", "show", "sentiment", "--json").out)["rounds"]
+    assert (task["collected"], task["fooled"]) == (1, 1)
+    for one in (listed, shown, of_task):
+        assert (one["examples"], one["fooled"]) == (1, 1)
+    assert listed["not_counted"] == 1
+    assert shown["not_counted"] == of_task["not_counted"] == {"unconfirmed": 1}
+    assert "1 (1 pending); not counted: 1 unconfirmed" in outfox("round", "show", "sentiment").out
+    assert "1 example, 1 fooled (1 pending); not counted: 1 unconfirmed" in outfox("task", "show", "sentiment").out
+    assert "not counted" in outfox("round", "list", "sentiment").out
+
+
+def test_status_shows_what_fails_and_what_is_waited_for(outfox: Outfox, owned: Company) -> None:
+    now, who = owned.clock.now(), "manager@test"
+    with owned.store.write() as session:
+        note_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
+        note_well(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
+    told = json.loads(outfox("status", "--json").out)["manager"]
+    assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "nobody is there", 1)]
+    assert [(one["step"], one["task"]) for one in told["waiting"]] == [("open", "sentiment")]
+    text = outfox("status").out
+    assert "pay failed once since" in text
+    assert "open waits: the next round waits for money" in text
+
+
+def test_a_round_to_which_nothing_more_can_come_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
+    with owned.store.write() as session:
+        round = session.get_one(Round, owned.floor.round.id)
+        begin_validating(session, round, who="owner@test", why="enough", now=owned.clock.now())
+    told = "why sentiment waits: nothing more can come to round 1; `outfox manage` closes it"
+    assert told in outfox("status").out
+
+
+def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_until_they_do(
+    outfox: Outfox, owned: Company
+) -> None:
+    closed = outfox("round", "close", "sentiment", "--why", "not yet").out
+    assert "nothing is in it, so the next one is opened by you: `outfox round open sentiment`" in closed
+    told = "round 1 was closed with nothing in it; `outfox round open sentiment` opens the next when you want it"
+    for _ in range(2):
+        ran = outfox("manage", "--once", "--json")
+        assert ran.code == 0, ran.err
+        (opening,) = [one for one in json.loads(ran.out) if one["step"] == "open"]
+        assert (opening["did"], opening["waits"]) == (None, told)
+    assert owned.statuses() == ["closed"]
+    assert f"why sentiment waits: {told}" in " ".join(outfox("status").out.split())
+    assert "open round" not in outfox("manage", "--once", "--dry-run").out
+    # What they open goes on by itself again.
+    owned.context().opening().open("sentiment", (), who="owner@test", why="now")
+    owned.clock.advance(timedelta(days=15))
+    owned.settle()
+    assert owned.statuses() == ["closed", "closed", "open"]
+
+
+@pytest.mark.parametrize(("frozen", "told"), [(False, "waits for its archive"), (True, "round 2 waits to be opened")])
+def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, frozen: bool, told: str) -> None:
+    owned.floor.pending()
+    owned.floor.close_round()
+    if frozen:
+        assert outfox("round", "freeze", "sentiment").code == 0
+    assert told in outfox("status").out
+
+
+def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+    outbox = tmp_path / "home" / "tries"
+    outbox.mkdir(parents=True)
+    for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):
+        (outbox / name).write_text("{}\n" * lines, encoding="ascii")
+    assert json.loads(outfox("status", "--json").out)["tries_in_outbox"] == 3
+    assert "3 tries wait in this machine's outbox" in outfox("status").out
+
+
+def test_what_is_one_is_told_in_the_singular(
+    outfox: Outfox, owned: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned.settle()
+    owned.floor.pending()
+    owned.floor.close_round()
+    assert outfox("round", "freeze", "sentiment").out.splitlines()[1].startswith("1 example, 0 votes, ")
+    (tmp_path / "home" / "tries").mkdir(parents=True)
+    (tmp_path / "home" / "tries" / "tries-1.jsonl").write_text("{}\n", encoding="ascii")
+    with owned.store.read() as session:
+        last = last_pass(session)
+    assert last is not None
+    monkeypatch.setattr("common.clock.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
+    text = outfox("status").out
+    assert "1 try waits in this machine's outbox" in text
+    assert "the manager's last pass ended 1 second ago, by manager@test" in text
+
+
+def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: Company) -> None:
+    ran = outfox("status", "nothing")
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["--task", "nothing"], "nothing"), (["--skip", "fly"], "the steps are collect"), (["--every", "0"], "--every")],
+)
+def test_a_mistake_is_told_before_anything_is_done(
+    outfox: Outfox, owned: Company, arguments: list[str], told: str
+) -> None:
+    ran = outfox("manage", "--once", *arguments)
+    assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+def test_once_does_a_pass_and_tells_what_was_done(outfox: Outfox, owned: Company) -> None:
+    owned.floor.close_round()
+    ran = outfox("manage", "--once", "--dry-run", "--json")
+    assert ran.code == 0
+    would = {one["step"]: one["would"] for one in json.loads(ran.out)}
+    # Without keys for a marketplace, what needs none is done all the same.
+    assert (would["freeze"], would["collect"]) == ("freeze round 1", None)
+    ran = outfox("manage", "--once", "--json", "--skip", "open")
+    assert ran.code == 0, ran.err
+    did = {one["step"]: one["did"] for one in json.loads(ran.out)}
+    assert did["freeze"].startswith("round 1 is frozen in")
+    assert "open" not in did
+    assert outfox("manage", "--once", "--skip", "open").out == "nothing to do\n"
+
+
+def test_once_tells_by_its_exit_code_that_a_step_failed(
+    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned.floor.close_round()
+    monkeypatch.setenv("OUTFOX_ARCHIVES", "/dev/null/archives")
+    ran = outfox("manage", "--once", "--json")
+    assert ran.code == 1
+    failed = {one["step"]: one["error"] for one in json.loads(ran.out) if one["error"]}
+    assert list(failed) == ["freeze"]
+    assert "freeze sentiment failed once" in outfox("status").out
+
+
+def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+    environment = {**os.environ, "OUTFOX_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, "manage", "--every", "0.1"]
+
+    def last_pass() -> object:
+        return json.loads(outfox("status", "--json").out)["manager"]["last_pass"]
+
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            eventually(last_pass, "a pass has ended", 60)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out.decode().splitlines()[-1]) == (0, "ended"), err
+
+
+def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> None:
+    from plugin.manager.trainings import Trainings
+
+    class Endless:
+        token = "its own"
+        stopped = False
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None:
+            self.stopped = True
+
+        def tell_end(self, *_: object) -> int | None:
+            return 130 if self.stopped else None
+
+    child = Endless()
+    trainings = Trainings(owned.store, owned.clock, lambda task: child)
+    trainings.begin("sentiment")
+    assert (trainings.running, trainings.over, trainings.ended("sentiment")) == (["sentiment"], False, None)
+    trainings.stop()
+    assert (child.stopped, trainings.running) == (True, [])

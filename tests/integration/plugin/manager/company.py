@@ -1,0 +1,305 @@
+"""A task with everybody around it: a marketplace with workers, models, archives, and managers that can be killed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, select
+
+from common.clock import Clock
+from plugin.crowd import CrowdServices
+from plugin.manager.loop import STEPS, Manager, StepOutcome
+from plugin.manager.step import ManagerContext, Step
+from plugin.manager.trainings import Trainings
+from plugin.round_opening import RoundOpening
+from plugin.version_registration import VersionRegistration
+from round_manager.archive.storage import open_archives
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_posting import HitPoster
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.qualifications import WorkerAccess
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import Rejections
+from round_manager.database.store import Store
+from round_manager.errors import NothingToDo, WorkRefused
+from round_manager.learning.jobs import Trainer, begin, finish, new_token
+from round_manager.learning.versions import find_versions
+from round_manager.models import (
+    Assignment,
+    Example,
+    Hit,
+    HitKind,
+    HitStatus,
+    LedgerEntry,
+    Round,
+    TrainingState,
+    Vote,
+    WorkItem,
+    WorkSession,
+)
+from round_manager.tasks.rounds import list_rounds, pinned_versions
+from round_manager.tasks.tasks import find_task
+from round_manager.work.validation_work import Judgement, judge_item
+from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+from tests.integration.plugin.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
+from tests.integration.work.floor import Floor, lay_floor
+
+TASK = "sentiment"
+MANAGER = "manager@test"
+PEOPLE = tuple(f"W{number}" for number in range(1, 9))
+SMALL: dict[str, dict[str, Any]] = {
+    "rounds": {"target_fooling": 3, "split_by_worker": False, "held_out_share": 0.0},
+    "validation": {"gold_rate": 0.0, "sample_non_fooling": 0.0},
+    "budget": {"round_cents": 20_000, "task_cents": 60_000},
+    "pay": {"minimum_hourly_cents": 0},
+    "work": {"create_minutes": 60, "validate_minutes": 60},
+}
+
+
+@dataclass
+class FakeTraining:
+    """A training that takes no time and ends as it is told to; it rotates in a version of its own."""
+
+    company: "Company"
+    task: str
+    token: str = field(default_factory=new_token)
+
+    def start(self) -> None:
+        company = self.company
+        pid = next(company.numbers)
+        version = company.new_version(f"after {pid}")
+        company.trained.append(version)
+        VersionRegistration(company.store, company.registry, "models", company.clock).register(TASK, [version])
+        with company.store.write() as session:
+            task = find_task(session, self.task)
+            last = [one for one in list_rounds(session, task) if one.closed_at][-1]
+            trainer = Trainer(MANAGER, "here", pid, self.token)
+            job = begin(session, task, last, "head", trainer, now=company.clock.now())
+            made = find_versions(session, task, [version])[0]
+            how = company.training_ends
+            may_pass = company.training_may_pass
+            finish(session, job.id, how, "because", now=company.clock.now(), version=made, retry=may_pass)
+        if how is TrainingState.ROTATED:
+            company.registry.set_pins(TASK, (version,))
+
+    def stop(self) -> None:
+        pass
+
+    def tell_end(self, store: Store, clock: Clock) -> int | None:
+        return 0 if self.company.training_ends is TrainingState.ROTATED else 2
+
+
+@dataclass
+class Company:
+    """One task's rounds with everybody who works on them; a manager is made anew for each pass."""
+
+    floor: Floor
+    store: Store
+    crowd: MortalCrowd
+    models: Path
+    archives: Path
+    training_ends: TrainingState = TrainingState.ROTATED
+    training_may_pass: bool = False
+    last_round: int | None = None
+    check_pages: Callable[[], bool] = lambda: True
+    check_backend: Callable[[str, int], None] = lambda task, number: None
+    slow: timedelta = timedelta(seconds=1)
+    trained: list[str] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    turns: Iterator[str] = field(default_factory=lambda: cycle(PEOPLE))
+
+    def __post_init__(self) -> None:
+        self._trainings = Trainings(self.store, self.clock, self._training)
+
+    @property
+    def clock(self) -> Any:
+        return self.floor.clock
+
+    @property
+    def registry(self) -> QuickRegistry:
+        return QuickRegistry(self.models)
+
+    def context(self, **changes: Any) -> ManagerContext:
+        store, crowd, clock = self.store, self.crowd, self.clock
+        poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
+        payments = PaymentSender(store, crowd, clock, who=MANAGER, threads=1)
+        services = CrowdServices(
+            crowd=crowd,
+            poster=poster,
+            collector=Collector(store, crowd, clock, threads=1),
+            payments=payments,
+            reconciler=Reconciler(store, crowd, clock, poster, payments),
+            rejections=Rejections(store, crowd, clock),
+            access=WorkerAccess(store, crowd, clock),
+        )
+        parts: dict[str, Any] = {
+            "store": store,
+            "clock": clock,
+            "who": MANAGER,
+            "crowd": services,
+            "label_studio": None,
+            "archives": lambda: open_archives(str(self.archives)),
+            "opening": lambda: RoundOpening(store, self.registry, "models", load_fixed, clock, 5.0),
+            "trainings": self._trainings,
+            "check_pages": self.check_pages,
+            "check_backend": self.check_backend,
+            "last_round": self.last_round,
+        }
+        return ManagerContext(**{**parts, **changes})
+
+    def manage(
+        self, steps: Sequence[Step] = STEPS, *, respect_backoff: bool = False, **changes: Any
+    ) -> list[StepOutcome]:
+        """One pass of a manager that has just been started."""
+        return Manager(self.context(**changes), steps).once(respect_backoff=respect_backoff)
+
+    def mortal(self, fate: Fate) -> "Company":
+        """The same company, whose managers may die around any transaction and after any call."""
+        self.crowd.fate = fate
+        return replace(self, store=MortalStore(self.store, fate))
+
+    def hire(self, *people: str) -> None:
+        """They hold the task's qualification."""
+        for person in people or PEOPLE:
+            WorkerAccess(self.store, self.crowd, self.clock).grant(self.floor.task, person, who="owner", why="a test")
+
+    def new_version(self, note: str) -> str:
+        return make_version(self.models, "negative", note=note)
+
+    def rounds(self) -> list[Round]:
+        return self.floor.rows(Round)
+
+    def statuses(self) -> list[str]:
+        return [one.status.value for one in self.rounds()]
+
+    def standing(self, kind: HitKind) -> list[Hit]:
+        """HITs that workers can take."""
+        return self.floor.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
+
+    def write(self, most: int = 100, *, fooling: bool = True) -> int:
+        """Workers take the HITs to create, write and hand in; how many did."""
+        done = 0
+        for hit in self.standing(HitKind.CREATE)[:most]:
+            worker = next(self.turns)
+            page = self.take(hit, worker)
+            if page is None:
+                continue
+            self.floor.write_all(page) if fooling else self._write_plainly(page)
+            self.submit(hit, worker, page)
+            done += 1
+        return done
+
+    def check(self, most: int = 100, *, agree: bool = True) -> int:
+        """Workers take the HITs to validate, and agree with the authors or not; how many did."""
+        done = 0
+        for hit in self.standing(HitKind.VALIDATE)[:most]:
+            for _ in PEOPLE:
+                worker = next(self.turns)
+                page = self.take(hit, worker)
+                if page is not None:
+                    self._judge(page, agree=agree)
+                    self.submit(hit, worker, page)
+                    done += 1
+                    break
+        return done
+
+    def play(self, until: Callable[[], bool], turns: int = 40) -> None:
+        """Managers and workers take turns until something holds."""
+        for _ in range(turns):
+            self.settle()
+            if until():
+                return
+            self.write()
+            self.check()
+        raise AssertionError(f"it does not come to that: {self.books()}")
+
+    def settle(self, passes: int = 200) -> None:
+        """Passes until one has nothing to do; a manager that is killed is started again."""
+        for _ in range(passes):
+            try:
+                outcomes = self.manage()
+            except Killed:
+                # The children of a process that was killed are nobody's any more.
+                self._trainings = Trainings(self.store, self.clock, self._training)
+                continue
+            if not any(outcome.result.done for outcome in outcomes):
+                return
+        raise AssertionError("there is always something to do")
+
+    def is_over(self, rounds: int) -> bool:
+        """Whether so many rounds were opened, and all of them are closed and frozen."""
+        frozen = [one.frozen_at is not None for one in self.rounds() if one.opened_at is not None]
+        return len(frozen) == rounds and all(frozen)
+
+    def books(self) -> dict[str, Any]:
+        """Everything that must be the same however often managers die, and however many of them there are."""
+        with self.store.read() as session:
+            entries = session.execute(
+                select(Round.number, LedgerEntry.kind, LedgerEntry.state, func.sum(LedgerEntry.cents))
+                .join(Round, Round.id == LedgerEntry.round_id)
+                .group_by(Round.number, LedgerEntry.kind, LedgerEntry.state)
+            ).all()
+            examples = session.execute(
+                select(Round.number, Example.status, Example.split).join(Round, Round.id == Example.round_id)
+            ).all()
+            votes = session.scalar(select(func.count()).select_from(Vote))
+        return {
+            "rounds": self.statuses(),
+            "money": sorted(f"{round} {kind} {state} {cents}" for round, kind, state, cents in entries),
+            "examples": Counter(f"{round} {status} {split}" for round, status, split in examples),
+            "votes": votes,
+            "hits": Counter(hit.kind.value for hit in self.floor.rows(Hit)),
+            "posted": len(list(self.crowd._hits)),
+            "account": self.crowd._available(),
+        }
+
+    def _training(self, task: str) -> FakeTraining:
+        return FakeTraining(self, task)
+
+    def take(self, hit: Hit, worker: str) -> WorkSession | None:
+        """A worker accepts the HIT, and its page opens; one that has nothing for them they give back."""
+        self.crowd.accept(str(hit.external_id), worker)
+        number = 1 + len(self.floor.rows(Assignment, Assignment.hit_id == hit.id))
+        with self.store.read() as session:
+            # Whoever writes is judged by the round's own model.
+            (self.floor.version,) = pinned_versions(session, session.get_one(Round, hit.round_id))
+        try:
+            return self.floor.open(worker, hit=hit, assignment=f"{hit.external_id}W{number}")
+        except (NothingToDo, WorkRefused):
+            self.crowd.give_back(str(hit.external_id), worker)
+            return None
+
+    def submit(self, hit: Hit, worker: str, page: WorkSession) -> None:
+        """The page is handed in, and with it the HIT, as slowly as people are here."""
+        self.clock.advance(self.slow)
+        self.floor.finish(page)
+        assert self.crowd.submit(str(hit.external_id), worker) == page.claimed_assignment
+
+    def _write_plainly(self, page: WorkSession) -> None:
+        with self.store.read() as session:
+            target = session.scalars(select(WorkItem.label).where(WorkItem.session_id == page.id)).one()
+        texts = [f"This is {target} {page.id}, once more: {number}" for number in range(3)]
+        for text in texts:
+            self.floor.ask(page, text)
+        self.floor.hand_in(page, texts[-1])
+
+    def _judge(self, page: WorkSession, *, agree: bool) -> None:
+        with self.floor.write() as session:
+            for item in session.scalars(select(WorkItem).where(WorkItem.session_id == page.id)).all():
+                right = session.get_one(Example, item.example_id).label
+                wrong = next(name for name in self.floor.spec.label_names if name != right)
+                judge_item(session, page, item.item, Judgement(label=right if agree else wrong), now=self.floor.now)
+
+
+def found_company(store: Store, folder: Path, **terms: dict[str, Any]) -> Company:
+    """The sentiment task with round 1 open, on small terms; parts of its spec can be changed."""
+    parts = {name: {**SMALL.get(name, {}), **terms.get(name, {})} for name in {*SMALL, *terms}}
+    floor = lay_floor(store, TASK, contexts=8, **parts)
+    company = Company(floor, store, MortalCrowd(floor.clock.now), folder / "models", folder / "archives")
+    company.archives.mkdir()
+    company.registry.set_pins(TASK, (company.new_version("base"),))
+    return company

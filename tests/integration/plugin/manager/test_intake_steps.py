@@ -1,0 +1,94 @@
+"""What the manager hears from outside: Label Studio where tasks are connected, and the marketplace's events."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from crowd.errors import CrowdUnavailable
+from crowd.port import ChangedHits
+from plugin.manager.loop import PassTimer
+from round_manager.labelstudio.crowd_upload import CrowdUpload
+from round_manager.labelstudio.push import PushResult
+from round_manager.labelstudio.sync import SyncResult
+from round_manager.services.label_studio import TaskSync
+from tests.integration.plugin.manager.conftest import Found
+
+
+@dataclass
+class FakeConnection:
+    """A Label Studio that some tasks are connected to; it remembers what was asked of it."""
+
+    connected: Sequence[str]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def tasks(self) -> Sequence[str]:
+        return self.connected
+
+    def read(self, task: str) -> TaskSync:
+        self.asked.append(("read", task))
+        return TaskSync(SyncResult(read=2, votes=2), CrowdUpload())
+
+    def follow(self, task: str) -> str | None:
+        self.asked.append(("follow", task))
+        return None
+
+    def push(self, task: str) -> PushResult:
+        self.asked.append(("push", task))
+        return PushResult()
+
+
+class FakeQueue:
+    """A queue with so many events in it, which fails first where a test says so."""
+
+    def __init__(self, *told: ChangedHits | CrowdUnavailable) -> None:
+        self._told = list(told)
+        self.handled: list[ChangedHits] = []
+
+    def take(self, wait_seconds: int = 0) -> ChangedHits:
+        found = self._told.pop(0) if self._told else ChangedHits()
+        if isinstance(found, CrowdUnavailable):
+            raise found
+        return found
+
+    def done(self, changed: ChangedHits) -> None:
+        self.handled.append(changed)
+
+
+def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
+    company = small()
+    connected, stranger = FakeConnection(["sentiment"]), FakeConnection(["another"])
+    done = [one.result.done for one in company.manage(label_studio=connected)]
+    assert connected.asked == [("read", "sentiment"), ("follow", "sentiment"), ("push", "sentiment")]
+    assert "2 votes from Label Studio" in done
+    company.manage(label_studio=stranger)
+    assert stranger.asked == []
+
+
+def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) -> None:
+    company = small()
+    company.floor.close_round()
+    company.last_round = 1
+    studio = FakeConnection(["sentiment"])
+    company.manage(label_studio=studio)
+    assert studio.asked == [("read", "sentiment"), ("follow", "sentiment")]
+
+
+def test_an_event_ends_the_pause_and_is_done_with() -> None:
+    hints = ChangedHits(frozenset({"HIT1"}), ("receipt",))
+    queue, began = FakeQueue(ChangedHits(), hints), time.monotonic()
+    PassTimer(threading.Event(), 3_600, queue).wait()
+    assert time.monotonic() - began < 60
+    assert hints in queue.handled
+
+
+def test_without_events_a_pause_takes_its_time_and_ends_with_the_manager() -> None:
+    began = time.monotonic()
+    PassTimer(threading.Event(), 0.05).wait()
+    assert time.monotonic() - began >= 0.05
+    stop = threading.Event()
+    stop.set()
+    PassTimer(stop, 3_600).wait()
+    # A queue that does not answer costs no more than the pause.
+    PassTimer(threading.Event(), 1.05, FakeQueue(CrowdUnavailable("no queue"))).wait()
+    assert time.monotonic() - began < 60

@@ -1,0 +1,78 @@
+"""The whole loop with nobody touching it: rounds collect, are checked, paid, frozen, learned from, and followed."""
+
+import threading
+from dataclasses import replace
+
+from round_manager.models import EntryState, LedgerEntry
+from round_manager.tasks.rounds import pinned_versions
+from tests.integration.plugin.manager.company import Company
+from tests.integration.plugin.manager.conftest import Found
+from tests.integration.plugin.manager.mortal import Fate
+
+# What one round costs and brings: three HITs to create, two pages of votes, three bonuses.
+ONE_ROUND = {
+    "rounds": ["closed"],
+    "money": ["1 bonus confirmed 180", "1 reward confirmed 235"],
+    "examples": {"1 verified train": 3},
+    "hits": {"create": 3, "validate": 2},
+    "posted": 5,
+    "votes": 6,
+    "account": 999_502,
+}
+
+
+def test_two_rounds_run_by_themselves(small: Found) -> None:
+    company = small()
+    account = company.crowd.balance()
+    company.last_round = 2
+    company.play(lambda: company.is_over(2))
+    books = company.books()
+    assert books["examples"] == {"1 verified train": 3, "2 verified train": 3}
+    paid = sum(one.cents + one.fee_cents for one in company.floor.rows(LedgerEntry))
+    assert {one.state for one in company.floor.rows(LedgerEntry)} == {EntryState.CONFIRMED}
+    assert paid == account - company.crowd.balance()
+    first, second = company.rounds()
+    assert all((company.archives / "sentiment" / name / "manifest.json").is_file() for name in ("round-1", "round-2"))
+    with company.store.read() as session:
+        # The first round's model, the one that was trained on it, and the one that the third round would meet.
+        met = [*pinned_versions(session, first), *pinned_versions(session, second)]
+    pins = company.registry.pins("sentiment")
+    assert pins is not None
+    assert len({*met, *pins.versions}) == 3
+
+
+def test_however_often_a_manager_is_killed_it_ends_the_same(company: Company) -> None:
+    company.last_round = 1
+    fate = Fate(0.1)
+    company.mortal(fate).play(lambda: company.is_over(1))
+    assert fate.deaths > 20
+    assert company.books() == ONE_ROUND
+
+
+def test_two_managers_at_once_do_what_one_would_do(company: Company) -> None:
+    company.last_round = 1
+    errors: list[BaseException] = []
+
+    def settle(one: Company) -> None:
+        try:
+            one.settle()
+        except BaseException as error:  # noqa: BLE001 - the edge of a thread: the test tells it
+            errors.append(error)
+
+    def both() -> None:
+        threads = [threading.Thread(target=settle, args=[one]) for one in (company, replace(company))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+
+    for _ in range(10):
+        both()
+        # What one was about to do when the other had nothing left to do.
+        company.settle()
+        company.write()
+        company.check()
+        if company.is_over(1):
+            break
+    assert company.books() == ONE_ROUND

@@ -1,0 +1,32 @@
+"""No pass of the manager walks a round, nor everything that there ever was: it looks every few seconds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from round_manager.database.store import Store
+from tests.integration.databases import Databases
+from tests.integration.plans import asked, walks
+from tests.integration.plugin.manager.company import Company, found_company
+
+
+@pytest.fixture
+def file_store(sqlite_databases: Databases) -> Iterator[Store]:
+    """PostgreSQL plans by statistics, which a test of a few rows does not have."""
+    with sqlite_databases.opened() as opened:
+        yield opened
+
+
+def test_no_query_of_a_pass_walks_the_round(file_store: Store, tmp_path: Path) -> None:
+    company: Company = found_company(file_store, tmp_path)
+    company.hire()
+    company.manage()
+    company.write()
+    company.manage()
+    company.check(1)
+    with asked() as statements:
+        company.manage()
+        company.manage()
+    assert len(statements) > 30
+    assert walks(file_store, statements) == {}

@@ -1,0 +1,248 @@
+"""What goes wrong in one step stops no other, is tried again with patience, and is told until it is over."""
+
+from datetime import timedelta
+
+import pytest
+
+from crowd.errors import CrowdUnavailable
+from plugin.backend_client import BackendUnreachable
+from plugin.errors import PluginError
+from plugin.manager.intake_steps import Collect
+from plugin.manager.loop import STEP_NAMES, STEPS, Manager, StepOutcome
+from plugin.manager.step import NOTHING, ManagerContext, StepResult
+from round_manager.loop.manager_record import last_pass, pause_after, troubles
+from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
+from round_manager.tasks.tasks import create_task
+from tests.integration.plugin.manager.company import MANAGER, TASK, Company
+from tests.integration.plugin.manager.conftest import Found
+from tests.integration.work.floor import pack_of
+
+
+class Broken:
+    """A step that fails for one task."""
+
+    name = "broken"
+    each_task = True
+
+    def __init__(self, error: Exception, task: str = TASK) -> None:
+        self.error: Exception | None = error
+        self.tried: list[str] = []
+        self._task = task
+
+    def run(self, context: ManagerContext, task: str) -> StepResult:
+        self.tried.append(task)
+        if self.error is not None and task == self._task:
+            raise self.error
+        return NOTHING
+
+    def preview(self, context: ManagerContext, task: str) -> str:
+        raise self.error or ValueError
+
+
+class Away(PluginError):
+    """Something that may come back."""
+
+    code = "away"
+    retry = True
+
+
+def failing(company: Company) -> list[ManagerStep]:
+    with company.store.read() as session:
+        return [one for one in troubles(session) if one.error]
+
+
+def errors(outcomes: list[StepOutcome]) -> dict[str, str]:
+    return {outcome.step: outcome.error for outcome in outcomes if outcome.error}
+
+
+def test_a_marketplace_that_does_not_answer_stops_only_what_needs_it(small: Found) -> None:
+    company = small(rounds={"target_fooling": 300})
+    company.manage()
+    company.write(1)
+    company.crowd.fail(CrowdUnavailable("nobody is there"))
+    outcomes = company.manage()
+    assert errors(outcomes) == {"collect": "nobody is there"}
+    assert [outcome.step for outcome in outcomes] == list(STEP_NAMES)
+    # What can be done without it is: a page whose time is over is swept, and the pass is told.
+    assert [one.name for one in failing(company)] == ["collect"]
+    assert company.manage()[0].result.done == "1 new piece of work"
+    assert failing(company) == []
+
+
+def test_one_task_that_fails_keeps_no_other_from_its_turn(small: Found) -> None:
+    company = small()
+    with company.store.write() as session:
+        create_task(session, pack_of("nli"), now=company.clock.now())
+    for error in (Away("no answer"), ValueError("what somebody typed")):
+        step = Broken(error)
+        outcomes = company.manage([step])
+        assert step.tried == ["nli", TASK]
+        assert [bool(outcome.error) for outcome in outcomes] == [False, True]
+
+
+def test_words_of_errors_that_are_not_ours_are_told_to_nobody(small: Found, caplog: pytest.LogCaptureFixture) -> None:
+    company = small()
+    (outcome,) = company.manage([Broken(ValueError("a worker's secret"))])
+    assert outcome.error == "ValueError"
+    assert "secret" not in caplog.text
+    assert failing(company)[0].error == "ValueError"
+
+
+def test_what_may_pass_is_tried_again_after_pauses_that_grow(small: Found) -> None:
+    company, step = small(), Broken(Away("no answer"))
+    company.manage([step])
+    for failures in range(1, 5):
+        company.clock.advance(pause_after(failures) - timedelta(seconds=1))
+        (rests,) = company.manage([step], respect_backoff=True)
+        assert (rests.error, len(step.tried)) == ("no answer", failures)
+        assert rests.backoff_until is not None
+        company.clock.advance(timedelta(seconds=1))
+        company.manage([step], respect_backoff=True)
+        assert failing(company)[0].failures == len(step.tried) == failures + 1
+    assert pause_after(4) == 8 * pause_after(1)
+    assert pause_after(100) == timedelta(minutes=15)
+    # Whoever asks for one pass has it tried at once.
+    company.manage([step])
+    assert len(step.tried) == 6
+
+
+def test_what_trying_cannot_mend_is_told_when_it_changes_and_over_when_it_is(
+    small: Found, caplog: pytest.LogCaptureFixture
+) -> None:
+    company, step = small(), Broken(PluginError("set the setting"))
+    caplog.set_level("INFO")
+    for _ in range(3):
+        company.manage([step], respect_backoff=True)
+    assert caplog.text.count("set the setting") == 1
+    step.error = PluginError("set the other one")
+    company.manage([step], respect_backoff=True)
+    assert caplog.text.count("set the other one") == 1
+    (told,) = failing(company)
+    assert (told.failures, told.next_try_at, told.failing_since) == (4, None, company.clock.now())
+    step.error = None
+    company.manage([step], respect_backoff=True)
+    assert "works again" in caplog.text
+    assert failing(company) == []
+
+
+def test_pages_that_workers_would_not_see_keep_hits_from_being_posted(small: Found) -> None:
+    company = small()
+
+    def away() -> bool:
+        raise Away("the pages do not answer")
+
+    company.check_pages = away
+    assert errors(company.manage()) == {"post": "the pages do not answer"}
+    assert company.standing(HitKind.CREATE) == []
+    company.check_pages = lambda: True
+    company.manage()
+    assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
+
+
+def test_hits_to_create_wait_until_a_model_answers_for_their_round(small: Found) -> None:
+    company = small()
+    asked: list[tuple[str, int]] = []
+
+    def away(task: str, number: int) -> None:
+        asked.append((task, number))
+        raise Away("no model answers")
+
+    company.check_backend = away
+    (post,) = [one for one in company.manage() if one.step == "post"]
+    assert (post.error, post.result.waits) == ("", "3 HITs to create for sentiment: no model answers")
+    assert (company.standing(HitKind.CREATE), asked) == ([], [(TASK, 1)])
+    with company.store.read() as session:
+        assert [(one.name, one.waits) for one in troubles(session)] == [("post", post.result.waits)]
+    company.check_backend = lambda task, number: None
+    company.manage()
+    assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
+    with company.store.read() as session:
+        assert troubles(session) == []
+
+
+def test_votes_are_asked_for_while_no_model_answers(small: Found) -> None:
+    company = small()
+    company.manage()
+    company.write(1)
+    company.manage([Collect()])
+    company.write(fooling=False)
+
+    def away(task: str, number: int) -> None:
+        raise BackendUnreachable("nobody is there")
+
+    company.check_backend = away
+    company.settle()
+    assert len(company.standing(HitKind.VALIDATE)) == 2
+    assert company.standing(HitKind.CREATE) == []
+    assert company.floor.rows(Hit, Hit.kind == HitKind.CREATE, Hit.status == HitStatus.PLANNED)
+
+
+def test_a_page_of_the_owners_needs_no_model_of_ours(small: Found) -> None:
+    company = small()
+
+    def away(task: str, number: int) -> None:
+        raise Away("no model answers")
+
+    company.check_backend, company.check_pages = away, lambda: False
+    company.manage()
+    assert len(company.standing(HitKind.CREATE)) == 3
+
+
+def test_an_empty_account_is_told_and_nothing_is_lost(small: Found) -> None:
+    company = small()
+    company.crowd.deposit(-company.crowd.balance())
+    assert "post" in errors(company.manage())
+    company.crowd.deposit(100_000)
+    assert errors(company.manage()) == {}
+    assert len(company.standing(HitKind.CREATE)) == 3
+
+
+def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(small: Found) -> None:
+    company = small()
+    company.manage()
+    company.write()
+    before, calls = company.books(), company.crowd.calls.total()
+    told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
+    assert told["collect"] == "read what workers handed in"
+    assert told["supply"] == told["pay"] == told["open"] == ""
+    assert (company.books(), company.crowd.calls.total()) == (before, calls)
+    (broken,) = Manager(company.context(), [Broken(Away("no answer"))]).preview()
+    assert broken.error == "no answer"
+
+
+def test_a_dry_run_tells_of_hits_that_would_be_planned(small: Found) -> None:
+    company = small()
+    told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
+    assert told["supply"] == "plan HITs: 3 to create"
+    assert company.floor.rows(Hit) == []
+
+
+def test_each_pass_leaves_word_of_itself(small: Found) -> None:
+    company = small()
+    company.manage()
+    company.clock.advance(timedelta(minutes=3))
+    company.manage()
+    with company.store.read() as session:
+        found = last_pass(session)
+    assert found is not None
+    assert (found.ran_at, found.ran_by) == (company.clock.now(), MANAGER)
+
+
+def test_work_whose_page_was_not_finished_is_left_to_a_person_and_told(small: Found) -> None:
+    company = small()
+    company.manage()
+    _, second = company.standing(HitKind.CREATE)[:2]
+    company.write(1)
+    company.crowd.accept(str(second.external_id), "W8")
+    straight = company.crowd.submit(str(second.external_id), "W8")
+    (approve,) = [one for one in company.manage(our_pages=True) if one.step == "approve"]
+    assert approve.result.done == "1 piece of work approved"
+    assert "1 piece of work was handed in without the page being finished" in approve.result.waits
+    with company.store.read() as session:
+        assert [one.waits for one in troubles(session) if one.name == "approve"] == [approve.result.waits]
+    states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
+    assert states.pop(straight) == "submitted"
+    assert list(states.values()) == ["approved"]
+    # Where HITs show a page of the owner's, nobody can tell.
+    (approve,) = [one for one in company.manage() if one.step == "approve"]
+    assert (approve.result.done, approve.result.waits) == ("1 piece of work approved", "")
