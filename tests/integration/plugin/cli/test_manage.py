@@ -268,7 +268,7 @@ def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned:
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, out.decode().splitlines()[-1]) == (0, "ended"), err
+    assert (process.returncode, out.decode().splitlines()[-1]) == (0, "stopped"), err
 
 
 def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> None:
