@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plugin.manager.step import ManagerContext
     from plugin.round_opening import RoundOpening
     from round_manager.archive.storage import Archives
+    from round_manager.crowd.qualifications import WorkerAccess
     from round_manager.database.store import Store
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
@@ -117,6 +118,12 @@ class Application:
         from plugin.crowd import crowd_services
 
         return crowd_services(self.settings, store, crowd, self.clock)
+
+    def worker_access(self) -> "WorkerAccess":
+        """Return what grants qualifications on the marketplace, for a server."""
+        from round_manager.crowd.qualifications import WorkerAccess
+
+        return WorkerAccess(self.lazy_store.open(), self.crowd(), self.clock)
 
     def registry(self, place: str | None = None, *, cache: "Path | None" = None) -> "Registry":
         """Return the registry of model versions, of the settings or at another place; `cache` is for its downloads."""

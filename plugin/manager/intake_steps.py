@@ -7,11 +7,11 @@ from round_manager.crowd.qualifications import grant_passed_quizzes
 from round_manager.crowd.reviews import approve, find_assignment
 from round_manager.errors import BudgetError
 from round_manager.loop.queues import undecided_work
+from round_manager.services.context import ServiceContext
+from round_manager.services.work import end_overdue_work
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
-from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.quizzes import ungranted_passes
-from round_manager.work.session_end import sweep
 
 WORKS_AT_ONCE = 200
 WHY_APPROVED = "work is approved unless a person says otherwise"
@@ -42,11 +42,7 @@ class Sweep:
     each_task = False
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        swept, more = 0, SWEPT_AT_ONCE
-        while more >= SWEPT_AT_ONCE:
-            with context.store.write() as session:
-                more = sweep(session, now=context.clock.now())
-            swept += more
+        swept = end_overdue_work(ServiceContext(context.store, context.clock))
         return StepResult(
             f"{count(swept, 'page or lease', 'pages and leases')} ended, their time was over" if swept else ""
         )

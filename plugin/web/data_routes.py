@@ -56,7 +56,7 @@ def data_blueprint(desk: DataDesk) -> Blueprint:
         except BaseException:
             leave()
             raise
-        # A client that takes less than a piece in ten seconds is left, as the socket's patience says (web/middleware.py).
+        # The socket's timeout (web/middleware.py) drops a client that reads less than a piece in ten seconds.
         response.call_on_close(leave)
         response.headers["Content-Disposition"] = f'attachment; filename="{task}-round-{number}-{name}"'
         return response

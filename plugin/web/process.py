@@ -7,15 +7,14 @@ from flask import Blueprint
 from plugin.backend_client import BackendJudge
 from plugin.hit_links import HitLinks
 from plugin.web.app import ignore_hint, web_app
+from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
 from plugin.web.front import front_page
 from plugin.web.metrics import WebMetrics
-from plugin.web.reading import ReadingLoop
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.calls import PageCalls
 from plugin.web.work.page import HitPages, PackCache
 from plugin.web.work.routes import work_blueprint
-from plugin.web.work.upkeep import Upkeep, recruiter
 from plugin.wiring import Application
 from round_manager.services.context import ServiceContext
 
@@ -25,9 +24,9 @@ class ServeProcess:
 
     def __init__(self, application: Application, shared: Path, *, sync_every: float) -> None:
         settings, store, clock = application.settings, application.lazy_store, application.clock
-        self._store = store
+        self._application = application
         metrics = WebMetrics()
-        self._loop = self._reading(application, shared, sync_every, metrics)
+        self._loop = self._reading(shared, sync_every, metrics)
         self.app = web_app(
             store,
             application.attempt_intake(store),
@@ -36,9 +35,9 @@ class ServeProcess:
             hint=self._loop.hint if self._loop else ignore_hint,
             pages=(front_page(store), work_pages(application), data_pages(settings, store, clock)),
         )
-        recruit = recruiter(settings, store, clock)
-        self._upkeep = Upkeep(store, settings.crowd_name, recruit, shared, clock)
-        self._upkeep.start()
+        access = application.worker_access if settings.has_crowd_keys else None
+        self._housekeeping = Housekeeping(self._context, settings.crowd_name, access, shared)
+        self._housekeeping.start()
         if self._loop:
             self._loop.start()
 
@@ -46,12 +45,15 @@ class ServeProcess:
         """Stop the threads, and close the database."""
         if self._loop:
             self._loop.stop(timeout)
-        self._upkeep.stop(timeout)
-        self._store.close()
+        self._housekeeping.stop(timeout)
+        self._application.lazy_store.close()
 
-    def _reading(self, application: Application, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
-        connected = application.connected_label_studio(lambda: ServiceContext(self._store.open(), application.clock))
-        return ReadingLoop(connected, shared, every=every, told=metrics.read) if connected else None
+    def _reading(self, shared: Path, every: float, metrics: WebMetrics) -> ReadingLoop | None:
+        connected = self._application.connected_label_studio(self._context)
+        return ReadingLoop(connected, shared, every=every, count=metrics.read) if connected else None
+
+    def _context(self) -> ServiceContext:
+        return ServiceContext(self._application.lazy_store.open(), self._application.clock)
 
 
 def work_pages(application: Application, limits: PageLimits | None = None) -> Blueprint:

@@ -14,7 +14,7 @@ from round_manager import audit
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import VoteRefused
 from round_manager.examples.submissions import TAKES_WORK
-from round_manager.examples.votes import cast_vote, hold_examples
+from round_manager.examples.votes import cast_vote, lock_examples
 from round_manager.models import (
     Assignment,
     Example,
@@ -105,7 +105,7 @@ def _hold_judged(session: Session, claims: Sequence[WorkSession]) -> None:
     """Before anything is written: whoever holds one of these examples may wait for what we are about to count."""
     new = [work.id for work in claims if work.status is not SessionStatus.CONFIRMED]
     judged = select(WorkItem.example_id).where(WorkItem.session_id.in_(new), *IS_VOTE)
-    hold_examples(session, [one for one in session.scalars(judged) if one is not None])
+    lock_examples(session, [one for one in session.scalars(judged) if one is not None])
 
 
 def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None:

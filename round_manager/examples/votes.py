@@ -1,4 +1,4 @@
-"""Votes: one validator's judgement each, and the flags that bring an example to its owner."""
+"""Votes: each is one validator's judgement; a flag sends the example to the owner."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -14,10 +14,10 @@ from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Sou
 from round_manager.specs import spec_of
 from templates import TaskSpec
 
-__all__ = ["VoteRefused", "cast_vote", "hold_examples"]
+__all__ = ["VoteRefused", "cast_vote", "lock_examples"]
 
 TAKES_VOTES = (RoundStatus.OPEN, RoundStatus.VALIDATING)
-# An example that was decided stays decided; its owner finds the flag among the late ones.
+# An example that is decided stays decided; the owner sees the flag among the late ones.
 CAN_BE_FLAGGED = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED)
 TWICE = "the validator has judged this example already"
 
@@ -37,8 +37,8 @@ def cast_vote(
     session_id: int | None = None,
     item: int = 0,
 ) -> Vote:
-    """The vote, kept; a flag brings the example to its owner. Whether an example is decided is not decided here."""
-    hold_examples(session, [example.id])
+    """Store a vote; a flag sends the example to the owner. The vote itself does not decide the example."""
+    lock_examples(session, [example.id])
     round = session.get_one(Round, example.round_id)
     spec = spec_of(round)
     if round.status not in TAKES_VOTES:
@@ -69,7 +69,7 @@ def cast_vote(
     try:
         with session.begin_nested():
             session.add(vote)
-    except DuplicateError as error:  # Their other vote came in at this moment.
+    except DuplicateError as error:  # Another vote of this validator has just arrived.
         raise VoteRefused(TWICE) from error
     if flag is not None and example.status in CAN_BE_FLAGGED:
         example.status = ExampleStatus.FLAGGED
@@ -77,12 +77,12 @@ def cast_vote(
     return vote
 
 
-def hold_examples(session: Session, example_ids: Collection[int]) -> None:
-    """Nobody else votes on these examples or decides them before this transaction ends; they are read as they are now.
+def lock_examples(session: Session, example_ids: Collection[int]) -> None:
+    """Lock examples until the transaction ends, and read them as they are now.
 
-    Votes count in the order of their numbers, so of two votes on an example the second gets its number when the first
-    is committed. Who casts several holds all of their examples first: all take them in one order, and none waits for
-    another in a circle.
+    Votes count in the order of their ids, so the second of two votes on an example gets its id after the first is
+    committed. A transaction that casts several votes locks all of their examples first, in one order, so that no two
+    wait for each other.
     """
     held = select(Example).where(Example.id.in_(example_ids)).order_by(Example.id).with_for_update(key_share=True)
     session.scalars(held.execution_options(populate_existing=True)).all()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plugin.web.reading import ReadingLoop
+from plugin.web.background import ReadingLoop
 from round_manager.labelstudio.errors import LabelStudioError
 from tests.fakes.reader import FakeReader
 from tests.fakes.registry import eventually
@@ -74,7 +74,7 @@ def test_a_task_that_fails_is_tried_again_and_keeps_no_other_from_being_read(
     outcomes: list[tuple[str, str]] = []
     reader = FakeReader("sentiment", "nli")
     reader.error = LabelStudioError("Label Studio does not answer")
-    start(reader, every=0.03, told=lambda task, outcome: outcomes.append((task, outcome)))
+    start(reader, every=0.03, count=lambda task, outcome: outcomes.append((task, outcome)))
     reader.wait_for(6)
     warned = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.__dict__["data"]["task"] for record in warned] == ["sentiment", "nli"], "said once, not each time"

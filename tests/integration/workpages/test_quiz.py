@@ -6,8 +6,7 @@ import pytest
 
 from crowd.errors import CrowdUnavailable
 from crowd.port import CrowdQualification
-from plugin.lazy_store import LazyStore
-from plugin.web.work.upkeep import Upkeep
+from plugin.web.background import Housekeeping
 from round_manager.crowd.qualifications import WorkerAccess
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
 from tests.fakes.crowd import FakeCrowd
@@ -89,11 +88,10 @@ class AwayCrowd(FakeCrowd):
         return super().ensure_qualification(name, description)
 
 
-def _upkeep(office: Office, crowd: FakeCrowd, folder: Path, every: float = 10.0) -> Upkeep:
+def _housekeeping(office: Office, crowd: FakeCrowd, folder: Path, interval: float = 10.0) -> Housekeeping:
     floor = office.floor
-    recruiting = WorkerAccess(floor.store, crowd, floor.clock)
-    lazy_store = LazyStore(office.settings.database, opener=lambda _url: floor.store)
-    return Upkeep(lazy_store, MARKET, lambda: recruiting, folder, floor.clock, every)
+    access = WorkerAccess(floor.store, crowd, floor.clock)
+    return Housekeeping(lambda: floor.services, MARKET, lambda: access, folder, interval)
 
 
 def test_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_then(
@@ -102,12 +100,12 @@ def test_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_the
     page = _quiz(office)
     page.post("/quiz", {"answers": _right(office)})
     page.post("/finish")
-    upkeep = _upkeep(office, FakeCrowd(office.floor.clock.now), tmp_path)
-    assert upkeep.once() == 0, "anybody can claim to be W1"
+    housekeeping = _housekeeping(office, FakeCrowd(office.floor.clock.now), tmp_path)
+    assert housekeeping.once() == 0, "anybody can claim to be W1"
     (work,) = office.floor.rows(WorkSession)
     office.floor.confirm(work)
-    assert upkeep.once() == 1
-    assert upkeep.once() == 0
+    assert housekeeping.once() == 1
+    assert housekeeping.once() == 0
     (grant,) = office.floor.rows(QualificationGrant)
     assert (grant.worker_id, grant.score) == (work.worker_id, 100)
 
@@ -118,22 +116,22 @@ def test_a_marketplace_that_is_away_is_asked_again_and_no_worker_waits_for_it(of
     assert page.post("/quiz", {"answers": _right(office)})["passed"] is True
     page.post("/finish")
     office.floor.confirm(office.floor.rows(WorkSession)[0])
-    upkeep = _upkeep(office, crowd, tmp_path, every=0.01)
-    upkeep.start()
+    housekeeping = _housekeeping(office, crowd, tmp_path, interval=0.01)
+    housekeeping.start()
     try:
-        eventually(lambda: upkeep.failing, "it has failed once")
+        eventually(lambda: housekeeping.failing, "it has failed once")
         crowd.is_there = True
         eventually(lambda: office.floor.rows(QualificationGrant), "it is tried again")
-        eventually(lambda: not upkeep.failing, "all is well again")
+        eventually(lambda: not housekeeping.failing, "all is well again")
     finally:
-        upkeep.stop(10)
+        housekeeping.stop(10)
 
 
 def test_sessions_that_nobody_finishes_end_by_themselves(open_office: OpenOffice, tmp_path: Path) -> None:
     office = open_office("sentiment")
     office.open("W1")
     office.floor.clock.advance(30 * MINUTE)
-    _upkeep(office, FakeCrowd(office.floor.clock.now), tmp_path).once()
+    _housekeeping(office, FakeCrowd(office.floor.clock.now), tmp_path).once()
     (work,) = office.floor.rows(WorkSession)
     assert work.status is SessionStatus.EXPIRED
     assert all(lease.ended_at for lease in office.floor.rows(Lease))
