@@ -1,1 +1,1 @@
-"""A marketplace of our own: MTurk's wire protocol for requesters, a site for workers, and a database that adds up."""
+"""The self-hosted marketplace: MTurk's protocol for requesters, a site for workers, and an exact ledger."""

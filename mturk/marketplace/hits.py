@@ -200,7 +200,7 @@ def update_state(session: Session, hit: Hit, now: datetime) -> None:
 
 
 def expire(session: Session, hit: Hit, now: datetime) -> None:
-    """Expire a HIT: it cannot be accepted any more; workers who hold it may finish."""
+    """Expire a HIT: it can no longer be accepted, but workers who hold it may finish."""
     hit.expired = True
     events.record(session, hit, "HITExpired", min(now, hit.expires_at))
     update_state(session, hit, now)

@@ -71,7 +71,7 @@ def update_qualification_type(call: Call, members: Members) -> Members:
 
 
 def delete_qualification_type(call: Call, members: Members) -> Members:
-    """It can be neither granted nor asked for any more, and its name is free."""
+    """Delete a qualification; its name can be used again."""
     qualification = call.qualification(members["QualificationTypeId"])
     qualification.deleted, qualification.active = True, False
     call.session.flush()

@@ -115,7 +115,7 @@ SIGNED_OUT = StatusPage(
     401, "signed_out", "You are not signed in", "Open the link that you were given, or ask for a new one."
 )
 OLD_FORM = StatusPage(
-    400, "form_expired", "This page was out of date", "Nothing was changed. Open the page again and try once more."
+    400, "form_expired", "This page was out of date", "Nothing was changed. Open the page again and retry."
 )
 TOO_LARGE = StatusPage(
     413,
@@ -125,7 +125,7 @@ TOO_LARGE = StatusPage(
     (QUEUE,),
 )
 REQUEST_TIMEOUT = StatusPage(
-    408, "request_timeout", "Your answer did not arrive", "The connection was interrupted. Try once more.", (QUEUE,)
+    408, "request_timeout", "Your answer did not arrive", "The connection was interrupted. Please try again.", (QUEUE,)
 )
 TOO_MANY_WRONG_LINKS = StatusPage(
     429,

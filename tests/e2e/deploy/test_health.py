@@ -11,7 +11,7 @@ from plugin.health import LONGEST_PASS, main
 from round_manager.database.store import open_store
 from round_manager.loop.manager_record import note_pass
 from tests.e2e.deploy.compose import ROOT
-from tests.e2e.marketplace.question import served
+from tests.e2e.mturk.marketplace.question import served
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (404, 1), (302, 1)])

@@ -27,8 +27,8 @@ from tests.conftest import Outfox
 from tests.fakes import calls
 from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
-from tests.integration.marketplace.conftest import TYPE, Requests
-from tests.integration.marketplace.conftest import question as external_question
+from tests.integration.mturk.marketplace.conftest import TYPE, Requests
+from tests.integration.mturk.marketplace.conftest import question as external_question
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.http_recorder import HttpRecorder, route_name, routes
 from tests.integration.work.floor import lay_floor, pack_of
