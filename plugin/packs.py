@@ -3,9 +3,13 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plugin.settings import Settings
 from templates import Pack, PackError, TemplateError, find_pack, load_pack, pack_folders
+
+if TYPE_CHECKING:
+    from round_manager.database.store import Store
 
 
 def find_named_pack(name: str, settings: Settings) -> Pack:
@@ -19,6 +23,15 @@ def find_named_pack(name: str, settings: Settings) -> Pack:
         if folder is None:
             raise
         return load_pack(folder)
+
+
+def task_pack(store: "Store", settings: Settings, name: str) -> Pack:
+    """Return the pack that a task was made from, or else the pack of its name."""
+    from round_manager.tasks.tasks import find_task
+
+    with store.read() as session:
+        folder = Path(find_task(session, name).folder)
+    return load_pack(folder) if (folder / "task.yaml").is_file() else find_pack(name, settings.templates_path)
 
 
 def known_folders(settings: Settings) -> tuple[Path, ...]:

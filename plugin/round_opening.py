@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.clock import Clock
+from common.progress import Progress
 from ml_backend.registry.model_loader import Load
 from ml_backend.registry.registry import Registry
-from ml_backend.registry.rotation import Progress, rotate
+from ml_backend.registry.rotation import rotate
 from plugin.errors import PluginError
-from plugin.version_registration import VersionRegistration
 from round_manager.database.store import Store
 from round_manager.errors import RoundError
 from round_manager.learning.versions import find_versions
+from round_manager.services.context import ServiceContext
+from round_manager.services.model_versions import register_versions
 from round_manager.specs import spec_of
 from round_manager.tasks.affordability import check_can_open
 from round_manager.tasks.rounds import draft_round, live_round, open_round, pinned_versions
@@ -100,7 +102,8 @@ class RoundOpening:
         return (known[0],)
 
     def _register(self, name: str, spec: TaskSpec, versions: Sequence[str]) -> None:
-        VersionRegistration(self.store, self.registry, self.where, self.clock).register(name, versions, spec)
+        context = ServiceContext(self.store, self.clock)
+        register_versions(context, self.registry, self.where, name, versions, spec)
 
     def _pin(self, name: str, number: int, versions: Sequence[str], who: str, why: str) -> None:
         book = self.registry.pin_set(name)

@@ -17,6 +17,7 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from common.progress import Progress
     from crowd.port import Crowd, EventQueue
     from crowd.profile import CrowdProfile
     from crowd.retries import RetryPolicy
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from round_manager.archive.storage import Archives
     from round_manager.crowd.qualifications import WorkerAccess
     from round_manager.database.store import Store
+    from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
-    from round_manager.progress import Progress
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
+    from round_manager.services.training_run import TrainingPorts
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,31 @@ class Application:
             return AttemptSender(self.settings.web_url, self.settings.signing_secrets())
         return deliver_to(self.attempt_intake())
 
+    def training_ports(self, place: str | None, rotation_timeout: float) -> "TrainingPorts":
+        """Return what a training in this process needs."""
+        from ml_backend.footprint import footprint
+        from ml_backend.targets.loading import load_target
+        from round_manager.learning.trainer import LocalTrainer
+        from round_manager.services.training_run import TrainingPorts
+
+        return TrainingPorts(
+            registry=self.registry(place),
+            location=place or self.settings.registry_location,
+            trainer=LocalTrainer(self.settings.models_path, self.settings.cache_path / "embeddings"),
+            load=load_target,
+            rotation_timeout=rotation_timeout,
+            measure_memory=footprint,
+        )
+
+    def job_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":
+        """Return where jobs run; `arguments` go before the command of a job, such as `--config FILE`."""
+        from plugin.jobs.local import LocalJobRunner, training_command
+
+        def log_file(request: "JobRequest") -> "Path":
+            return self.settings.make_home() / f"{request.kind}-{request.task}.log"
+
+        return LocalJobRunner(os.environ, log_file, lambda request: training_command(request, arguments))
+
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
         from round_manager.archive.storage import open_archives
@@ -195,18 +222,14 @@ class Application:
         """Open everything that the manager works with; its trainings are stopped at the end of the block."""
         from plugin.backend_client import check_backend
         from plugin.manager.step import ManagerContext
-        from plugin.manager.trainings import Trainings
         from plugin.page_check import check_pages
-        from plugin.training_process import TrainingProcess
+        from round_manager.services.training_supervisor import TrainingSupervisor
 
         settings = self.settings
 
-        def training(task: str) -> TrainingProcess:
-            log_file = settings.make_home() / f"training-{task}.log"
-            return TrainingProcess(task, os.environ, log_file, mode=options.mode, options=options.arguments)
-
         with self.services() as context:
-            trainings = Trainings(context.store, self.clock, training)
+            runner = self.job_runner(options.arguments)
+            trainings = TrainingSupervisor(context, self.actor, runner, options.mode)
             try:
                 yield ManagerContext(
                     store=context.store,

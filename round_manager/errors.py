@@ -15,9 +15,15 @@ RoundManagerError
 │   ├── NoModelVersion             the task has no model version to open a round against
 │   ├── MetricsUnavailable         the task has no such metrics
 │   └── NothingToLearn             the round has nothing that a model could learn
-├── ModelVersionError              a model version is unknown, or does not fit its task
-├── TrainingError                  a training cannot start or continue, or there is none
-│   └── TrainingBusy               another process trains a model of the same task
+├── ModelVersionError              a model version cannot be used
+│   ├── ModelVersionNotFound       the task has no such version
+│   ├── ModelVersionMismatch       the version was trained for other fields or labels, or another task
+│   └── ModelVersionChanged        the version was registered with other files
+├── TrainingError                  a training cannot start or continue
+│   ├── TrainingBusy               another process trains a model of the same task
+│   ├── NoTraining                 no training of the task is running
+│   ├── TrainingTooLate            the new version is already being rotated in
+│   └── TrainingEnded              the training has ended already
 ├── SubmissionRefused              a submission cannot become an example
 ├── StaleVerdict                   a verdict on other inputs or by other models; judge again
 ├── VoteRefused                    a judgement cannot become a vote
@@ -154,6 +160,24 @@ class ModelVersionError(RoundManagerError):
     code = "model_version_error"
 
 
+class ModelVersionNotFound(ModelVersionError):
+    """The task has no model version of that name."""
+
+    code = "model_version_not_found"
+
+
+class ModelVersionMismatch(ModelVersionError):
+    """A model version was trained for other fields or labels than the task has, or for another task."""
+
+    code = "model_version_mismatch"
+
+
+class ModelVersionChanged(ModelVersionError):
+    """A model version was registered with other files."""
+
+    code = "model_version_changed"
+
+
 class TrainingError(RoundManagerError):
     """A training cannot start or continue, or there is none."""
 
@@ -164,6 +188,24 @@ class TrainingBusy(TrainingError):
     """Another process trains a model of the same task."""
 
     code = "training_busy"
+
+
+class NoTraining(TrainingError):
+    """No training of the task is running."""
+
+    code = "no_training"
+
+
+class TrainingTooLate(TrainingError):
+    """A training cannot be cancelled any more, because its version is being rotated in."""
+
+    code = "training_too_late"
+
+
+class TrainingEnded(TrainingError):
+    """A training has ended already, so its end cannot be recorded again."""
+
+    code = "training_ended"
 
 
 class SubmissionRefused(RoundManagerError):

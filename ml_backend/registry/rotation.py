@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from common.errors import Hint
+from common.progress import Progress
 from ml_backend.errors import BackendError
 from ml_backend.registry.errors import (
     InvalidPins,
@@ -21,22 +21,6 @@ from ml_backend.registry.registry import Heartbeat, Registry
 
 CONFIRM_SECONDS = 60.0
 UNDO_SECONDS = 10.0
-
-
-class Progress(Protocol):
-    """Receives the progress of a rotation."""
-
-    def start(self, total_steps: int, what: str) -> None:
-        """Begin a stage of that many steps."""
-        ...
-
-    def advance(self, steps: int, note: str) -> None:
-        """Report that more steps are done."""
-        ...
-
-    def finish(self) -> None:
-        """End the stage."""
-        ...
 
 
 def _no_check() -> None:

@@ -123,7 +123,7 @@ def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) 
     outcomes = manager.once()
     while context.trainings.running and not stop.is_set():
         stop.wait(POLL_SECONDS)
-        if context.trainings.over:
+        if context.trainings.has_ended:
             outcomes += manager.once()
     _show(outcomes, dry_run=False)
     if any(outcome.error for outcome in outcomes):

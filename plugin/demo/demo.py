@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from common.clock import Clock
+from common.progress import Progress
 from ml_backend.artefact import list_versions
 from mturk.marketplace.services import accounts, workers
 from plugin.demo.home import DemoHome, HomeLock, find_home
@@ -30,7 +31,6 @@ from round_manager.labelstudio.connection import ConnectionOptions
 from round_manager.loop.manager_record import last_pass
 from round_manager.loop.supply import plan_recruits
 from round_manager.models import RoundStatus
-from round_manager.progress import Progress
 from round_manager.services.context import ServiceContext
 from round_manager.services.label_studio import connect_task, push_task
 from round_manager.tasks.rounds import list_rounds

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from common.progress import Progress
 from plugin.child import Child, is_up
 from plugin.demo.home import DemoHome, port_of
 from plugin.errors import PluginError
 from plugin.labelstudio.server import LabelStudioServer
-from round_manager.progress import Progress
 
 SECONDS_TO_START = 120.0
 POLL_SECONDS = 0.1

@@ -5,23 +5,23 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.progress import Progress
 from common.text import count
 from ml_backend.targets.loading import load_target
 from plugin.demo.demo import TASK, Demo
 from plugin.demo.servers import Watch
 from plugin.errors import PluginError
-from plugin.manager.trainings import MOST_FAILURES
 from plugin.simulation.crowd import SimulatedCrowd
 from plugin.simulation.record import SimulationRecord
 from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
 from plugin.simulation.worker import make_profiles
 from round_manager.database.store import Store
-from round_manager.learning.jobs import awaited, running_job
+from round_manager.learning.training_jobs import pending_training, running_job
 from round_manager.loop.manager_record import troubles
 from round_manager.loop.overview import task_overview
 from round_manager.models import RoundStatus
-from round_manager.progress import Progress
+from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
 
@@ -123,7 +123,7 @@ class Simulation:
             task = find_task(session, TASK)
             rounds = [one for one in list_rounds(session, task) if one.status is not RoundStatus.DRAFT]
             over = sum(one.frozen_at is not None for one in rounds)
-            waits, job = awaited(session, task), running_job(session, task)
+            waits, job = pending_training(session, task), running_job(session, task)
             if job is not None:
                 line = f"training after round {over}: {job.stage or 'starting'}, {job.steps} of {job.total}"
             elif waits is not None:
@@ -133,7 +133,7 @@ class Simulation:
                 seen = task_overview(session, task, now=self._demo.app.clock.now())
                 verified = f"{seen.verified_fooling:,} of {seen.target_fooling:,} verified"
                 line = f"round {seen.round} is {seen.status}, {verified}"
-        hopeless = waits is not None and waits.failures >= MOST_FAILURES
+        hopeless = waits is not None and waits.failures >= MAX_FAILURES
         learned = over - (1 if waits is not None or job is not None else 0)
         return _TaskState(learned, line, f"the training fails: {waits.reason}" if waits and hopeless else "")
 

@@ -2,13 +2,13 @@
 
 from common.text import count
 from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
-from plugin.manager.trainings import MOST_FAILURES
 from round_manager.archive.freeze import freeze
 from round_manager.errors import BudgetError, RoundError
-from round_manager.learning.jobs import awaited, running_job
+from round_manager.learning.training_jobs import pending_training, running_job
 from round_manager.loop.lifecycle import Due, called_off_text, due, take_due, was_called_off
 from round_manager.loop.waiting import undecided
 from round_manager.models import Round, RoundStatus
+from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.tasks.affordability import check_can_open
 from round_manager.tasks.rounds import draft_round, list_rounds, live_round
 from round_manager.tasks.tasks import find_task
@@ -105,18 +105,18 @@ class Train:
         cancelled = context.trainings.end_cancelled(task)
         if cancelled:
             return StepResult(cancelled)
-        wanted = context.trainings.wanted(task)
+        wanted = context.trainings.pending(task)
         if wanted is None:
             return StepResult(in_progress=task in context.trainings.running)
-        if wanted.failures >= MOST_FAILURES:
+        if wanted.failures >= MAX_FAILURES:
             cure = f"`outfox model retrain {task}` tries again"
             often = count(wanted.failures, "time")
             return StepResult(waits=f"the training failed {often}, at last: {wanted.reason}; {cure}")
-        context.trainings.begin(task)
+        context.trainings.start(task)
         return StepResult(f"a training on the rounds up to {wanted.round} began", in_progress=True)
 
     def preview(self, context: ManagerContext, task: str) -> str:
-        wanted = context.trainings.wanted(task)
+        wanted = context.trainings.pending(task)
         return f"train the next model on the rounds up to {wanted.round}" if wanted else ""
 
 
@@ -169,7 +169,7 @@ class Open:
             begun = [one for one in list_rounds(session, found) if one.status is not RoundStatus.DRAFT]
             if not begun or begun[-1].frozen_at is None:
                 return None
-            is_learned = awaited(session, found) is None and running_job(session, found) is None
+            is_learned = pending_training(session, found) is None and running_job(session, found) is None
             return begun[-1] if is_learned else None
 
 

@@ -11,12 +11,12 @@ from typing import Protocol
 from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
-from plugin.manager.trainings import Trainings
 from plugin.round_opening import Opened
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
 from round_manager.labelstudio.push import PushResult
 from round_manager.services.label_studio import TaskSync
+from round_manager.services.training_supervisor import TrainingSupervisor
 
 
 class StepFailed(PluginError):
@@ -89,7 +89,7 @@ class ManagerContext:
     label_studio: ConnectedTasks | None
     archives: Callable[[], Archives]
     opening: Callable[[], Opening]
-    trainings: Trainings
+    trainings: TrainingSupervisor
     check_pages: Callable[[], bool]
     check_backend: Callable[[str, int], None]
     last_round: int | None = None

@@ -11,9 +11,9 @@ from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
-from round_manager.learning.evaluating import kept_evaluation
-from round_manager.learning.jobs import list_jobs
+from round_manager.learning.evaluations import find_evaluation
 from round_manager.learning.rows import HeldOut, training_rows
+from round_manager.learning.training_jobs import list_jobs
 from round_manager.learning.versions import find_versions
 from round_manager.models import RoundStatus
 from round_manager.rates import Rate
@@ -119,7 +119,7 @@ def _kept(store: Store, spec: TaskSpec, versions: Sequence[str], held_out: Seque
     with store.read() as session:
         for version in find_versions(session, find_task(session, spec.name), versions):
             for part in held_out:
-                kept = kept_evaluation(session, version, part, metric_of(spec))
+                kept = find_evaluation(session, version, part, metric_of(spec))
                 if kept is not None:
                     found[version.name, part.name] = 100 * kept.performance
     return found

@@ -11,6 +11,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.progress import NoProgress, Progress
 from round_manager.archive.manifest import ArchiveManifest
 from round_manager.archive.round_rows import RoundRows
 from round_manager.archive.split_plan import SplitReport
@@ -23,7 +24,6 @@ from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
 from round_manager.errors import ArchiveError, RoundError
 from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
-from round_manager.progress import Progress, Unwatched
 from round_manager.tasks.rounds import collected, list_rounds
 
 __all__ = ["Frozen", "Verification", "freeze", "newest_closed", "verify"]
@@ -81,7 +81,7 @@ def freeze(
         last_attempt = _last_attempt(store, round)
 
         def fill(draft: Path) -> ArchiveManifest:
-            manifest = _fill(store, task, round, draft, last_attempt, splits, progress or Unwatched())
+            manifest = _fill(store, task, round, draft, last_attempt, splits, progress or NoProgress())
             _check_same_as_before(round, manifest)
             return manifest
 

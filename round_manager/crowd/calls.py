@@ -10,13 +10,13 @@ from typing import Self, TypeVar
 
 from sqlalchemy import select
 
+from common.progress import Progress
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable, NotOnCrowd
 from crowd.port import Crowd
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError
 from round_manager.models import Hit, HitStatus
-from round_manager.progress import Progress
 
 THREADS = 8
 Item = TypeVar("Item")

@@ -16,13 +16,13 @@ from itertools import islice
 from sqlalchemy import func, select, update
 
 from common.clock import Clock
+from common.progress import NoProgress, Progress
 from crowd.errors import CrowdError, NotOnCrowd
 from crowd.port import Crowd, EventQueue, PostedHit, SubmittedAssignment
 from round_manager.crowd.calls import THREADS, check_account
 from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
 from round_manager.database.store import Store
 from round_manager.models import Assignment, Hit, HitStatus
-from round_manager.progress import Progress, Unwatched
 
 PAGE = 100
 BATCH = 64
@@ -75,13 +75,13 @@ class Collector:
 
     def run(self, progress: Progress | None = None) -> CollectionResult:
         """Everything that is unfinished."""
-        return self._collect(self._look(self._unfinished()), progress or Unwatched())
+        return self._collect(self._look(self._unfinished()), progress or NoProgress())
 
     def hinted(self, hit_ids: Iterable[str]) -> CollectionResult:
         """Only these HITs, by the marketplace's ids; those that are not ours or finished are passed over."""
         wanted = set(hit_ids)
         found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
-        return self._collect(self._one_by_one(found), Unwatched())
+        return self._collect(self._one_by_one(found), NoProgress())
 
     def _unfinished(self) -> list[KnownHit]:
         work = select(

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.progress import NoProgress, Progress
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds
 from crowd.port import Crowd, HitOrder, HitTerms, PostedHit, Token
 from round_manager.crowd.calls import THREADS, Calls, check_account, sending
@@ -22,7 +23,6 @@ from round_manager.crowd.hit_planning import may_be_posted, order_terms
 from round_manager.database.store import Store
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Round, Task
 from round_manager.money.ledger import release
-from round_manager.progress import Progress, Unwatched
 
 BATCH = 64
 LONGEST_ERROR = 500
@@ -71,7 +71,7 @@ class HitPoster:
 
         HITs to create of the rounds `not_to_write_for` are left for another time.
         """
-        shown = progress or Unwatched()
+        shown = progress or NoProgress()
         outcome = PostingResult()
         with sending(self._store, self._crowd, shown), Calls(self._threads) as calls:
             wanted = self._unsent(not_to_write_for)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.money import dollars
+from common.progress import NoProgress, Progress
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds, NotOnCrowd
 from crowd.port import BonusOrder, Crowd, Token
 from round_manager.crowd.calls import THREADS, Calls, check_account, sending
@@ -21,7 +22,6 @@ from round_manager.database.store import Store
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.money.bonuses import FOOLED
 from round_manager.money.ledger import confirm, hold, refuse, renew, send, still_in_doubt
-from round_manager.progress import Progress, Unwatched
 
 BATCH = 64
 PAUSE = timedelta(minutes=5)
@@ -77,7 +77,7 @@ class PaymentSender:
 
     def run(self, progress: Progress | None = None) -> PaymentResult:
         """Rewards first, which the marketplace has set aside; then bonuses, as far as the account goes."""
-        shown = progress or Unwatched()
+        shown = progress or NoProgress()
         outcome = PaymentResult()
         with sending(self._store, self._crowd, shown):
             try:

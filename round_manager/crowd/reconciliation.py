@@ -18,6 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.progress import NoProgress, Progress
 from common.text import count
 from crowd.errors import CrowdError, NotOnCrowd
 from crowd.port import AssignmentState, Crowd, PostedHit, Token
@@ -31,7 +32,6 @@ from round_manager.database.store import Store
 from round_manager.errors import CrowdWorkError, LedgerError
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
-from round_manager.progress import Progress, Unwatched
 
 # A call whose process died has arrived by then, or never will; its own patience ends much sooner.
 TIME_TO_ARRIVE = timedelta(minutes=5)
@@ -64,7 +64,7 @@ class Reconciler:
 
     def run(self, progress: Progress | None = None) -> ReconciliationResult:
         """Looks up all HITs and payments that were sent and never heard of."""
-        shown = progress or Unwatched()
+        shown = progress or NoProgress()
         outcome = ReconciliationResult()
         with sending(self._store, self._crowd, shown):
             try:

@@ -1,4 +1,4 @@
-"""Lineage: the way of a model version back to the seed and the rounds that it learned from."""
+"""Lineage: a model version traced back to the seed and the rounds that it was trained on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,8 +8,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from ml_backend.manifest import Manifest
-from round_manager.errors import ModelVersionError
+from round_manager.errors import ModelVersionNotFound
 from round_manager.learning.versions import data_of
 from round_manager.models import Evaluation, ModelVersion, Round, RoundModel, Task
 from round_manager.tasks.rounds import list_rounds, pinned_versions
@@ -17,7 +18,7 @@ from round_manager.tasks.rounds import list_rounds, pinned_versions
 
 @dataclass(frozen=True)
 class Learned:
-    """Rows that a version learned from, all from one place; of a round also its opponents and its archive."""
+    """The training rows of a version from one source; for a round also its opponents and its archive."""
 
     source: str
     rows: int
@@ -30,8 +31,8 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What was measured of a version on held-out rows, in points."""
+class Score:
+    """An evaluation of a version on held-out rows, in points."""
 
     dataset: str
     rows: int
@@ -43,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Ancestor:
-    """One version on the way: what it started from, what it learned, how good it is, where it was played against."""
+    """One version of a lineage: its base model, its training rows, its evaluations, and the rounds against it."""
 
     version: str
     base: str
@@ -53,23 +54,28 @@ class Ancestor:
     sha256: str
     learned: tuple[Learned, ...]
     parent: str | None
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[Score, ...] = ()
     played_in: tuple[int, ...] = ()
     registered_at: datetime | None = None
+
+    @property
+    def rounds(self) -> list[int]:
+        """The numbers of the rounds that it was trained on."""
+        return [int(one.source.removeprefix("round ")) for one in self.learned if one.source != "seed"]
 
 
 ReadManifest = Callable[[str], Manifest | None]
 
 
 def _read_none(name: str) -> Manifest | None:
-    """Where there is no registry to look into."""
+    """Return None: there is no registry to read."""
     return None
 
 
 def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_none) -> list[Ancestor]:
-    """The version and all versions that it was started from, itself first, as far back as anybody knows them.
+    """Return the version and its ancestors, newest first, as far back as they are known.
 
-    What was never played against is not registered: `read` gives its manifest, None where there is none.
+    A version that no round was played against is not registered: `read` returns its manifest, None where there is none.
     """
     rounds = {one.number: one for one in list_rounds(session, task)}
     line: list[Ancestor] = []
@@ -86,7 +92,7 @@ def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_
             break
         wanted = line[-1].parent
     if not line:
-        raise ModelVersionError(f"{task.name} has no version {name}; `outfox model list {task.name}` shows them")
+        raise ModelVersionNotFound(f"{task.name} has no version {name}", hint=Hint("list_models", task=task.name))
     return line
 
 
@@ -105,7 +111,7 @@ def _registered(session: Session, version: ModelVersion, rounds: dict[int, Round
 def _ancestor(
     session: Session, name: str, data: dict[str, Any], settings: dict[str, Any], rounds: dict[int, Round]
 ) -> Ancestor:
-    """What a version itself tells of where it came from."""
+    """Return what a version's own record says about its origin."""
     train = data.get("train", {})
     return Ancestor(
         name,
@@ -141,10 +147,10 @@ def _learned(session: Session, source: dict[str, Any], rounds: dict[int, Round])
     )
 
 
-def _figures(session: Session, version: ModelVersion) -> tuple[Figure, ...]:
+def _figures(session: Session, version: ModelVersion) -> tuple[Score, ...]:
     measured = select(Evaluation).where(Evaluation.model_version_id == version.id).order_by(Evaluation.id)
     return tuple(
-        Figure(
+        Score(
             one.dataset,
             one.row_count,
             one.metric,

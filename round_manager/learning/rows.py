@@ -1,7 +1,7 @@
-"""What the next model of a task learns from and is measured on: its seed, and every closed round's splits.
+"""The rows that the next model of a task is trained and evaluated on: its seed, and the splits of every closed round.
 
-No row to train on has the content of a held-out row, of the seed's or of any round's, whoever wrote it and in whatever
-round: a copy of it is left out, and so is a second copy of a row that is used already.
+No training row has the content of a held-out row of the seed or of any round: copies are left out, and so are
+duplicates of training rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,23 +11,24 @@ from typing import Any
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from common.text import count
 from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource
-from round_manager.errors import NothingToLearn, RoundError
+from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from templates import SeedRow, TaskSpec
 
 ROWS_AT_A_TIME = 1_000
 SEED = "seed"
-# The audit log's word for a round whose splitting came to its end.
+# The audit log's action for a round that was split completely.
 SPLIT = "split"
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that no model of the task learns from: the seed's, or a round's."""
+    """Rows that no model of the task is trained on, from the seed or from a round."""
 
     name: str
     round_id: int | None
@@ -37,9 +38,9 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows to train on with the seed's held-out ones, where they come from, and all that models are measured on.
+    """The training rows with the seed's held-out ones, their sources, and every held-out set for evaluation.
 
-    The seed's held-out rows may choose an epoch; those of rounds choose nothing, so that they measure honestly.
+    The seed's held-out rows may choose an epoch; those of rounds choose nothing, so that they stay unbiased.
     """
 
     rows: tuple[SeedRow, ...]
@@ -51,35 +52,40 @@ class TrainingRows:
 def training_rows(
     session: Session, task: Task, spec: TaskSpec, seed: Sequence[SeedRow], *, up_to: int | None = None
 ) -> TrainingRows:
-    """The rows of all closed rounds, or of those up to a number; NothingToLearn where the last of them adds nothing."""
+    """Return the rows of all closed rounds, or of those up to a number.
+
+    Raises:
+        NothingToLearn: The last of the rounds adds no training row.
+    """
     rounds = [one for one in closed_rounds(session, task) if up_to is None or one.number <= up_to]
     if not rounds:
-        raise RoundError(f"{task.name} has no closed round to learn from; `outfox round close {task.name}` closes one")
+        raise RoundNotClosed(f"{task.name} has no closed round to learn from", hint=Hint("close_round", task=task.name))
     for one in rounds:
         _check_split(session, task, one)
     held_out = [_held_out(SEED, None, [row for row in seed if row.split == "held_out"], spec)]
     for one in rounds:
         rows = [row for row in _examples(session, one, Split.HELD_OUT, spec) if row is not None]
         held_out.append(_held_out(f"round {one.number}", one.id, rows, spec))
-    chooser = _Chooser(spec, {_content(row, spec) for part in held_out for row in part.rows})
-    chooser.take(None, (row for row in seed if row.split == "train"))
+    deduplicator = _Deduplicator(spec, {_content(row, spec) for part in held_out for row in part.rows})
+    deduplicator.take(None, (row for row in seed if row.split == "train"))
     for one in rounds:
-        chooser.take(one.number, _examples(session, one, Split.TRAIN, spec))
-    if not chooser.sources[-1].rows:
-        raise NothingToLearn(_nothing_new(task, rounds[-1], chooser.sources[-1].left_out))
-    rows_of_all = (*chooser.rows, *held_out[0].rows)
-    measured_on = tuple(part for part in held_out if part.rows)
-    return TrainingRows(rows_of_all, tuple(chooser.sources), measured_on, rounds[-1])
+        deduplicator.take(one.number, _examples(session, one, Split.TRAIN, spec))
+    if not deduplicator.sources[-1].rows:
+        message = _nothing_new(task, rounds[-1], deduplicator.sources[-1].left_out)
+        raise NothingToLearn(message, hint=Hint("open_round", task=task.name))
+    all_rows = (*deduplicator.rows, *held_out[0].rows)
+    evaluation_sets = tuple(part for part in held_out if part.rows)
+    return TrainingRows(all_rows, tuple(deduplicator.sources), evaluation_sets, rounds[-1])
 
 
 def closed_rounds(session: Session, task: Task) -> list[Round]:
-    """The task's closed rounds, the first one first."""
+    """Return the task's closed rounds in order."""
     closed = select(Round).where(Round.task_id == task.id, Round.status == RoundStatus.CLOSED)
     return list(session.scalars(closed.order_by(Round.number)))
 
 
-class _Chooser:
-    """Takes rows from one place after the other, each content once, and none that is held out."""
+class _Deduplicator:
+    """Takes rows from one source after another, each content once, and none that is held out."""
 
     def __init__(self, spec: TaskSpec, held_out: set[str]) -> None:
         self._spec = spec
@@ -110,7 +116,7 @@ def _held_out(name: str, round_id: int | None, rows: Sequence[SeedRow], spec: Ta
 
 
 def rows_to_learn(session: Session, round: Round) -> int | None:
-    """How many examples of a closed round are to train on, as was written down when all were split; None before."""
+    """Return the number of training examples of a closed round, recorded when it was split; None before."""
     written = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == SPLIT)
     report = session.scalar(written.order_by(AuditEntry.id).limit(1))
     return None if report is None else int(report.get("train", 0))
@@ -119,24 +125,23 @@ def rows_to_learn(session: Session, round: Round) -> int | None:
 def _check_split(session: Session, task: Task, round: Round) -> None:
     verified = exists().where(Example.round_id == round.id, Example.status == ExampleStatus.VERIFIED)
     if session.scalar(select(verified)) and rows_to_learn(session, round) is None:
-        cure = f"`outfox round freeze {task.name} --round {round.number}` splits it"
-        raise RoundError(f"round {round.number} of {task.name} is closed but not split yet; {cure}")
+        raise RoundNotReady(
+            f"round {round.number} of {task.name} is closed but not split yet; freeze it first",
+            hint=Hint("freeze_round", task=task.name, number=round.number),
+        )
 
 
 def _nothing_new(task: Task, last: Round, left_out: int) -> str:
     if left_out:
         return (
-            f"every row of round {last.number} of {task.name} is a copy of another or does not fit the task any more"
-            f" ({count(left_out, 'row')}); nothing is to be learned, and the model stays as it is"
+            f"every training row of round {last.number} of {task.name} is a duplicate or no longer fits the task"
+            f" ({count(left_out, 'row')}); there is nothing to learn, and the model stays as it is"
         )
-    return (
-        f"round {last.number} of {task.name} has no verified example to train on; the model stays as it is,"
-        f" and `outfox round open {task.name}` opens the next round against it"
-    )
+    return f"round {last.number} of {task.name} has no verified example to train on; the model stays as it is"
 
 
 def _examples(session: Session, round: Round, split: Split, spec: TaskSpec) -> Iterator[SeedRow | None]:
-    """The verified examples of one split as rows; None for one that does not fit the task any more."""
+    """Yield the verified examples of one split as rows; None for one that no longer fits the task."""
     columns = select(Example.public_id, Example.fields, Example.gold_label, Example.gold_answer)
     mine = (Example.round_id == round.id, Example.split == split, Example.status == ExampleStatus.VERIFIED)
     found = session.execute(columns.where(*mine).order_by(Example.id).execution_options(yield_per=ROWS_AT_A_TIME))

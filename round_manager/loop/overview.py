@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from round_manager.labelstudio.links import find_link
-from round_manager.learning.jobs import awaited, is_heard_of, running_job
-from round_manager.learning.liveness import is_gone
+from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, pending_training, running_job
 from round_manager.loop.lifecycle import called_off_text, was_called_off
 from round_manager.loop.queues import (
     held_for_a_person,
@@ -126,7 +125,7 @@ def _waits_for(session: Session, task: Task, round: Round, now: datetime, *, has
     job = running_job(session, task)
     if job is not None:
         return (_training(job, now),)
-    wanted = awaited(session, task)
+    wanted = pending_training(session, task)
     if wanted is not None:
         failed = f"; {count(wanted.failures, 'training')} failed, at last: {wanted.reason}" if wanted.failures else ""
         return (f"a model waits to be trained on the rounds up to {wanted.round}; `outfox manage` does it{failed}",)
@@ -136,10 +135,10 @@ def _waits_for(session: Session, task: Task, round: Round, now: datetime, *, has
 
 
 def _training(job: TrainingJob, now: datetime) -> str:
-    if is_gone(job, now=now):
+    if is_process_gone(job, now=now):
         cure = f"{job.cancel_by} cancelled it, and `outfox manage` tells so" if job.cancel_by else TAKEN_UP
         return f"the training of the next model was interrupted, its process is gone; {cure}"
-    if not is_heard_of(job, now=now):
+    if not has_heartbeat(job, now=now):
         silent = count((now - job.beat_at) // timedelta(minutes=1), "minute")
         return f"the training of the next model, on {job.host}, was not heard of for {silent}; {TAKEN_UP}"
     share = f" {job.steps / job.total:.0%}" if job.total else ""

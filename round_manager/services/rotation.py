@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import Hint
+from common.progress import Progress
 from ml_backend.errors import ModelError
 from ml_backend.registry.model_loader import Load
 from ml_backend.registry.pins import Pins
@@ -16,7 +17,6 @@ from ml_backend.registry.rotation import rollback as roll_back_pins
 from ml_backend.registry.rotation import rotate as rotate_pins
 from round_manager.audit import note
 from round_manager.errors import RoundError, TaskError
-from round_manager.progress import Progress
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import live_round, pinned_versions
 from round_manager.tasks.tasks import find_task

@@ -18,8 +18,8 @@ from plugin.marketplace import marketplace_config
 from plugin.settings import Settings, load_settings
 from round_manager.crowd.status import loose_ends
 from round_manager.database.store import open_store
-from round_manager.learning.jobs import SETTLED, list_jobs
 from round_manager.learning.lineage import lineage
+from round_manager.learning.training_jobs import SETTLED, list_jobs
 from round_manager.models import (
     Assignment,
     EntryKind,

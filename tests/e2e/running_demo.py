@@ -16,7 +16,7 @@ from typing import Any
 import requests
 
 from round_manager.database.store import Store, open_store
-from round_manager.learning.jobs import running_job
+from round_manager.learning.training_jobs import running_job
 from round_manager.tasks.tasks import find_task
 
 PROGRAM = str(Path(sys.executable).parent / "outfox")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.money import dollars
+from common.progress import Progress
 from round_manager.crowd.payments import PaymentResult, PaymentSender
-from round_manager.progress import Progress
 from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 START = 1_000_000

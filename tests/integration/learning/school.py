@@ -11,15 +11,14 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
 from ml_backend.hashing import json_sha256
 from ml_backend.registry.pins import Pins
-from plugin.retraining import Retrained, Retraining
-from plugin.version_registration import VersionRegistration
 from round_manager.audit import note
 from round_manager.database.columns import public_id
 from round_manager.database.store import Store
-from round_manager.learning.jobs import Trainer
 from round_manager.learning.rows import SPLIT, TrainingRows, training_rows
+from round_manager.learning.training_jobs import JobOwner
 from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Evaluation,
@@ -33,15 +32,20 @@ from round_manager.models import (
     TrainingJob,
     Worker,
 )
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.model_versions import register_versions
+from round_manager.services.training import retrain as retrain_task
+from round_manager.services.training_run import RetrainingResult, TrainingPorts
 from round_manager.tasks.rounds import find_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, load_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 
 TASK = "sentiment"
-OWNER = Trainer("owner@here", "here", 7)
+OWNER = JobOwner("owner@here", "here", 7)
+ACTOR = Actor("owner@here")
 WORDS = {"positive": "lovely", "negative": "awful", "neutral": "weekday"}
 
 
@@ -84,18 +88,21 @@ class School:
     def registry(self) -> QuickRegistry:
         return QuickRegistry(self.models)
 
-    def retraining(self, workshop: FakeWorkshop | None = None, **changes: Any) -> Retraining:
-        settings: dict[str, Any] = {
-            "store": self.store,
+    @property
+    def context(self) -> ServiceContext:
+        return ServiceContext(self.store, self.clock)
+
+    def ports(self, trainer: FakeTrainer | None = None, **changes: Any) -> TrainingPorts:
+        """What a training needs, with models that take no time."""
+        ports: dict[str, Any] = {
             "registry": self.registry,
-            "where": str(self.models),
-            "workshop": workshop or FakeWorkshop(self.models),
+            "location": str(self.models),
+            "trainer": trainer or FakeTrainer(self.models),
             "load": load_fixed,
-            "clock": self.clock,
-            "timeout": 5.0,
-            "beat_every": 0.01,
+            "rotation_timeout": 5.0,
+            "heartbeat_seconds": 0.01,
         }
-        return Retraining(**{**settings, **changes})
+        return TrainingPorts(**{**ports, **changes})
 
     def pin(self, *labels: str) -> tuple[str, ...]:
         """Versions that say these labels answer for the task."""
@@ -110,7 +117,7 @@ class School:
     def round_over(self, rows: Sequence[Row], *, split: bool = True, against: Sequence[str] = ()) -> Round:
         """The next round: opened against what answers, or others, filled with the rows, closed and split."""
         versions = against or self.pinned() or self.pin("positive")
-        VersionRegistration(self.store, self.registry, str(self.models), self.clock).register(TASK, versions)
+        register_versions(self.context, self.registry, str(self.models), TASK, versions)
         with self.store.write() as session:
             task = find_task(session, TASK)
             models = find_versions(session, task, versions)
@@ -188,9 +195,12 @@ def teach(school: School) -> School:
     return school
 
 
-def retrain(school: School, workshop: FakeWorkshop | None = None, **changes: Any) -> Retrained:
-    """What comes of a retraining with models that take no time."""
-    return school.retraining(workshop, **changes).retrain(school.pack, mode="head", trainer=OWNER, why="")
+def retrain(
+    school: School, trainer: FakeTrainer | None = None, *, clock: Clock | None = None, **changes: Any
+) -> RetrainingResult:
+    """The result of a retraining with models that take no time."""
+    context = ServiceContext(school.store, clock or school.clock)
+    return retrain_task(context, ACTOR, school.pack, school.ports(trainer, **changes), mode="head")
 
 
 def evaluations(school: School) -> list[tuple[str, int]]:

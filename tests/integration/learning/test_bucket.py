@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ml_backend.registry.registry import open_registry
-from plugin.version_registration import VersionRegistration
+from round_manager.services.model_versions import register_versions
 from tests.fakes.registry import make_version
 from tests.fakes.s3 import BUCKET, S3Server
-from tests.integration.learning.school import OWNER, TASK, School, first_round
+from tests.integration.learning.school import TASK, School, first_round, retrain
 
 
 @pytest.fixture
@@ -33,12 +33,11 @@ def test_a_version_is_published_to_the_bucket_measured_from_it_and_pinned_there(
     registry.publish(school.models / TASK / base)
     registry.set_pins(TASK, [base])
     school.registry.set_pins(TASK, [base])
-    VersionRegistration(school.store, registry, where, school.clock).register(TASK, [base])
+    register_versions(school.context, registry, where, TASK, [base])
     school.round_over(first_round())
     # Only the bucket has it now: what answers there is what the new one is measured against.
     shutil.rmtree(school.models / TASK / base)
-    retraining = school.retraining(registry=registry, where=where)
-    done = retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+    done = retrain(school, registry=registry, location=where)
     assert (done.rotated, done.before) == (True, (base,))
     pins = open_registry(where, tmp_path / "another").pins(TASK)
     assert pins is not None

@@ -7,16 +7,24 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from common.errors import Hint
 from ml_backend.errors import TrainingCancelled
 from ml_backend.registry.pins import Pins
-from plugin.cancellation import cancel_training, end_cancelled
 from round_manager.database.store import Store, open_store
-from round_manager.errors import TrainingError
-from round_manager.learning.jobs import SILENT, awaited, begin, bury, finish
+from round_manager.errors import TrainingTooLate
+from round_manager.learning.training_jobs import (
+    HEARTBEAT_TIMEOUT,
+    fail_dead_job,
+    finish_job,
+    pending_training,
+    start_job,
+)
 from round_manager.models import TrainingState
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.training import cancel_training, end_cancelled_training
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 from tests.integration.databases import Databases
 from tests.integration.learning.school import (
     OWNER,
@@ -38,12 +46,12 @@ DROP_ALL = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE 
 def cancel(school: School) -> None:
     """As an owner does, from another process."""
     with open_store(url_of(school.store)) as other:
-        cancel_training(other, TASK, who="ada@desk", clock=school.clock)
+        cancel_training(ServiceContext(other, school.clock), Actor("ada@desk"), TASK)
 
 
 def is_awaited(school: School) -> bool:
     with school.store.read() as session:
-        return awaited(session, school.task(session)) is not None
+        return pending_training(session, school.task(session)) is not None
 
 
 def drop_connections(store: Store) -> None:
@@ -65,7 +73,7 @@ def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
                 cancel(school)
 
         with pytest.raises(TrainingCancelled):
-            retrain(school, FakeWorkshop(school.models, before_step=lose))
+            retrain(school, FakeTrainer(school.models, before_step=lose))
         assert (last_job(school).state, last_job(school).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
         assert not is_awaited(school)
         unchanged(school, before)
@@ -75,26 +83,27 @@ def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
 def test_what_ends_otherwise_after_it_was_cancelled_is_cancelled(any_school: School, state: TrainingState) -> None:
     last = any_school.round_over(first_round())
     with any_school.store.write() as session:
-        job = begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
+        job = start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
     cancel(any_school)
     with any_school.store.write() as session:
-        finish(session, job.id, state, "no memory", now=NOON)
+        finish_job(session, job.id, state, "no memory", now=NOON)
     ended = last_job(any_school)
-    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, "ada@desk cancelled it; no memory")
+    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, "cancelled by ada@desk; no memory")
     assert not is_awaited(any_school)
 
 
 def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(any_school: School) -> None:
     last = any_school.round_over(first_round())
     clock = SettableClock()
+    context = ServiceContext(any_school.store, clock)
     with any_school.store.write() as session:
-        begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
-    assert end_cancelled(any_school.store, TASK, clock=clock) is None
-    asked = cancel_training(any_school.store, TASK, who="ada@desk", clock=clock)
+        start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
+    assert end_cancelled_training(context, TASK) is None
+    asked = cancel_training(context, Actor("ada@desk"), TASK)
     assert asked.state is TrainingState.RUNNING, "its process may live: nobody has missed it yet"
-    assert end_cancelled(any_school.store, TASK, clock=clock) is None
-    clock.advance(SILENT)
-    ended = end_cancelled(any_school.store, TASK, clock=clock)
+    assert end_cancelled_training(context, TASK) is None
+    clock.advance(HEARTBEAT_TIMEOUT)
+    ended = end_cancelled_training(context, TASK)
     assert ended is not None
     assert ended.state is TrainingState.CANCELLED
     assert not is_awaited(any_school)
@@ -103,10 +112,12 @@ def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(an
 def test_one_that_nobody_cancelled_is_left_to_whoever_trains_next(any_school: School) -> None:
     last = any_school.round_over(first_round())
     with any_school.store.write() as session:
-        begin(session, any_school.task(session), last, "head", OWNER, now=NOON)
-    assert end_cancelled(any_school.store, TASK, clock=SettableClock(NOON + SILENT)) is None
+        start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
+    assert (
+        end_cancelled_training(ServiceContext(any_school.store, SettableClock(NOON + HEARTBEAT_TIMEOUT)), TASK) is None
+    )
     with any_school.store.write() as session:
-        buried = bury(session, any_school.task(session), "gone", now=NOON)
+        buried = fail_dead_job(session, any_school.task(session), "gone", now=NOON)
     assert buried is not None
     assert buried.state is TrainingState.FAILED
 
@@ -138,22 +149,21 @@ def test_a_cancel_while_the_candidate_is_loaded_keeps_it_out(taught: School) -> 
         return load_fixed(directory)
 
     with pytest.raises(TrainingCancelled):
-        retrain(taught, load=load, beat_every=60)
+        retrain(taught, load=load, heartbeat_seconds=60)
     assert loads == 2
     assert last_job(taught).state is TrainingState.CANCELLED
     unchanged(taught, before)
 
 
 def test_a_cancel_after_the_version_was_pinned_is_told_to_be_too_late(taught: School) -> None:
-    told = []
+    hints = []
 
     def ask() -> None:
-        with pytest.raises(TrainingError, match="it is too late") as refused:
+        with pytest.raises(TrainingTooLate) as refused:
             cancel(taught)
-        told.append(str(refused.value))
+        hints.append(refused.value.hint)
 
     done = retrain(taught, registry=WatchedRegistry(taught.models, ask))
     assert (done.rotated, last_job(taught).state) == (True, TrainingState.ROTATED)
     assert last_job(taught).cancel_by is None
-    (line,) = told
-    assert "`outfox model rollback sentiment` brings the old one back" in line
+    assert hints == [Hint("roll_back_model", task=TASK)]

@@ -10,12 +10,12 @@ from sqlalchemy import select
 from ml_backend.errors import BackendError, ModelError, TrainingCancelled
 from ml_backend.registry.errors import RotationNotConfirmed
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
-from round_manager.errors import RoundError, TrainingError
-from round_manager.learning.jobs import ask_to_cancel, bury
+from round_manager.errors import RoundNotClosed, TrainingEnded
+from round_manager.learning.training_jobs import fail_dead_job, request_cancel
 from round_manager.models import TrainingJob, TrainingState
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import TASK, School, evaluations, last_job, retrain, unchanged
 
 
@@ -38,7 +38,7 @@ def failing(error: BaseException) -> Callable[[int], None]:
     [
         (MemoryError("cannot allocate"), TrainingState.FAILED, "cannot allocate"),
         (BackendError("no row has the label"), TrainingState.FAILED, "no row has the label"),
-        (KeyboardInterrupt(), TrainingState.STOPPED, "told to end"),
+        (KeyboardInterrupt(), TrainingState.STOPPED, "stopped"),
         (TrainingCancelled("x"), TrainingState.CANCELLED, "cancelled"),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_training_that_ends_early_changes_nothing_and_tells_why(
 ) -> None:
     before = taught.pinned()
     with pytest.raises(type(error)):
-        retrain(taught, FakeWorkshop(taught.models, before_step=failing(error)))
+        retrain(taught, FakeTrainer(taught.models, before_step=failing(error)))
     job = last_job(taught)
     assert job.state is state
     assert told in str(job.reason)
@@ -62,13 +62,13 @@ def test_a_wish_to_cancel_is_heard_while_it_trains(taught: School) -> None:
     def ask(step: int) -> None:
         if step == 1:
             with taught.store.write() as session:
-                job = ask_to_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+                job = request_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
             eventually(lambda: last_job(taught).beat_at > job.beat_at, "the wish was heard")
 
-    workshop = FakeWorkshop(taught.models, before_step=ask)
+    trainer = FakeTrainer(taught.models, before_step=ask)
     with pytest.raises(TrainingCancelled):
-        retrain(taught, workshop, clock=Ticking())
-    assert workshop.trained == []
+        retrain(taught, trainer, clock=Ticking())
+    assert trainer.trained == []
     assert (last_job(taught).state, last_job(taught).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
     unchanged(taught, before)
 
@@ -76,13 +76,13 @@ def test_a_wish_to_cancel_is_heard_while_it_trains(taught: School) -> None:
 def test_a_wish_that_comes_after_the_training_still_keeps_the_version_out(taught: School) -> None:
     before = taught.pinned()
 
-    def weigh(directory: Path) -> int:
+    def measure(directory: Path) -> int:
         with taught.store.write() as session:
-            ask_to_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+            request_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
         return 1
 
     with pytest.raises(TrainingCancelled):
-        retrain(taught, weigh=weigh, beat_every=60)
+        retrain(taught, measure_memory=measure, heartbeat_seconds=60)
     unchanged(taught, before)
 
 
@@ -91,10 +91,10 @@ def test_a_process_that_was_taken_for_dead_changes_nothing_any_more(taught: Scho
 
     def take_for_dead(step: int) -> None:
         with taught.store.write() as session:
-            bury(session, taught.task(session), "it was not heard of", now=taught.clock.now())
+            fail_dead_job(session, taught.task(session), "it was not heard of", now=taught.clock.now())
 
-    with pytest.raises(TrainingError, match=r"taken for dead and is over \(it was not heard of\)"):
-        retrain(taught, FakeWorkshop(taught.models, before_step=take_for_dead), beat_every=60)
+    with pytest.raises(TrainingEnded):
+        retrain(taught, FakeTrainer(taught.models, before_step=take_for_dead), heartbeat_seconds=60)
     assert last_job(taught).reason == "it was not heard of"
     unchanged(taught, before)
 
@@ -102,7 +102,7 @@ def test_a_process_that_was_taken_for_dead_changes_nothing_any_more(taught: Scho
 def test_a_new_version_that_does_not_load_is_told_and_not_rotated_in(taught: School) -> None:
     before = taught.pinned()
     with pytest.raises(ModelError, match="does not load"):
-        retrain(taught, FakeWorkshop(taught.models, fault="broken"))
+        retrain(taught, FakeTrainer(taught.models, fault="broken"))
     assert last_job(taught).state is TrainingState.FAILED
     unchanged(taught, before)
 
@@ -114,18 +114,18 @@ def test_a_rotation_that_is_not_confirmed_leaves_the_old_version_and_can_be_trie
     )
     taught.registry.send_heartbeat(silent)
     with pytest.raises(RotationNotConfirmed):
-        retrain(taught, timeout=0.1)
+        retrain(taught, rotation_timeout=0.1)
     unchanged(taught, before)
     assert last_job(taught).state is TrainingState.FAILED
     taught.registry.remove_heartbeat("silent")
-    again = FakeWorkshop(taught.models)
+    again = FakeTrainer(taught.models)
     assert retrain(taught, again).rotated
     assert again.trained == []
 
 
 def test_a_round_that_teaches_nothing_begins_no_training(any_school: School) -> None:
     any_school.pin("positive")
-    with pytest.raises(RoundError, match="no closed round"):
+    with pytest.raises(RoundNotClosed):
         retrain(any_school)
     with any_school.store.read() as session:
         assert session.scalars(select(TrainingJob)).all() == []

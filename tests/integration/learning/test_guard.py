@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from round_manager.models import AuditEntry, TrainingState
 from tests.fakes.registry import make_version, spoil
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import TASK, Row, School, first_round, last_job, retrain, unchanged
 
 
@@ -18,9 +18,9 @@ def test_a_version_that_only_the_last_round_pinned_is_guarded_too(any_school: Sc
     (positive,) = any_school.pin("positive")
     negative = make_version(any_school.models, "negative", note="strong")
     any_school.round_over(first_round("negative"), against=(positive, negative))
-    done = retrain(any_school, FakeWorkshop(any_school.models, "neutral"))
+    done = retrain(any_school, FakeTrainer(any_school.models, "neutral"))
     assert (done.rotated, done.before) == (False, (positive,))
-    assert "round 1: from 100.0 to 0.0 points" in done.acceptance.reason()
+    assert "round 1: from 100.0 to 0.0 points" in done.decision.reason()
     unchanged(any_school, (positive,))
 
 
@@ -29,7 +29,7 @@ def test_those_of_earlier_rounds_hold_nobody_up_any_more(any_school: School) -> 
     negative = make_version(any_school.models, "negative", note="strong")
     any_school.round_over(first_round("negative"), against=(positive, negative))
     any_school.round_over([Row("New to all.", "neutral")])
-    assert retrain(any_school, FakeWorkshop(any_school.models, "neutral")).rotated
+    assert retrain(any_school, FakeTrainer(any_school.models, "neutral")).rotated
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "unloadable"])
@@ -47,9 +47,9 @@ def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_s
     done = retrain(any_school)
     assert (done.rotated, done.before) == (True, (before,))
     assert any_school.pinned() == (done.version,)
-    assert [one.before for one in done.acceptance.comparisons] == [None, None]
-    for told in (done.acceptance.reason(), last_job(any_school).reason, audited(any_school, "rotated").reason):
-        assert f"it was not compared with {before}: " in str(told)
+    assert [one.before for one in done.decision.comparisons] == [None, None]
+    for told in (done.decision.reason(), last_job(any_school).reason, audited(any_school, "rotated").reason):
+        assert f"not compared with {before}: " in str(told)
     assert list((last_job(any_school).figures or {})["not_compared"]) == [before]
 
 
@@ -59,5 +59,5 @@ def test_a_broken_one_is_told_where_another_one_keeps_the_new_one_out(any_school
     spoil(any_school.models / TASK / positive)
     done = retrain(any_school)
     assert (done.state, any_school.pinned()) == (TrainingState.REFUSED, (positive, neutral))
-    assert "round 1: from 100.0 to 0.0 points" in done.acceptance.reason()
-    assert f"it was not compared with {positive}: " in done.acceptance.reason()
+    assert "round 1: from 100.0 to 0.0 points" in done.decision.reason()
+    assert f"not compared with {positive}: " in done.decision.reason()

@@ -3,18 +3,18 @@
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event, func, select
 
 from ml_backend.registry.pins import Pins
-from plugin.retraining import Retraining
 from round_manager.database.store import Store, open_store
 from round_manager.models import AuditEntry, Evaluation, RoundStatus, TrainingJob, TrainingState
+from round_manager.services.context import ServiceContext
+from round_manager.services.training import retrain as retrain_task
 from tests.fakes.registry import QuickRegistry
-from tests.fakes.workshop import FakeWorkshop
-from tests.integration.learning.school import OWNER, School, first_round
+from tests.fakes.trainer import FakeTrainer
+from tests.integration.learning.school import ACTOR, School, first_round
 from tests.integration.learning.test_training_jobs import url_of
 
 MOST_RUNS = 200
@@ -64,9 +64,9 @@ def retrain(school: School, steps: int) -> None:
         # Before each transaction, which is after the one before it, and before each commit.
         for moment in ("begin", "commit"):
             event.listen(store.engine, moment, fuse.burn)
-        workshop = FakeWorkshop(school.models, before_step=fuse.burn)
-        retraining: Retraining = replace(school.retraining(workshop, beat_every=60), store=store, registry=registry)
-        retraining.retrain(school.pack, mode="head", trainer=OWNER, why="")
+        trainer = FakeTrainer(school.models, before_step=fuse.burn)
+        ports = school.ports(trainer, heartbeat_seconds=60, registry=registry)
+        retrain_task(ServiceContext(store, school.clock), ACTOR, school.pack, ports, mode="head")
 
 
 def count(store: Store, *query: Any) -> int:

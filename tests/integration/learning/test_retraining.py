@@ -9,10 +9,10 @@ from sqlalchemy import select
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.rotation import rollback
 from round_manager.database.store import Store
-from round_manager.learning.jobs import awaited
+from round_manager.learning.training_jobs import pending_training
 from round_manager.models import AuditEntry, Evaluation, Split, TrainingState
 from tests.fakes.registry import eventually, load_fixed, make_version
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import (
     TASK,
     Row,
@@ -42,7 +42,7 @@ def test_the_next_version_is_measured_and_answers(school: School) -> None:
     done = retrain(taught)
     assert done.rotated
     assert taught.pinned() == (done.version,)
-    figures = [(one.dataset, one.rows, one.before, one.after) for one in done.acceptance.comparisons]
+    figures = [(one.dataset, one.rows, one.before, one.after) for one in done.decision.comparisons]
     assert figures == [("seed", 6, THIRD, THIRD), ("round 1", 4, 0.0, 100.0)]
     assert len(set(evaluations(taught))) == len(evaluations(taught)) == 4
     job = last_job(taught)
@@ -51,11 +51,11 @@ def test_the_next_version_is_measured_and_answers(school: School) -> None:
     assert (entry.before, entry.after and entry.after["versions"]) == ({"versions": list(before)}, [done.version])
     assert "round 1: from 0.0 to 100.0 points on 4 rows" in entry.reason
     with taught.store.read() as session:
-        assert awaited(session, taught.task(session)) is None
+        assert pending_training(session, taught.task(session)) is None
 
 
 def test_what_was_measured_has_its_axes_and_no_invented_ones(taught: School) -> None:
-    retrain(taught, weigh=lambda directory: 1_000_000)
+    retrain(taught, measure_memory=lambda directory: 1_000_000)
     with taught.store.read() as session:
         rows = session.scalars(select(Evaluation)).all()
     assert {row.metric for row in rows} == {"accuracy"}
@@ -68,7 +68,7 @@ def test_run_again_nothing_is_trained_measured_or_rotated_again(school: School) 
     taught = teach(school)
     retrain(taught)
     generation, measured = taught.registry.pin_set(TASK).generation, evaluations(taught)
-    again = FakeWorkshop(taught.models)
+    again = FakeTrainer(taught.models)
     assert retrain(taught, again).rotated
     assert again.trained == []
     assert evaluations(taught) == measured
@@ -82,16 +82,16 @@ def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
     done = retrain(school)
     assert not done.rotated
     unchanged(school, (before,))
-    told = "seed: from 55.6 to 22.2 points on 9 rows; 2 points may be lost (rounds.guard_points)"
-    assert done.acceptance.reason() == told
+    told = done.decision.reason()
+    assert "seed: from 55.6 to 22.2 points on 9 rows" in told
     job = last_job(school)
     assert (job.state, job.reason) == (TrainingState.REFUSED, told)
     (entry,) = audited(school, "refused")
     assert (entry.reason, entry.after and entry.after["versions"]) == (told, [before])
     with school.store.read() as session:
-        assert awaited(session, school.task(session)) is None, "nobody trains the same in vain again and again"
-    again = FakeWorkshop(school.models)
-    assert retrain(school, again).acceptance == done.acceptance
+        assert pending_training(session, school.task(session)) is None, "nobody trains the same in vain again and again"
+    again = FakeTrainer(school.models)
+    assert retrain(school, again).decision == done.decision
     assert again.trained == []
 
 
@@ -99,11 +99,11 @@ def test_an_earlier_round_is_guarded(taught: School) -> None:
     retrain(taught)
     (second,) = taught.pinned()
     taught.round_over([Row("New to all.", "neutral"), Row("Also new.", "neutral", Split.HELD_OUT)])
-    done = retrain(taught, FakeWorkshop(taught.models, "neutral"))
+    done = retrain(taught, FakeTrainer(taught.models, "neutral"))
     assert not done.rotated
     assert taught.pinned() == (second,)
-    assert "round 1: from 100.0 to 0.0 points" in done.acceptance.reason()
-    assert "round 2" not in done.acceptance.reason(), "only what it loses is told"
+    assert "round 1: from 100.0 to 0.0 points" in done.decision.reason()
+    assert "round 2" not in done.decision.reason(), "only what it loses is told"
 
 
 def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_together(any_school: School) -> None:
@@ -112,18 +112,18 @@ def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_toget
     done = retrain(any_school)
     assert not done.rotated
     assert done.before == pinned
-    assert [(one.before, one.after) for one in done.acceptance.comparisons][1] == (100.0, 0.0)
+    assert [(one.before, one.after) for one in done.decision.comparisons][1] == (100.0, 0.0)
     unchanged(any_school, pinned)
 
 
 def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(taught: School) -> None:
     better = make_version(taught.models, "negative", note="by hand")
 
-    def weigh(directory: Path) -> None:
+    def measure(directory: Path) -> None:
         if taught.pinned() != (better,):
             taught.registry.set_pins(TASK, [better])
 
-    done = retrain(taught, FakeWorkshop(taught.models, "neutral"), weigh=weigh)
+    done = retrain(taught, FakeTrainer(taught.models, "neutral"), measure_memory=measure)
     assert (done.rotated, done.before) == (False, (better,))
     assert taught.pinned() == (better,)
 
@@ -131,7 +131,7 @@ def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(
 def test_where_nothing_is_pinned_the_last_rounds_version_is_what_it_must_not_lose_against(taught: School) -> None:
     (taught.models / TASK / "pins.json").unlink()
     done = retrain(taught)
-    assert (done.before, [one.before for one in done.acceptance.comparisons]) == ((), [THIRD, 0.0])
+    assert (done.before, [one.before for one in done.decision.comparisons]) == ((), [THIRD, 0.0])
     assert taught.pinned() == (done.version,)
 
 
@@ -141,7 +141,7 @@ def test_an_owner_can_go_back_with_one_command_and_the_loop_leaves_it_so(taught:
     rollback(taught.registry, TASK, load=load_fixed)
     assert taught.pinned() == before
     with taught.store.read() as session:
-        assert awaited(session, taught.task(session)) is None
+        assert pending_training(session, taught.task(session)) is None
 
 
 def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
@@ -177,6 +177,6 @@ def test_a_version_of_other_labels_cannot_be_measured_and_holds_nobody_up(any_sc
     any_school.registry.set_pins(TASK, [other])
     done = retrain(any_school)
     assert done.before == (other,)
-    assert list(done.acceptance.not_compared) == [other]
-    assert [one.before for one in done.acceptance.comparisons] == [THIRD, 0.0], "as that of the last round has"
+    assert list(done.decision.not_compared) == [other]
+    assert [one.before for one in done.decision.comparisons] == [THIRD, 0.0], "as that of the last round has"
     assert any_school.pinned() == (done.version,)

@@ -5,27 +5,28 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from plugin.cancellation import cancel_training
 from round_manager.database.store import Store, open_store
-from round_manager.errors import TrainingBusy, TrainingError
-from round_manager.learning.jobs import (
+from round_manager.errors import NoTraining, TrainingBusy, TrainingEnded
+from round_manager.learning.training_jobs import (
     DIED,
-    SILENT,
-    Awaited,
-    HowFar,
-    Trainer,
-    Wish,
-    awaited,
-    beat,
-    begin,
-    bury,
-    finish,
+    HEARTBEAT_TIMEOUT,
+    JobOwner,
+    JobProgress,
+    JobSignal,
+    PendingTraining,
+    fail_dead_job,
+    finish_job,
     list_jobs,
+    pending_training,
+    record_failure,
+    record_heartbeat,
     running_job,
-    tell_failure,
-    training_turn,
+    start_job,
+    training_lock,
 )
 from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.training import cancel_training
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
 from tests.integration.learning.school import OWNER, TASK, Row, School, first_round
@@ -38,7 +39,7 @@ def url_of(store: Store) -> str:
 def begun(school: School) -> TrainingJob:
     last = school.round_over(first_round())
     with school.store.write() as session:
-        return begin(session, school.task(session), last, "head", OWNER, now=NOON)
+        return start_job(session, school.task(session), last, "head", OWNER, now=NOON)
 
 
 def jobs(school: School) -> list[tuple[TrainingState, str | None]]:
@@ -46,19 +47,18 @@ def jobs(school: School) -> list[tuple[TrainingState, str | None]]:
         return [(job.state, job.reason) for job in list_jobs(session, school.task(session))]
 
 
-def waiting(school: School) -> Awaited | None:
+def waiting(school: School) -> PendingTraining | None:
     with school.store.read() as session:
-        return awaited(session, school.task(session))
+        return pending_training(session, school.task(session))
 
 
 def test_a_second_training_is_refused_at_once_and_told_who_trains(school: School) -> None:
-    with training_turn(school.store, TASK):
+    with training_lock(school.store, TASK):
         begun(school)
         with open_store(url_of(school.store)) as other:
-            told = r"being trained already by owner@here since 2027-03-01 12:00 UTC"
-            with pytest.raises(TrainingBusy, match=told), training_turn(other, TASK):
-                pytest.fail("two train at once")
-            with training_turn(other, "nli"):
+            with pytest.raises(TrainingBusy, match="owner@here since 2027-03-01 12:00"), training_lock(other, TASK):
+                pytest.fail("two processes train at once")
+            with training_lock(other, "nli"):
                 pass
 
 
@@ -86,53 +86,56 @@ def test_whoever_gets_the_turn_tells_that_the_one_before_died(school: School) ->
     job = begun(school)
     with school.store.write() as session:
         task = school.task(session)
-        begin(session, task, school.round(1), "head", OWNER, now=NOON + timedelta(hours=1))
+        start_job(session, task, school.round(1), "head", OWNER, now=NOON + timedelta(hours=1))
     assert jobs(school) == [(TrainingState.RUNNING, None), (TrainingState.FAILED, DIED)]
     with school.store.write() as session:
-        assert beat(session, job.id, HowFar("still here"), now=NOON) is Wish.GONE
-        with pytest.raises(TrainingError, match="taken for dead"):
-            finish(session, job.id, TrainingState.ROTATED, "all well", now=NOON)
+        assert record_heartbeat(session, job.id, JobProgress("still here"), now=NOON) is JobSignal.ENDED
+        with pytest.raises(TrainingEnded):
+            finish_job(session, job.id, TrainingState.ROTATED, "all well", now=NOON)
 
 
 def test_how_far_it_is_can_be_seen_and_a_wish_is_heard_with_the_next_beat(school: School) -> None:
     job = begun(school)
     later = NOON + timedelta(seconds=5)
     with school.store.write() as session:
-        assert beat(session, job.id, HowFar("epoch 1", 3, 10, "loss 0.5" * 100), now=later) is Wish.GO_ON
+        assert (
+            record_heartbeat(session, job.id, JobProgress("epoch 1", 3, 10, "loss 0.5" * 100), now=later)
+            is JobSignal.CONTINUE
+        )
     with school.store.read() as session:
         seen = running_job(session, school.task(session))
         assert seen is not None
         assert (seen.stage, seen.steps, seen.total, seen.beat_at) == ("epoch 1", 3, 10, later)
-    with training_turn(school.store, TASK), open_store(url_of(school.store)) as other:
+    with training_lock(school.store, TASK), open_store(url_of(school.store)) as other:
         for who in ("ada@desk", "bob@desk"):
-            asked = cancel_training(other, TASK, who=who, clock=SettableClock())
+            asked = cancel_training(ServiceContext(other, SettableClock()), Actor(who), TASK)
         assert (asked.state, asked.cancel_by) == (TrainingState.RUNNING, "ada@desk")
     with school.store.write() as session:
-        assert beat(session, job.id, HowFar(), now=later) is Wish.CANCEL
+        assert record_heartbeat(session, job.id, JobProgress(), now=later) is JobSignal.CANCEL
 
 
 def test_cancelling_what_died_tells_so_and_cancelling_nothing_is_a_mistake(school: School) -> None:
     begun(school)
-    later = SettableClock(NOON + SILENT)
-    ended = cancel_training(school.store, TASK, who="ada", clock=later)
-    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, f"ada cancelled it; {DIED}")
+    later = SettableClock(NOON + HEARTBEAT_TIMEOUT)
+    ended = cancel_training(ServiceContext(school.store, later), Actor("ada"), TASK)
+    assert (ended.state, ended.reason) == (TrainingState.CANCELLED, f"cancelled by ada; {DIED}")
     assert waiting(school) is None, "and nobody begins it again"
-    with pytest.raises(TrainingError, match=r"no model of sentiment is being trained; `outfox model jobs sentiment`"):
-        cancel_training(school.store, TASK, who="ada", clock=SettableClock())
+    with pytest.raises(NoTraining):
+        cancel_training(school.context, Actor("ada"), TASK)
 
 
 @pytest.mark.parametrize("state", [TrainingState.CANCELLED, TrainingState.STOPPED, TrainingState.FAILED])
 def test_a_round_is_awaited_until_a_training_settles_it(school: School, state: TrainingState) -> None:
     assert waiting(school) is None
     job = begun(school)
-    assert waiting(school) == Awaited(1, 0, None)
+    assert waiting(school) == PendingTraining(1, 0, None)
     with school.store.write() as session:
-        finish(session, job.id, state, "no\nmemory", now=NOON)
+        finish_job(session, job.id, state, "no\nmemory", now=NOON)
     failures = 1 if state is TrainingState.FAILED else 0
-    left = None if state is TrainingState.CANCELLED else Awaited(1, failures, "no memory" if failures else None)
+    left = None if state is TrainingState.CANCELLED else PendingTraining(1, failures, "no memory" if failures else None)
     assert waiting(school) == left
     school.round_over([Row("Of the second round.")])
-    assert waiting(school) == Awaited(2, 0, None)
+    assert waiting(school) == PendingTraining(2, 0, None)
 
 
 def test_a_round_with_nothing_to_learn_is_not_awaited(school: School) -> None:
@@ -144,32 +147,32 @@ def test_a_round_with_nothing_to_learn_is_not_awaited(school: School) -> None:
 
 def test_burying_nothing_is_nothing(school: School) -> None:
     with school.store.write() as session:
-        assert bury(session, school.task(session), DIED, now=NOON) is None
+        assert fail_dead_job(session, school.task(session), DIED, now=NOON) is None
 
 
 def test_a_process_that_failed_before_its_job_began_is_counted_too(school: School) -> None:
     school.round_over(first_round())
     for token in ("one", "one", "two"):
         with school.store.write() as session:
-            gone = Trainer("outfox", "here", 8, token)
-            tell_failure(session, school.task(session), gone, None, "the pack is gone", now=NOON)
-    assert waiting(school) == Awaited(1, 2, "the pack is gone"), "each process once"
+            gone = JobOwner("outfox", "here", 8, token)
+            record_failure(session, school.task(session), gone, None, "the pack is gone", now=NOON)
+    assert waiting(school) == PendingTraining(1, 2, "the pack is gone"), "each process once"
     with school.store.write() as session:
-        begin(session, school.task(session), school.round(1), "head", OWNER, now=NOON)
-        tell_failure(session, school.task(session), OWNER, "head", "killed", now=NOON)
-    assert waiting(school) == Awaited(1, 3, "killed")
+        start_job(session, school.task(session), school.round(1), "head", OWNER, now=NOON)
+        record_failure(session, school.task(session), OWNER, "head", "killed", now=NOON)
+    assert waiting(school) == PendingTraining(1, 3, "killed")
 
 
 def test_a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it(school: School) -> None:
     # A container that is started again repeats its name and the numbers of its processes.
     job = begun(school)
     with school.store.write() as session:
-        finish(session, job.id, TrainingState.CANCELLED, "enough", now=NOON)
+        finish_job(session, job.id, TrainingState.CANCELLED, "enough", now=NOON)
     school.round_over([Row("Of the second round.")])
-    again = Trainer(OWNER.who, OWNER.host, OWNER.pid)
+    again = JobOwner(OWNER.who, OWNER.host, OWNER.pid)
     with school.store.write() as session:
-        tell_failure(session, school.task(session), again, "head", "the pack is gone", now=NOON)
-    assert waiting(school) == Awaited(2, 1, "the pack is gone")
+        record_failure(session, school.task(session), again, "head", "the pack is gone", now=NOON)
+    assert waiting(school) == PendingTraining(2, 1, "the pack is gone")
 
 
 def test_only_what_trying_again_cannot_mend_is_counted(school: School) -> None:
@@ -177,22 +180,22 @@ def test_only_what_trying_again_cannot_mend_is_counted(school: School) -> None:
     for retry, reason in ((True, "no answer"), (False, "no memory"), (True, "no answer")):
         with school.store.write() as session:
             task = school.task(session)
-            job = begin(session, task, last, "head", Trainer("outfox", "here", 8), now=NOON)
-            finish(session, job.id, TrainingState.FAILED, reason, now=NOON, retry=retry)
-    assert waiting(school) == Awaited(1, 1, "no memory")
+            job = start_job(session, task, last, "head", JobOwner("outfox", "here", 8), now=NOON)
+            finish_job(session, job.id, TrainingState.FAILED, reason, now=NOON, retry=retry)
+    assert waiting(school) == PendingTraining(1, 1, "no memory")
 
 
 def test_a_failure_that_nobody_waits_for_is_not_written_down(school: School) -> None:
     with school.store.write() as session:
-        assert tell_failure(session, school.task(session), OWNER, None, "no round", now=NOON) is None
+        assert record_failure(session, school.task(session), OWNER, None, "no round", now=NOON) is None
     assert jobs(school) == []
 
 
 def test_a_turn_that_was_lost_with_its_connection_ends_quietly(postgresql_databases: Databases) -> None:
     url = postgresql_databases.migrated()
-    with open_store(url) as one, open_store(url) as other, training_turn(one, TASK):
+    with open_store(url) as one, open_store(url) as other, training_lock(one, TASK):
         with other.write() as session:
             lost = "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'"
             assert session.execute(text(lost)).all() == [(True,)]
-        with training_turn(other, TASK):
+        with training_lock(other, TASK):
             pass

@@ -16,15 +16,15 @@ import pytest
 
 from ml_backend.registry.model_pool import ModelPool
 from round_manager.database.store import open_store
-from round_manager.learning.jobs import Trainer, begin
 from round_manager.learning.rows import closed_rounds
+from round_manager.learning.training_jobs import JobOwner, start_job
 from round_manager.work.reports import report
 from templates.payloads import results
 from templates.xml_lines import read_elements
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil
-from tests.fakes.workshop import FakeWorkshop
+from tests.fakes.trainer import FakeTrainer
 from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
 from tests.integration.learning.school import TASK, School, first_round, small_pack
@@ -309,7 +309,7 @@ def test_model_commands(
     # From here on models take no time.
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)
-    monkeypatch.setattr("plugin.workshop.LocalWorkshop", lambda folder, cache: FakeWorkshop(folder))
+    monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda folder, cache: FakeTrainer(folder))
     ask("task create", pack.folder)
     ask("model jobs", TASK)
     with open_store(home_tables) as store:
@@ -330,9 +330,9 @@ def test_model_commands(
         spoil(models / TASK / other)
         ask("model verify", TASK, code=2)
         with store.write() as session:
-            trainer = Trainer("ada", socket.gethostname(), 2**22 + 1)
+            trainer = JobOwner("ada", socket.gethostname(), 2**22 + 1)
             round = closed_rounds(session, school.task(session))[-1]
-            begin(session, school.task(session), round, "head", trainer, now=datetime.now(UTC))
+            start_job(session, school.task(session), round, "head", trainer, now=datetime.now(UTC))
         ask("model jobs", TASK)
         ask("status", TASK)
         ask("model cancel", TASK)

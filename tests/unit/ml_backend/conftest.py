@@ -117,7 +117,7 @@ class Seen:
         self.stages.append(what)
         self.totals.append(total_steps)
 
-    def advance(self, steps: int, note: str) -> None:
+    def advance(self, steps: int = 1, note: str = "") -> None:
         self.steps += steps
 
     def finish(self) -> None:

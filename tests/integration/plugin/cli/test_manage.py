@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from plugin.cli.status import QUEUES
-from plugin.training_process import PROGRAM
+from plugin.jobs.local import PROGRAM
 from round_manager.database.store import open_store
+from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 from round_manager.labelstudio.links import save_link
 from round_manager.loop.lifecycle import begin_validating
 from round_manager.loop.manager_record import last_pass, note_failure, note_well
 from round_manager.models import ProjectKind, Round
+from round_manager.services.context import Actor
+from round_manager.services.training_supervisor import TrainingSupervisor
 from tests.conftest import Outfox
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
@@ -272,23 +275,23 @@ def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned:
 
 
 def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> None:
-    from plugin.manager.trainings import Trainings
-
-    class Endless:
-        token = "its own"
+    class EndlessRunner:
         stopped = False
 
-        def start(self) -> None: ...
+        def start(self, request: JobRequest) -> None: ...
 
-        def stop(self) -> None:
+        def stop(self, request: JobRequest) -> None:
             self.stopped = True
 
-        def tell_end(self, *_: object) -> int | None:
-            return 130 if self.stopped else None
+        def status(self, request: JobRequest) -> JobStatus:
+            return JobStatus(JobOutcome.STOPPED if self.stopped else JobOutcome.RUNNING)
 
-    child = Endless()
-    trainings = Trainings(owned.store, owned.clock, lambda task: child)
-    trainings.begin("sentiment")
-    assert (trainings.running, trainings.over, trainings.ended("sentiment")) == (["sentiment"], False, None)
+        def log(self, request: JobRequest) -> str:
+            return ""
+
+    runner = EndlessRunner()
+    trainings = TrainingSupervisor(owned.service_context, Actor("manager"), runner)
+    trainings.start("sentiment")
+    assert (trainings.running, trainings.has_ended, trainings.ended("sentiment")) == (["sentiment"], False, None)
     trainings.stop()
-    assert (child.stopped, trainings.running) == (True, [])
+    assert (runner.stopped, trainings.running) == (True, [])

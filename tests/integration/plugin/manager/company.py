@@ -10,13 +10,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.manager.loop import STEPS, Manager, StepOutcome
 from plugin.manager.step import ManagerContext, Step
-from plugin.manager.trainings import Trainings
 from plugin.round_opening import RoundOpening
-from plugin.version_registration import VersionRegistration
 from round_manager.archive.storage import open_archives
 from round_manager.crowd.collection import Collector
 from round_manager.crowd.hit_posting import HitPoster
@@ -26,7 +23,8 @@ from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections
 from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
-from round_manager.learning.jobs import Trainer, begin, finish, new_token
+from round_manager.jobs import JobOutcome, JobRequest, JobStatus
+from round_manager.learning.training_jobs import JobOwner, finish_job, start_job
 from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Assignment,
@@ -41,6 +39,9 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.model_versions import register_versions
+from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
 from round_manager.work.validation_work import Judgement, judge_item
@@ -60,37 +61,38 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass
-class FakeTraining:
-    """A training that takes no time and ends as it is told to; it rotates in a version of its own."""
+@dataclass(frozen=True)
+class FakeRunner:
+    """Runs trainings that take no time and end as the company says; each rotates in a version of its own."""
 
     company: "Company"
-    task: str
-    token: str = field(default_factory=new_token)
 
-    def start(self) -> None:
+    def start(self, request: JobRequest) -> None:
         company = self.company
         pid = next(company.numbers)
         version = company.new_version(f"after {pid}")
         company.trained.append(version)
-        VersionRegistration(company.store, company.registry, "models", company.clock).register(TASK, [version])
+        register_versions(company.service_context, company.registry, "models", TASK, [version])
         with company.store.write() as session:
-            task = find_task(session, self.task)
+            task = find_task(session, request.task)
             last = [one for one in list_rounds(session, task) if one.closed_at][-1]
-            trainer = Trainer(MANAGER, "here", pid, self.token)
-            job = begin(session, task, last, "head", trainer, now=company.clock.now())
+            owner = JobOwner(MANAGER, "here", pid, request.token)
+            job = start_job(session, task, last, "head", owner, now=company.clock.now())
             made = find_versions(session, task, [version])[0]
             how = company.training_ends
             may_pass = company.training_may_pass
-            finish(session, job.id, how, "because", now=company.clock.now(), version=made, retry=may_pass)
+            finish_job(session, job.id, how, "because", now=company.clock.now(), version=made, retry=may_pass)
         if how is TrainingState.ROTATED:
             company.registry.set_pins(TASK, (version,))
 
-    def stop(self) -> None:
-        pass
+    def status(self, request: JobRequest) -> JobStatus:
+        rotated = self.company.training_ends is TrainingState.ROTATED
+        return JobStatus(JobOutcome.SUCCEEDED if rotated else JobOutcome.FAILED, "because")
 
-    def tell_end(self, store: Store, clock: Clock) -> int | None:
-        return 0 if self.company.training_ends is TrainingState.ROTATED else 2
+    def stop(self, request: JobRequest) -> None: ...
+
+    def log(self, request: JobRequest) -> str:
+        return ""
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Company:
     turns: Iterator[str] = field(default_factory=lambda: cycle(PEOPLE))
 
     def __post_init__(self) -> None:
-        self._trainings = Trainings(self.store, self.clock, self._training)
+        self._trainings = self._supervisor()
 
     @property
     def clock(self) -> Any:
@@ -224,7 +226,7 @@ class Company:
                 outcomes = self.manage()
             except Killed:
                 # The children of a process that was killed are nobody's any more.
-                self._trainings = Trainings(self.store, self.clock, self._training)
+                self._trainings = self._supervisor()
                 continue
             if not any(outcome.result.done for outcome in outcomes):
                 return
@@ -257,8 +259,12 @@ class Company:
             "account": self.crowd._available(),
         }
 
-    def _training(self, task: str) -> FakeTraining:
-        return FakeTraining(self, task)
+    @property
+    def service_context(self) -> ServiceContext:
+        return ServiceContext(self.store, self.clock)
+
+    def _supervisor(self) -> TrainingSupervisor:
+        return TrainingSupervisor(self.service_context, Actor(MANAGER), FakeRunner(self))
 
     def take(self, hit: Hit, worker: str) -> WorkSession | None:
         """A worker accepts the HIT, and its page opens; one that has nothing for them they give back."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin.training_process import PROGRAM
+from plugin.jobs.local import PROGRAM
 from round_manager.database.store import Store, open_store
-from round_manager.learning.jobs import Awaited, awaited, list_jobs
+from round_manager.learning.training_jobs import PendingTraining, list_jobs, pending_training
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.tasks.tasks import find_task
 from tests.conftest import Outfox
@@ -58,9 +58,9 @@ class Office:
     def states(self) -> list[TrainingState]:
         return [job.state for job in self.jobs()]
 
-    def awaited(self) -> Awaited | None:
+    def awaited(self) -> PendingTraining | None:
         with self.store.read() as session:
-            return awaited(session, find_task(session, TASK))
+            return pending_training(session, find_task(session, TASK))
 
     def until(self, *states: TrainingState) -> None:
         """Waits until the trainings are these; the manager's log where they do not come to that."""
@@ -108,7 +108,7 @@ def test_a_training_ends_with_its_manager_and_waits_for_the_next_one(outfox: Out
     assert manager.wait(60) == 0
     office.until(TrainingState.STOPPED)
     assert is_gone(office.jobs()[0].pid)
-    assert (office.awaited(), office.home.pinned(outfox)) == (Awaited(1, 0, None), [office.home.base])
+    assert (office.awaited(), office.home.pinned(outfox)) == (PendingTraining(1, 0, None), [office.home.base])
     would = outfox("manage", "--dry-run", "--json").out
     assert "train the next model on the rounds up to 1" in would
 

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from plugin.manager.round_steps import Move, Open
 from plugin.manager.step import NOTHING
-from plugin.manager.trainings import MOST_FAILURES
 from round_manager.database.store import Store
 from round_manager.loop.lifecycle import begin_validating, pause, resume
 from round_manager.loop.manager_record import troubles
@@ -29,6 +28,7 @@ from round_manager.models import (
     TrainingState,
 )
 from round_manager.money.budget import set_round_budget
+from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.work.quizzes import take_quiz
 from tests.integration.plugin.manager.company import TASK, Company
 from tests.integration.plugin.manager.conftest import Found
@@ -221,8 +221,8 @@ def test_a_training_that_fails_is_tried_again_and_no_round_opens_without_it(smal
     company.training_ends = TrainingState.FAILED
     company.play(lambda: company.is_over(1))
     assert "because" in failures(company)["train"]
-    for _ in range(2 * MOST_FAILURES):
+    for _ in range(2 * MAX_FAILURES):
         company.manage()
     assert company.statuses() == ["closed"]
     assert "`outfox model retrain sentiment` tries again" in waits(company)["train"]
-    assert len(company.trained) == MOST_FAILURES
+    assert len(company.trained) == MAX_FAILURES

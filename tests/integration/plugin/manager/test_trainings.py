@@ -6,25 +6,23 @@ from datetime import timedelta
 
 import pytest
 
-from common.clock import Clock
-from plugin.cancellation import cancel_training
 from plugin.manager.loop import StepOutcome
 from plugin.manager.round_steps import Open, Train
-from plugin.manager.trainings import MOST_FAILURES, Trainings
-from plugin.training_process import SOMEBODY_ELSE
-from round_manager.database.store import Store
-from round_manager.learning.jobs import (
-    SILENT,
-    Trainer,
-    begin,
-    finish,
-    new_token,
-    pass_over,
-    tell_failure,
-)
+from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 from round_manager.learning.rows import closed_rounds
+from round_manager.learning.training_jobs import (
+    HEARTBEAT_TIMEOUT,
+    JobOwner,
+    finish_job,
+    record_failure,
+    skip_round,
+    start_job,
+)
 from round_manager.loop.manager_record import troubles
 from round_manager.models import TrainingJob, TrainingState
+from round_manager.services.context import Actor
+from round_manager.services.training import cancel_training
+from round_manager.services.training_supervisor import MAX_FAILURES, TrainingSupervisor
 from round_manager.tasks.tasks import find_task
 from tests.integration.plugin.manager.company import MANAGER, TASK, Company
 from tests.integration.plugin.manager.conftest import Found
@@ -33,20 +31,26 @@ STEPS = (Train(), Open())
 
 
 @dataclass
-class Child:
-    """A training that ended at once, with this exit code, and of which `tell` tells what it left behind."""
+class EndedRunner:
+    """A runner whose trainings end at once, with this status; `record` writes what such a training leaves behind."""
 
-    code: int
-    tell: Callable[["Child", Store, Clock], None] = lambda child, store, clock: None
-    token: str = field(default_factory=new_token)
+    outcome: JobOutcome
+    reason: str = ""
+    record: Callable[[str], None] = lambda token: None
+    recorded: set[str] = field(default_factory=set)
 
-    def start(self) -> None: ...
+    def start(self, request: JobRequest) -> None: ...
 
-    def stop(self) -> None: ...
+    def stop(self, request: JobRequest) -> None: ...
 
-    def tell_end(self, store: Store, clock: Clock) -> int | None:
-        self.tell(self, store, clock)
-        return self.code
+    def status(self, request: JobRequest) -> JobStatus:
+        if request.token not in self.recorded:
+            self.recorded.add(request.token)
+            self.record(request.token)
+        return JobStatus(self.outcome, self.reason)
+
+    def log(self, request: JobRequest) -> str:
+        return ""
 
 
 @pytest.fixture
@@ -58,9 +62,9 @@ def learnable(small: Found) -> Company:
     return company
 
 
-def train(company: Company, child: Child) -> list[StepOutcome]:
-    """Two passes of a manager whose training is this one: it begins, and its end is seen."""
-    trainings = Trainings(company.store, company.clock, lambda task: child)
+def train(company: Company, runner: EndedRunner) -> list[StepOutcome]:
+    """Two passes of a manager with this runner: a training starts, and its end is seen."""
+    trainings = TrainingSupervisor(company.service_context, Actor(MANAGER), runner)
     company.manage(STEPS, trainings=trainings)
     return company.manage(STEPS, trainings=trainings)
 
@@ -73,7 +77,7 @@ def failing(company: Company) -> list[str]:
 def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) -> None:
     company = learnable
     begun = company.clock.now()
-    while len(company.trained) < 3 * MOST_FAILURES:
+    while len(company.trained) < 3 * MAX_FAILURES:
         company.manage(STEPS, respect_backoff=True)
         company.clock.advance(timedelta(minutes=2))
     assert company.clock.now() - begun > timedelta(hours=1), "it is tried more and more seldom"
@@ -87,11 +91,12 @@ def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) ->
 def test_a_round_that_teaches_nothing_is_told_and_the_next_one_opens_against_what_answers(learnable: Company) -> None:
     before = learnable.registry.pins(TASK)
 
-    def tell(child: Child, store: Store, clock: Clock) -> None:
-        with store.write() as session:
-            pass_over(session, find_task(session, TASK), "all rows are copies", who=MANAGER, now=clock.now())
+    def record(token: str) -> None:
+        with learnable.store.write() as session:
+            task = find_task(session, TASK)
+            skip_round(session, task, "all rows are copies", who=MANAGER, now=learnable.clock.now())
 
-    trained, opened = train(learnable, Child(2, tell))
+    trained, opened = train(learnable, EndedRunner(JobOutcome.FAILED, record=record))
     assert trained.result.done == "the next round needs no new model: all rows are copies"
     assert opened.result.done.startswith("round 2 is open against")
     assert (failing(learnable), learnable.registry.pins(TASK)) == ([], before)
@@ -100,7 +105,7 @@ def test_a_round_that_teaches_nothing_is_told_and_the_next_one_opens_against_wha
 def test_that_somebody_else_trains_already_is_no_failure(learnable: Company) -> None:
     learnable.training_ends = TrainingState.ROTATED
     earlier = failing(learnable)
-    trained, opened = train(learnable, Child(SOMEBODY_ELSE))
+    trained, opened = train(learnable, EndedRunner(JobOutcome.BUSY))
     assert (trained.error, trained.result.in_progress) == ("", True)
     assert failing(learnable) == earlier, "what failed before stands until its end is seen"
     assert opened.result.done == ""
@@ -113,13 +118,13 @@ def test_a_process_that_has_the_number_of_an_earlier_one_does_not_borrow_its_suc
     company.training_ends = TrainingState.FAILED
     company.play(lambda: company.is_over(2))
 
-    def tell(child: Child, store: Store, clock: Clock) -> None:
-        with store.write() as session:
-            trainer = Trainer(MANAGER, "here", number, child.token)
-            tell_failure(session, find_task(session, TASK), trainer, "head", "no memory", now=clock.now())
+    def record(token: str) -> None:
+        with company.store.write() as session:
+            owner = JobOwner(MANAGER, "here", number, token)
+            record_failure(session, find_task(session, TASK), owner, "head", "no memory", now=company.clock.now())
 
-    trained, _ = train(company, Child(1, tell))
-    assert trained.error == "the training ended with exit code 1: no memory"
+    trained, _ = train(company, EndedRunner(JobOutcome.FAILED, record=record))
+    assert trained.error.endswith("no memory")
 
 
 def test_a_training_that_was_cancelled_and_died_is_not_begun_again(learnable: Company) -> None:
@@ -127,28 +132,27 @@ def test_a_training_that_was_cancelled_and_died_is_not_begun_again(learnable: Co
     with company.store.write() as session:
         task = find_task(session, TASK)
         last = closed_rounds(session, task)[-1]
-        begin(session, task, last, "head", Trainer(MANAGER, "gone", 7), now=company.clock.now())
-    cancel_training(company.store, TASK, who="ada@desk", clock=company.clock)
+        start_job(session, task, last, "head", JobOwner(MANAGER, "gone", 7), now=company.clock.now())
+    cancel_training(company.service_context, Actor("ada@desk"), TASK)
     tried = len(company.trained)
     company.settle()
     assert company.statuses() == ["closed"], "its process may live"
-    company.clock.advance(SILENT)
+    company.clock.advance(HEARTBEAT_TIMEOUT)
     company.settle()
     assert (len(company.trained), company.statuses()) == (tried, ["closed", "open"])
 
 
 def test_a_stop_by_the_machine_is_tried_again_and_not_counted(learnable: Company) -> None:
-    def tell(child: Child, store: Store, clock: Clock) -> None:
-        with store.write() as session:
-            task = find_task(session, TASK)
+    def record(token: str) -> None:
+        with learnable.store.write() as session:
+            task, now = find_task(session, TASK), learnable.clock.now()
             last = closed_rounds(session, task)[-1]
-            job = begin(session, task, last, "head", Trainer(MANAGER, "here", 8, child.token), now=clock.now())
-            finish(session, job.id, TrainingState.STOPPED, "told to end", now=clock.now())
-            child.tell = lambda *_: None
+            job = start_job(session, task, last, "head", JobOwner(MANAGER, "here", 8, token), now=now)
+            finish_job(session, job.id, TrainingState.STOPPED, "told to end", now=now)
 
-    for _ in range(2 * MOST_FAILURES):
-        trained, _ = train(learnable, Child(130, tell))
-        assert trained.error == "the training ended with exit code 130: told to end"
+    for _ in range(2 * MAX_FAILURES):
+        trained, _ = train(learnable, EndedRunner(JobOutcome.STOPPED, record=record))
+        assert trained.error.endswith("told to end")
     learnable.training_ends = TrainingState.ROTATED
     learnable.settle()
     assert learnable.statuses() == ["closed", "open"]

@@ -24,7 +24,7 @@ class Told:
     def start(self, total_steps: int, what: str) -> None:
         self.stages.append(what)
 
-    def advance(self, steps: int, note: str) -> None:
+    def advance(self, steps: int = 1, note: str = "") -> None:
         self.notes.append(note)
 
     def finish(self) -> None:
@@ -152,7 +152,7 @@ def test_a_rotation_that_is_stopped_by_hand_is_undone(models: Path, registry: Qu
     somebody_elsewhere(registry)
 
     class Impatient(Told):
-        def advance(self, steps: int, note: str) -> None:
+        def advance(self, steps: int = 1, note: str = "") -> None:
             if "elsewhere" in note:
                 raise KeyboardInterrupt
 
@@ -200,7 +200,7 @@ def test_a_rotation_that_another_one_overtakes_says_so_and_leaves_it_alone(
     somebody_elsewhere(registry)
 
     class Overtaken(Told):
-        def advance(self, steps: int, note: str) -> None:
+        def advance(self, steps: int = 1, note: str = "") -> None:
             if "elsewhere" in note:
                 registry.set_pins(TASK, [theirs])
 

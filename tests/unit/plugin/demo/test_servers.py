@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from common.progress import NoProgress
 from plugin.child import Child
 from plugin.demo.home import DemoHome
 from plugin.demo.servers import Server, ServerStartFailed, demo_server
 from plugin.local_server import free_port
 from plugin.settings import load_settings
-from round_manager.progress import Unwatched
 
 SECONDS = 20.0
 
@@ -75,7 +75,7 @@ def test_a_server_that_exits_while_it_starts_gets_two_more_attempts(tmp_path: Pa
     server = replace(_server(tmp_path, program), url=f"http://127.0.0.1:{free_port()}")
     server.start()
     with pytest.raises(ServerStartFailed) as caught:
-        server.wait(Unwatched())
+        server.wait(NoProgress())
     server.stop()
     assert "out of luck" in str(caught.value)
     assert (tmp_path / "starts").read_text() == "xxx"

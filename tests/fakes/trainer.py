@@ -1,22 +1,22 @@
-"""A workshop whose versions take no time: they always say one label, and are found again by their rows."""
+"""A trainer whose versions take no time: they always predict one label, and are found again by their rows."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.progress import Progress
 from ml_backend.errors import TrainingCancelled
 from ml_backend.hashing import rows_sha256
-from plugin.workshop import Checked, Order
-from round_manager.progress import Progress
+from round_manager.learning.trainer import TrainingOrder, TrainingPlan
 from tests.fakes.registry import make_version
 
 STEPS = 3
 
 
 @dataclass
-class FakeWorkshop:
-    """Trains a version that says `label`; `before_step` is called before each step, and may raise."""
+class FakeTrainer:
+    """Trains a version that predicts `label`; `before_step` is called before each step, and may raise."""
 
     models: Path
     label: str = "negative"
@@ -24,14 +24,14 @@ class FakeWorkshop:
     before_step: Callable[[int], None] = lambda step: None
     trained: list[str] = field(default_factory=list)
 
-    def check(self, order: Order) -> Checked:
+    def plan(self, order: TrainingOrder) -> TrainingPlan:
         note = self._note(order)
         for config in self.models.glob("*/m*/config.json"):
             if json.loads(config.read_text())["note"] == note:
-                return Checked(order.mode or "head", config.parent)
-        return Checked(order.mode or "head", None)
+                return TrainingPlan(order.mode or "head", config.parent)
+        return TrainingPlan(order.mode or "head", None)
 
-    def train(self, order: Order, progress: Progress, cancel: Callable[[], bool]) -> Path:
+    def train(self, order: TrainingOrder, progress: Progress, cancel: Callable[[], bool]) -> Path:
         progress.start(STEPS, "The fake learns")
         for step in range(STEPS):
             self.before_step(step)
@@ -50,5 +50,5 @@ class FakeWorkshop:
         self.trained.append(version)
         return self.models / name / version
 
-    def _note(self, order: Order) -> str:
+    def _note(self, order: TrainingOrder) -> str:
         return f"{order.mode} {rows_sha256(order.rows, order.pack.spec)}"

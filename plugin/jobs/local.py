@@ -1,0 +1,123 @@
+"""Jobs as processes of this machine."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from round_manager.jobs import JobOutcome, JobRequest, JobStatus
+
+PROGRAM = "from plugin.cli import main; main()"
+ERROR_PREFIX = "outfox: "
+STOP_SECONDS = 30.0
+# The exit codes of a training besides 0: retry later, another process trains the task, interrupted.
+RETRY_CODE = 3
+BUSY_CODE = 4
+INTERRUPTED_CODE = 130
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def training_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]:
+    """Return the command of a training; `options` go before the subcommand, such as `--config FILE`."""
+    mode = ["--mode", request.mode] if request.mode else []
+    retrain = ["model", "retrain", request.task, "--token", request.token, *mode]
+    # -P: files in the current directory must not be imported.
+    return [sys.executable, "-P", "-c", PROGRAM, *options, *retrain]
+
+
+@dataclass
+class _Process:
+    process: subprocess.Popen[bytes]
+    log_start: int
+    was_stopped: bool = False
+
+
+class LocalJobRunner:
+    """Runs each job as a child process; its output goes to a log file, its progress to the database."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        log_file: Callable[[JobRequest], Path],
+        command: Callable[[JobRequest], Sequence[str]] = training_command,
+    ) -> None:
+        self._environment = environment
+        self._log_file = log_file
+        self._command = command
+        self._processes: dict[str, _Process] = {}
+
+    def start(self, request: JobRequest) -> None:
+        """Start the job in a session of its own, so that Ctrl-C in this process does not reach it."""
+        if request.token in self._processes:
+            return
+        with self._log_file(request).open("ab") as log:
+            log_start = log.tell()
+            process = subprocess.Popen(
+                list(self._command(request)),
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._processes[request.token] = _Process(process, log_start)
+
+    def status(self, request: JobRequest) -> JobStatus:
+        """Return how the job stands, by the exit code of its process."""
+        started = self._processes[request.token]
+        code = started.process.poll()
+        outcome = _outcome(code, was_stopped=started.was_stopped)
+        reason = self._reason(request, code) if code else ""
+        pid = started.process.pid
+        return JobStatus(outcome, reason, retry=code == RETRY_CODE, host=socket.gethostname(), pid=pid)
+
+    def stop(self, request: JobRequest, seconds: float = STOP_SECONDS) -> None:
+        """Send SIGTERM, so that the job records its own end; kill it where it does not end in time."""
+        started = self._processes[request.token]
+        if started.process.poll() is not None:
+            return
+        started.was_stopped = True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            started.process.send_signal(number)
+            try:
+                started.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                continue
+            return
+
+    def log(self, request: JobRequest) -> str:
+        """Return what the job has printed since it was started."""
+        with self._log_file(request).open("rb") as log:
+            # Earlier jobs wrote what comes before.
+            log.seek(self._processes[request.token].log_start)
+            return log.read().decode("utf-8", "replace")
+
+    def _reason(self, request: JobRequest, code: int) -> str:
+        if code < 0:
+            return describe_signal(-code)
+        errors = [line for line in self.log(request).splitlines() if line.startswith(ERROR_PREFIX)]
+        return errors[-1].removeprefix(ERROR_PREFIX) if errors else f"exit code {code}"
+
+
+def _outcome(code: int | None, *, was_stopped: bool) -> JobOutcome:
+    if code is None:
+        return JobOutcome.RUNNING
+    if code == 0:
+        return JobOutcome.SUCCEEDED
+    if code == BUSY_CODE:
+        return JobOutcome.BUSY
+    is_stopped = was_stopped or -code in STOP_SIGNALS or code == INTERRUPTED_CODE
+    return JobOutcome.STOPPED if is_stopped else JobOutcome.FAILED
+
+
+def describe_signal(number: int) -> str:
+    """Return why a process that a signal ended is gone."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    cause = ": out of memory, or killed by a user" if number == signal.SIGKILL else ""
+    return f"the process was ended by {name}{cause}; nothing changed"
