@@ -1,4 +1,4 @@
-"""What every test may ask for: a pack to change, and the command to run on it."""
+"""Fixtures for all tests: a pack to change, and the command to run."""
 
 import gc
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Before torch is imported, here and in the processes that tests start: networks so small gain nothing by more threads,
-# and those of several test processes spend most of their time on waiting for each other.
+# Before torch is imported, here and in the processes that tests start: small networks gain nothing from more threads,
+# and the threads of several test processes would mostly wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from plugin.cli import run
@@ -32,12 +32,12 @@ Outfox = Callable[..., Ran]
 
 
 def pytest_collection() -> None:
-    """Look for no rubbish meanwhile: what is imported and collected, a million objects, stays to the end."""
+    """Turn garbage collection off while tests are collected: those objects stay until the end."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for rubbish among what the tests make, and not among what was there before them."""
+    """Collect garbage of the tests only."""
     gc.freeze()
     gc.enable()
 
@@ -49,9 +49,9 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Outfox:
-    """Runs the outfox command in a home of its own."""
+    """Run the outfox command in a temporary home."""
     monkeypatch.setenv("OUTFOX_HOME", str(tmp_path / "home"))
-    # Processes of a parallel run are told the width of the terminal that it was started in.
+    # Parallel test processes inherit the width of the terminal.
     monkeypatch.delenv("COLUMNS", raising=False)
 
     def outfox(*arguments: object) -> Ran:
@@ -64,7 +64,7 @@ def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
 
 @pytest.fixture
 def copy_of(tmp_path: Path) -> Callable[[str], Path]:
-    """Copies a built-in pack to a folder that a test may spoil."""
+    """Copy a built-in pack to a folder that a test may change."""
 
     def copy_of(name: str) -> Path:
         return Path(shutil.copytree(BUILT_IN / name, tmp_path / "packs" / name))
@@ -73,7 +73,7 @@ def copy_of(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def replace_in(file: Path, old: str, new: str) -> None:
-    """Changes a file that must hold the old text."""
+    """Replace a text in a file that must contain it."""
     text = file.read_text(encoding="utf-8")
     assert old in text, f"{file.name} has no {old!r}"
     file.write_text(text.replace(old, new, 1), encoding="utf-8")

@@ -33,13 +33,13 @@ ATTEMPT_COLUMNS = (
     "public_id, task_id, round_id, context_id, source, item, number, worker_id, example_id, fields, label,"
     " verdict, model_version_id, confidence, fooled, latency_us, asked_at"
 )
-# One context for so many examples; as long as an owner's may be.
+# The number of examples per context, and the longest text that an owner may upload.
 EXAMPLES_ON_EACH, CONTEXT_LENGTH = 10, 100
 FIRST_CONTEXT = 100_000
 
 
 def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
-    """The file holds the sentiment task with one open round: so many examples, each with so many votes and tries.
+    """Write the sentiment task with one open round of the given size, votes and attempts to the file.
 
     They are written for a tenth as many contexts. The last 2,000 have no votes yet and wait for them.
     """
@@ -47,7 +47,7 @@ def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
     with open_store(url, upgrade=True) as store:
         stage = set_stage(store, "sentiment")
     connection = sqlite3.connect(file)
-    # Nobody needs this file after a power cut.
+    # This file need not survive a power failure.
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA cache_size = -400000")
     since = (NOON - EPOCH) // timedelta(microseconds=1)

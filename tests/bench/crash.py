@@ -42,7 +42,7 @@ def main() -> int:
     console().print(table(("", "wanted", "found"), rows))
     console().print(
         f"{found.kills} kills, {found.in_flight} of them with calls on their way; {found.calls} calls,"
-        f" {found.faults} of them spoiled; {found.events} events; seed {chosen.seed};"
+        f" {found.faults} of them faulty; {found.events} events; seed {chosen.seed};"
         f" {time.monotonic() - started:.0f} s"
     )
     figures = {"kills": found.kills, "hits": found.hits, "approvals": found.approvals, "bonuses": found.bonuses}

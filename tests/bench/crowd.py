@@ -67,7 +67,7 @@ class Bridge:
             plan_hits(session, round, HitRequest(HitKind.CREATE, hits, 1, now + timedelta(days=5)), self.crowd, now=now)
 
     def decide(self) -> None:
-        """Approves what came and owes everybody a bonus, some hundred at a time."""
+        """Approve submitted work and owe a bonus for each, some hundred at a time."""
         while True:
             now = self.clock.now()
             with self.store.write() as session:
@@ -117,7 +117,7 @@ def _campaign(
 
 
 def _work(place: Place, hits: int, progress: ProgressBar) -> None:
-    """Somebody hands in everything that is posted; their time is nobody's here."""
+    """Submit everything that is posted; this time is not measured."""
     with place.market.write() as session:
         worker = people.add_worker(session, "Ann", place.market.now(), country="US", adult=True)
     progress.start(hits, "working")

@@ -57,7 +57,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, SeedRow]]:
 
 
 def main() -> None:
-    """Print a table, then one JSON object; or say that there is no data."""
+    """Print a table, then one JSON object; or report that the data is missing."""
     missing = [path.name for path in (ROUND_1, ROUND_2) if not path.is_file()]
     if missing:
         print(f"skipped: {', '.join(missing)} is not in ../shared/data")

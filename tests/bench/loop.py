@@ -50,7 +50,7 @@ class Run:
 
 
 def main() -> int:
-    """Exit code 1 where a run came to another end than it must, or to its end before all kills."""
+    """Exit with 1 if a run ended in the wrong state, or before all kills."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--examples", type=int, default=20)
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def play(folder: Path, kills: int, chance: tuple[int, float], options: tuple[object, ...]) -> Run:
-    """A demo in the folder, with so many kills; `chance` is their seed, and the most seconds between two."""
+    """Run a demo in the folder with the given number of kills; `chance` has their seed and the longest pause."""
     seed, peace = chance
     folder.mkdir(parents=True)
     home, began, revivals = folder / "home", time.monotonic(), 0
@@ -87,7 +87,7 @@ def play(folder: Path, kills: int, chance: tuple[int, float], options: tuple[obj
         progress.start(0, f"two rounds with {kills} kills (seed {seed})")
         while not demo.is_playing:
             if demo.ended() is not None:
-                raise RuntimeError(f"the demo ended before anybody was killed: {demo.said[-MOST_TOLD:]}")
+                raise RuntimeError(f"the demo ended before a process was killed: {demo.said[-MOST_TOLD:]}")
             _wait(demo, progress, 0)
         killer = Killer(demo, Random(seed), peace)
         with at_large(killer, lambda: killer.kill_any(kills)):
@@ -103,7 +103,7 @@ def play(folder: Path, kills: int, chance: tuple[int, float], options: tuple[obj
 
 
 def show(runs: list[Run]) -> None:
-    """What each run came to, side by side."""
+    """The outcomes of the runs, side by side."""
     rows = [
         ("processes killed", *(run.kills for run in runs)),
         ("starts of the demo", *(run.starts for run in runs)),

@@ -128,7 +128,7 @@ class Scale:
 
 
 def wait_out(bench: Bench, hit: HitPage, text: str, seconds: float) -> float:
-    """The model is away for so long while somebody asks; the seconds from its being back to the verdict."""
+    """Stop the model for a while during an attempt; return the seconds from its return to the verdict."""
     bench.stage.backend.kill()
     gone = time.monotonic()
     hit.ask(FIELD, text)

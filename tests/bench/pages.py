@@ -28,7 +28,7 @@ from tests.e2e.taught import teach_in
 from tests.e2e.work.stage import work_stage
 
 TASK = "sentiment"
-# Frames of another site have a process of their own, whose bytes the page around them does not hear of.
+# Cross-site frames run in a separate process whose bytes the outer page does not see.
 ONE_PROCESS = "--disable-site-isolation-trials"
 MOST_FIRST_VISIT_BYTES = 2_200_000
 MOST_NEXT_HIT_BYTES = 60_000
@@ -54,7 +54,7 @@ def weigh(bench: Bench, texts: Iterator[str]) -> list[int]:
 def time_visits(
     bench: Bench, texts: Iterator[str], visits: int, progress: ProgressBar
 ) -> tuple[list[float], list[float]]:
-    """Seconds until each of so many first visits was usable, and milliseconds of each verdict."""
+    """Return the seconds until each first visit was usable, and the milliseconds of each verdict."""
     usable, verdicts = [], []
     progress.start(visits, "first visits")
     for number in range(visits):
@@ -68,7 +68,7 @@ def time_visits(
 
 
 def measure(folder: Path, visits: int, away_seconds: float, progress: ProgressBar) -> Measured:
-    """Everything, on a stage of its own."""
+    """Measure everything on separate servers."""
     pack = find_pack(TASK)
     texts = (row.fields["text"] for row in pack.seed)
     with work_stage(folder) as stage, sync_playwright() as playwright:

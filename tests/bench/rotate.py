@@ -44,7 +44,7 @@ def two_models(pack: Pack, models: Path) -> list[str]:
 
 
 def outfox(home: Path, *arguments: str) -> list[str]:
-    """The command in a home of its own."""
+    """Run the command in a separate home."""
     return [str(Path(sys.executable).parent / "outfox"), "--home", str(home), *arguments]
 
 

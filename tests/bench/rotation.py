@@ -66,11 +66,11 @@ class Report:
 
     @property
     def stale(self) -> int:
-        """Answers to what was asked after a rotation had returned, by a version that was not to answer any more."""
+        """Return the answers, to requests sent after a rotation had returned, that came from the old version."""
         found, spans = 0, sorted(self.calm)
         for one in self.asked:
             for returned, until, version in spans:
-                # Whoever was answered after the next rotation had begun may have met either version.
+                # An answer after the next rotation began may come from either version.
                 found += returned < one.sent and one.answered < until and one.version != version
         return found
 
@@ -101,7 +101,7 @@ class Report:
 
 
 class Clients:
-    """So many clients, spread over the servers, that each ask one question after the other."""
+    """Run clients, spread over the servers, that send one request after the other."""
 
     def __init__(self, ports: Sequence[int], path: str, questions: Sequence[Question], concurrency: int) -> None:
         self._path = path
@@ -213,7 +213,7 @@ def rotate_under_load(
 
 @contextmanager
 def servers(command: Sequence[str], count: int) -> Iterator[list[int]]:
-    """So many processes of a server that says where it listens; their ports, once all of them can answer."""
+    """Start processes of a server that prints its port; return the ports once all of them answer."""
     with ExitStack() as stack:
         yield [stack.enter_context(_server(command)) for _ in range(count)]
 

@@ -2,9 +2,9 @@
 
 What people look at is asked of an open round with 1,000,000 examples on 100,000 contexts and of one with 10,000 on
 1,000: what the owner sees, and a worker's pages over HTTP. Then the large round, with three votes on each example, is
-closed, split and frozen by a process of its own whose memory is measured, and compared with a round a tenth as large,
+closed, split and frozen by a separate process whose memory is measured, and compared with a round a tenth as large,
 which may need little less; freezing is timed from the first row that is read to the archive in its place, and splitting
-(with the search for duplicates) by itself. `--tries` adds questions to the model that are frozen too. The archive's
+(with the search for duplicates) separately. `--tries` adds questions to the model that are frozen too. The archive's
 examples are loaded by `outfox.load` and by bare pandas, taking turns. The last line is one JSON object.
 """
 
@@ -47,7 +47,7 @@ LOOKS = (("status",), ("task", "list"), ("round", "list", TASK), ("round", "show
 
 
 def made(home: Path, examples: int, tries: int) -> Path:
-    """A home whose database has an open round of so many examples, each with so many tries."""
+    """Return a home whose database has an open round of the given size."""
     home.mkdir()
     fill_round(home / "outfox.db", examples, VOTES, tries)
     return home
@@ -67,13 +67,13 @@ def freeze_here(home: Path) -> None:
 
 
 def most_memory() -> float:
-    """The most megabytes that this process had; what getrusage tells may be those of the process that started it."""
+    """Return the peak memory of this process in megabytes; getrusage may report that of its parent."""
     status = Path("/proc/self/status").read_text("utf-8")
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def frozen_by_another(home: Path) -> dict[str, float]:
-    """The same in a process of its own."""
+    """Do the same in a separate process."""
     command = [sys.executable, __file__, "--freeze", str(home)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
 """`python tests/bench/rounds_contexts.py`: the next context, chosen among 1,000 and among 100,000.
 
-On SQLite and PostgreSQL, for each strategy: a page of somebody new, and of somebody who has had 2,000 contexts, in a
+On SQLite and PostgreSQL, for each strategy: a page of a new worker, and of one who has had 2,000 contexts, in a
 round in which nine of ten contexts are used and 200 people write. Uploading the contexts while a round is open, and
 opening the next round with them, are timed as well. The last line is one JSON object.
 """
@@ -37,7 +37,7 @@ FEW, MANY = 1_000, 100_000
 TURNS = 15
 WRITING, HAD = 200, 2_000
 MOST = 2.0
-# Who has had more than there are of the few would be told that there is nothing.
+# A worker who has had all of the few contexts would get none.
 HAD_OF_FEW = 500
 USED = (
     "INSERT INTO context_tally (round_id, context_id, used, fooled)"
@@ -71,7 +71,7 @@ def next_round(season: Season) -> None:
 
 
 def used(season: Season, had: int) -> WorkSession:
-    """Nine of ten contexts are used, and many people write; a page of somebody who has had that many contexts."""
+    """Use nine of ten contexts with many writers; open a page of a worker who has had a given number of contexts."""
     with season.store.write() as session:
         session.execute(text(USED), {"round": season.round.id})
     if season.store.engine.dialect.name == "postgresql":
@@ -117,8 +117,8 @@ def measured(store: Store, contexts: int) -> dict[str, float]:
     old = used(season, HAD if contexts > HAD else HAD_OF_FEW)
     new = season.floor.open("NEW")
     for strategy in RANKS:
-        took[f"{strategy}: somebody new"] = chosen(season, new, strategy)
-        took[f"{strategy}: somebody who had many"] = chosen(season, old, strategy)
+        took[f"{strategy}: new worker"] = chosen(season, new, strategy)
+        took[f"{strategy}: experienced worker"] = chosen(season, old, strategy)
     return took
 
 

@@ -1,7 +1,7 @@
-"""The databases of every test, and the command on them.
+"""Databases for integration tests, and the command that uses them.
 
-What hangs on a database is tried on both kinds, the rest on SQLite; where OUTFOX_TEST_DATABASE names a kind, everything
-is tried on that.
+Tests that depend on the database run on both kinds, the others on SQLite. If OUTFOX_TEST_DATABASE names a kind, all
+tests run on it.
 """
 
 import os
@@ -24,7 +24,7 @@ CHOSEN = os.environ.get("OUTFOX_TEST_DATABASE", "")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a database that there is not, and know the mark of tests that are about one kind."""
+    """Check OUTFOX_TEST_DATABASE and register the marker for tests of one kind."""
     if CHOSEN not in ("", *KINDS):
         raise pytest.UsageError(f"OUTFOX_TEST_DATABASE is {CHOSEN!r}; choose one of {', '.join(KINDS)}")
     config.addinivalue_line("markers", "sqlite(why): the home's database is SQLite, whatever the environment says")
@@ -32,13 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _choice_of_the_tests_alone() -> None:
-    """Take it from the environment once it was read: Outfox refuses what is no setting of its own."""
+    """Remove it from the environment: Outfox refuses unknown settings."""
     os.environ.pop("OUTFOX_TEST_DATABASE", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_description_of_aws() -> Iterator[None]:
-    """Let boto3's sessions share what they read of AWS's services, which takes longer than most tests."""
+    """Share boto3's service descriptions between sessions: loading them takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("botocore.session.create_loader", lru_cache(botocore.loaders.create_loader))
         yield
@@ -52,7 +52,7 @@ def sqlite_databases(tmp_path_factory: pytest.TempPathFactory) -> Databases:
 
 @pytest.fixture(scope="session")
 def postgresql_databases() -> Iterator[Databases]:
-    """One real PostgreSQL for this test process, on a socket in a folder of its own."""
+    """One real PostgreSQL per test process, on a socket in a separate folder."""
     with warnings.catch_warnings():
         # It complains at import about machines without a runtime folder.
         warnings.simplefilter("ignore")
@@ -102,7 +102,7 @@ def home_databases(request: pytest.FixtureRequest) -> Databases:
 
 @pytest.fixture
 def home_url(home_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where the commands' database will be: a file in their home, or an empty database that they are told of."""
+    """The URL of the commands' database: a file in their home, or an empty PostgreSQL database."""
     if isinstance(home_databases, SqliteDatabases):
         yield f"sqlite:///{tmp_path / 'home' / 'outfox.db'}"
         return
@@ -121,7 +121,7 @@ def home_tables(home_databases: Databases, home_url: str) -> str:
 
 @pytest.fixture
 def outfox(outfox: Outfox, home_url: str) -> Outfox:
-    """Runs the outfox command in a home of its own, on the chosen kind of database."""
+    """Run the outfox command in a temporary home, on the chosen kind of database."""
     assert home_url
     return outfox
 

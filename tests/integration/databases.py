@@ -30,7 +30,7 @@ class Databases(Protocol):
         ...
 
     def copy(self, url: str, to: str) -> None:
-        """Put what one database holds, while nobody has it open, in an empty one's place."""
+        """Copy a database that is not in use over an empty one."""
         ...
 
     def drop(self, url: str) -> None:
@@ -95,12 +95,12 @@ class SqliteDatabases(CopiedDatabases):
 
     @contextmanager
     def opened(self) -> Iterator[Store]:
-        """A store that nobody uses now, on a new copy; SQLAlchemy remembers its statements."""
+        """A store on a fresh copy; reused so that SQLAlchemy's statement cache stays warm."""
         store = self._idle.pop() if self._idle else open_store(self.migrated())
         yield store
         store.close()
         url = store.engine.url.render_as_string()
-        # While somebody has the file open, or was killed with it, its log is there: then it is not used again.
+        # If the write-ahead log exists, the file is open or its process was killed: do not reuse it.
         if not Path(f"{_file(url)}-wal").exists():
             self.lay_tables(url)
             self._idle.append(store)
@@ -137,7 +137,7 @@ class PostgresqlDatabases(CopiedDatabases):
 
     @contextmanager
     def opened(self) -> Iterator[Store]:
-        """One that nobody uses now, emptied; SQLAlchemy remembers its statements."""
+        """An unused database, emptied; reused so that SQLAlchemy's statement cache stays warm."""
         store = self._idle.pop() if self._idle else open_store(self.migrated())
         _empty(store)
         yield store
@@ -162,7 +162,7 @@ def _empty(store: Store) -> None:
     names = list(Table.metadata.tables)
     counted = [name for name, table in Table.metadata.tables.items() if "id" in table.columns]
     with store.engine.begin() as connection:
-        # A test that failed may have left somebody at it: better an error than a run that never ends.
+        # A failed test may have left a connection open: better an error than a run that never ends.
         connection.execute(text("SET LOCAL lock_timeout = '30s'; SET LOCAL session_replication_role = replica"))
         connection.execute(text("; ".join(f"DELETE FROM {name}" for name in names)))
         # ALTER SEQUENCE would make a new file for each, too.

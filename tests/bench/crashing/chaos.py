@@ -60,9 +60,9 @@ def rough(seed: int) -> Plan:
 def survive(
     folder: Path, *, hits: int, kills: int, seed: int, told: Callable[[int], None] = lambda _: None
 ) -> Survived:
-    """Everything is posted, approved and paid by processes of which so many are killed."""
+    """Post, approve and pay everything with processes of which a given number is killed."""
     if hits <= kills:
-        raise ValueError("every life needs a HIT of its own, and so does the last one")
+        raise ValueError("every process needs its own HIT, and so does the last one")
     dice = random.Random(seed)
     database = f"sqlite:///{folder / 'outfox.db'}"
     with open_store(database, upgrade=True) as store:
@@ -140,7 +140,7 @@ def _sqs(server: S3Server) -> Any:
 
 @contextmanager
 def _repeating(server: S3Server, queue: str, dice: random.Random) -> Iterator[Callable[[], int]]:
-    """Whatever the marketplace tells the queue is now and then told twice more; how many messages were seen."""
+    """Repeat some of the marketplace's events, and return the number of messages seen."""
     client = _sqs(server)
     end = threading.Event()
     seen = 0

@@ -101,7 +101,7 @@ class Driver:
         self._collecting.run()
 
     def _decide(self) -> None:
-        """Approves what came, and gives everybody one bonus."""
+        """Approve submitted work and give each worker one bonus."""
         now = self._clock.now()
         with self._store.write() as session:
             waiting = session.scalars(select(Assignment).where(Assignment.status == AssignmentStatus.SUBMITTED)).all()

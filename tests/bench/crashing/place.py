@@ -55,7 +55,7 @@ class Place:
             return DEPOSIT_CENTS - left - money.balance(session, money.held(self.requester_id))
 
     def work(self, worker: Worker, most: int) -> int:
-        """The worker takes and hands in what there is, up to so many; how many it was."""
+        """Accept and submit available work, up to a limit; return the number submitted."""
         now = self.market.now
         with self.market.write() as session:
             groups = session.scalars(select(HitType.group_id)).all()
@@ -73,7 +73,7 @@ class Place:
 
 @contextmanager
 def marketplace(folder: Path, environment: dict[str, str] | None = None, processes: int = 1) -> Iterator[Place]:
-    """`outfox marketplace` in a home of its own, until the end of the block."""
+    """Run `outfox marketplace` in a separate home until the end of the block."""
     command = [str(Path(sys.executable).parent / "outfox"), "--home", str(folder)]
     database = f"sqlite:///{folder / 'marketplace.db'}"
     market = open_market(database, SystemClock())
@@ -105,7 +105,7 @@ def marketplace(folder: Path, environment: dict[str, str] | None = None, process
 
 
 class Busy:
-    """Hands in what is posted, again and again, in a thread of its own."""
+    """Submit posted work continuously in a separate thread."""
 
     def __init__(self, place: Place, *, each: int = 5, pause: float = 0.05) -> None:
         with place.market.write() as session:

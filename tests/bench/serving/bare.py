@@ -31,7 +31,7 @@ class Bare:
         self.times: list[float] = []
 
     def run(self, seconds: float) -> None:
-        """Goes on for so long."""
+        """Run for a number of seconds."""
         end = time.monotonic() + seconds
         place = 0
         while time.monotonic() < end:

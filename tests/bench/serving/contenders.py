@@ -1,4 +1,4 @@
-"""The servers that ours is compared with, each a process of its own: `contenders.py NAME PORT MODELS VERSION`."""
+"""The servers that ours is compared with, each in a separate process: `contenders.py NAME PORT MODELS VERSION`."""
 
 import os
 import sys

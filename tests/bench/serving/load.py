@@ -1,4 +1,4 @@
-"""One load generator for all: so many connections, each asking as soon as it was answered."""
+"""One load generator for all contenders: each connection sends a request as soon as the last one is answered."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ class Measured:
     rates: list[float] = field(default_factory=list)
 
     def share(self, percent: float) -> float:
-        """The time in milliseconds that so many per cent of the requests stayed below."""
+        """Return a percentile of the latency in milliseconds."""
         ordered = sorted(self.times)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] * 1_000
 
@@ -32,7 +32,7 @@ class Measured:
 
 
 def requests(pack: Pack, texts: Sequence[str]) -> list[bytes]:
-    """The requests, ready to be sent: an annotator's text each, in a task of its own."""
+    """Return prepared requests, each with an annotator's text in a separate task."""
     made = []
     for number, text in enumerate(texts):
         body = json.dumps(calls.predict(pack, calls.writes(pack, text), task=number)).encode()
@@ -42,7 +42,7 @@ def requests(pack: Pack, texts: Sequence[str]) -> list[bytes]:
 
 
 def load(port: int, asked: Sequence[bytes], connections: int, seconds: float, into: Measured) -> None:
-    """Asks for so long from so many connections; an answer that is no verdict ends the benchmark."""
+    """Send requests for some seconds over several connections; an answer without a verdict ends the benchmark."""
     end = time.monotonic() + seconds
     problems: list[BaseException] = []
     times: list[list[float]] = [[] for _ in range(connections)]

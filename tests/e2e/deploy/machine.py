@@ -134,7 +134,7 @@ class Machine:
         return self._log_file(name).read_text(encoding="utf-8", errors="replace")
 
     def environment(self, name: str) -> dict[str, str]:
-        """A container's environment: the image's few variables, and the file's; nothing of whoever runs the tests."""
+        """A container's environment: the image's variables and the file's, nothing of the test process."""
         folders = os.pathsep.join(
             [str(Path(sys.executable).parent), *(self._postgres.programs if self._postgres else ())]
         )

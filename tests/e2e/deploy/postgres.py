@@ -10,7 +10,7 @@ from typing import Any, Self
 from tests.e2e.deploy.compose import ROOT
 
 SCRIPTS = ROOT / "deploy" / "postgres"
-# What the image writes: everybody shows a password, but for who is on the server's own socket.
+# As the image configures it: a password is required, except on the server's own socket.
 ACCESS = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
 

@@ -38,7 +38,7 @@ def env_file(tmp_path: Path) -> Path:
 
 
 def _config(*options: str) -> "subprocess.CompletedProcess[str] | None":
-    """What `docker-compose config` says; None where there is no docker-compose."""
+    """Return the output of `docker-compose config`, or None if it is not installed."""
     program = shutil.which("docker-compose")
     if program is None:
         warnings.warn("docker-compose is not on PATH: the file was parsed by the tests only", stacklevel=2)

@@ -69,7 +69,7 @@ def test_its_requirements_are_those_of_setup_cfg_without_those_for_tests() -> No
 def test_what_is_copied_into_the_image_holds_everything_that_is_installed_and_no_secret() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
-    assert rules[0] == "*", "what nobody named is left out"
+    assert rules[0] == "*", "files that are not named are left out"
     let_in = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert {*PACKAGES, "setup.cfg", "pyproject.toml", "constraints.txt", "deploy", "README.md", "LICENSE"} <= let_in
     assert all((ROOT / name).exists() for name in let_in)

@@ -16,8 +16,8 @@ from round_manager.tasks.rounds import collected
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.fakes.clock import NOON
+from tests.integration.round_manager.database.world import digest
 from tests.integration.services.stage import MINUTE, Stage, manifest_for, new_id
-from tests.integration.store.world import digest
 
 
 def stored(stage: Stage) -> list[Attempt]:

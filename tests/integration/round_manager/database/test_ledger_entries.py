@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from round_manager.errors import DuplicateError, RefusedError
 from round_manager.models import EntryKind, EntryState, HitKind, LedgerEntry, Round, Task
 from tests.fakes.clock import NOON
-from tests.integration.store.world import World, new_task
+from tests.integration.round_manager.database.world import World, new_task
 
 TOTAL = LedgerEntry.cents + LedgerEntry.fee_cents
 NEXT = {

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.models import Example, ExampleStatus, RoundTally
 from tests.fakes.clock import NOON
-from tests.integration.store.world import World
+from tests.integration.round_manager.database.world import World
 
 
 def _tally(session: Session) -> Counter[tuple[ExampleStatus, bool]]:

@@ -26,7 +26,7 @@ from round_manager.models import (
     WorkSession,
 )
 from tests.fakes.clock import NOON
-from tests.integration.store.world import HOUR, World, digest
+from tests.integration.round_manager.database.world import HOUR, World, digest
 
 
 def fill_world(world: World) -> World:

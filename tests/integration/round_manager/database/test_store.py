@@ -26,7 +26,7 @@ from round_manager.errors import (
 )
 from round_manager.models import Task
 from tests.integration.databases import Databases
-from tests.integration.store.world import World, build_world, new_task
+from tests.integration.round_manager.database.world import World, build_world, new_task
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_missing_driver_is_reported_with_the_extra_that_installs_it(monkeypatc
 def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"outfox\.db"):
         open_store(f"sqlite:///{tmp_path}/outfox.db")
-    # Who has not begun has no home either, and is told the same.
+    # The same without a home folder.
     with pytest.raises(StoreUnavailableError, match=r"/home/outfox\.db"):
         open_store(f"sqlite:///{tmp_path}/home/outfox.db")
     assert list(tmp_path.iterdir()) == []

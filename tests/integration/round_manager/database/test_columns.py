@@ -11,7 +11,7 @@ from round_manager.database.columns import public_id
 from round_manager.errors import BadValueError
 from round_manager.models import Context, Example, ModelVersion, Task
 from tests.fakes.clock import NOON
-from tests.integration.store.world import World, new_model, new_task
+from tests.integration.round_manager.database.world import World, new_model, new_task
 
 KATHMANDU = timezone(timedelta(hours=5, minutes=45))
 MOMENTS = [

@@ -16,7 +16,7 @@ from round_manager.errors import RefusedError
 from round_manager.models import Example, LedgerEntry, Round, RoundStatus, Worker
 from tests.fakes.clock import NOON
 from tests.integration.databases import Databases
-from tests.integration.store.world import World, build_world
+from tests.integration.round_manager.database.world import World, build_world
 
 # Each reads, then writes what it read plus one: with a lock that comes too late, SQLite fails here at once.
 WRITER = """
@@ -108,7 +108,7 @@ def _second_waits_for_first(world: World, second: Callable[[], None]) -> Iterato
         while not waiting:
             assert time.monotonic() < deadline, "the second transaction did not wait"
             assert not started[0].done(), "the second transaction did not wait"
-            # In a transaction of its own: within one, PostgreSQL shows the same activity again and again.
+            # In a separate transaction: within one, PostgreSQL reports the same statistics each time.
             with world.store.read() as watcher:
                 waiting = watcher.scalar(blocked) or 0
 

@@ -18,7 +18,7 @@ from round_manager.database.store import Store, open_store
 from round_manager.errors import SchemaError
 from round_manager.migrations import SchemaState
 from round_manager.models import Table
-from tests.integration.store.catalogue import catalogue
+from tests.integration.round_manager.database.catalogue import catalogue
 
 LONGEST_NAME = 63  # PostgreSQL cuts longer ones off
 

@@ -21,8 +21,8 @@ from round_manager.models import (
     WorkSession,
 )
 from tests.fakes.clock import NOON
-from tests.integration.store.forbidden import Deed, Forbidden, check_refused
-from tests.integration.store.world import HOUR, World, new_model, new_round, new_task
+from tests.integration.round_manager.database.forbidden_changes import Deed, Forbidden, check_refused
+from tests.integration.round_manager.database.world import HOUR, World, new_model, new_round, new_task
 
 forbidden = Forbidden()
 

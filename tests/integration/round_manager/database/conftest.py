@@ -6,8 +6,8 @@ import pytest
 
 from round_manager.database.store import Store, open_store
 from tests.integration.databases import Databases
-from tests.integration.store.world import World, build_world
-from tests.integration.store.world_filled import fill_world
+from tests.integration.round_manager.database.world import World, build_world
+from tests.integration.round_manager.database.world_filled import fill_world
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def linked_world(databases: Databases) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def quiet_world(databases: Databases) -> Iterator[World]:
-    """The same in a database that nobody used before: rows of others, gone by now, make tables larger to planners."""
+    """The same in a new database: deleted rows of other tests would make tables look larger to the planner."""
     url = databases.migrated()
     with open_store(url) as opened:
         yield fill_world(build_world(opened))

@@ -1,4 +1,4 @@
-"""The database gives every living context its place in the round that takes work, whoever brings it and when."""
+"""The database maintains the position of every active context in an open round."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from round_manager.database.store import Store, open_store
 from round_manager.models import Context, ContextTally, Round, RoundModel, RoundStatus
 from round_manager.work.leases import lock_task
 from tests.fakes.clock import NOON
-from tests.integration.store.world import World, build_world, new_round
+from tests.integration.round_manager.database.world import World, build_world, new_round
 from tests.integration.work.test_at_once import at_once
 
 SOME = 40

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry
 from tests.fakes.clock import NOON
-from tests.integration.store.forbidden import Deed, Forbidden, check_refused
-from tests.integration.store.world import World
+from tests.integration.round_manager.database.forbidden_changes import Deed, Forbidden, check_refused
+from tests.integration.round_manager.database.world import World
 
 LATER = NOON + timedelta(days=1)
 forbidden = Forbidden()

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from round_manager.errors import RefusedError
-from tests.integration.store.world import World
+from tests.integration.round_manager.database.world import World
 
 Deed = Callable[[World, Session], None]
 

@@ -73,7 +73,7 @@ class World:
             session.rollback()
 
     def new_example(self, **changes: Any) -> Example:
-        """A valid example that nobody has handed in yet."""
+        """A valid example that is not submitted yet."""
         row: dict[str, Any] = {
             "public_id": public_id(NOON),
             "task_id": self.task,

@@ -25,10 +25,10 @@ from round_manager.models import (
 )
 from round_manager.models.guards import TRIGGERS
 from tests.fakes.clock import NOON
-from tests.integration.store.forbidden import Deed, Forbidden, check_refused
-from tests.integration.store.test_wrong_links import forbidden as wrong_links
-from tests.integration.store.test_wrong_money import forbidden as wrong_money
-from tests.integration.store.world import World, new_model, new_round
+from tests.integration.round_manager.database.forbidden_changes import Deed, Forbidden, check_refused
+from tests.integration.round_manager.database.test_foreign_keys import forbidden as wrong_links
+from tests.integration.round_manager.database.test_money_guards import forbidden as wrong_money
+from tests.integration.round_manager.database.world import World, new_model, new_round
 
 LATER = NOON + timedelta(days=1)
 forbidden = Forbidden()

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from round_manager.errors import DuplicateError, RefusedError
 from round_manager.models import Table
-from tests.integration.store.spoiled import SPOILED, Spoiled
-from tests.integration.store.world import World
+from tests.integration.round_manager.database.invalid_rows import SPOILED, Spoiled
+from tests.integration.round_manager.database.world import World
 
 TABLES = list(Table.metadata.sorted_tables)
 # A guard answers before these can; test_wrong_changes.py has its cases.

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from tests.integration.store.world import World
+from tests.integration.round_manager.database.world import World
 
 QUESTIONS = {
     "how far is the round": (
