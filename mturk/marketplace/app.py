@@ -31,7 +31,7 @@ def marketplace_app(
     site.add_url_rule("/health", "health", lambda: _health(market))
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return api(environ, start_response) if api.wants(environ) else site(environ, start_response)
+        return api(environ, start_response) if api.handles(environ) else site(environ, start_response)
 
     return BodyTimeouts().wrap(app)
 

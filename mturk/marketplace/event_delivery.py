@@ -87,8 +87,8 @@ class EventForwarder:
     def deliver(self) -> int:
         """Deliver what is due; return the number of delivered events."""
         delivered = 0
-        while taken := self._take():
-            done = [event.number for event in taken if self._delivered(event)]
+        while leased := self._lease():
+            done = [event.number for event in leased if self._delivered(event)]
             if done:
                 with self._market.write() as session:
                     session.execute(delete(OutgoingEvent).where(OutgoingEvent.number.in_(done)))
@@ -121,7 +121,7 @@ class EventForwarder:
             except (SQLAlchemyError, MarketDatabaseError):
                 log.exception("could not deliver events; retrying")
 
-    def _take(self) -> list[OutgoingEvent]:
+    def _lease(self) -> list[OutgoingEvent]:
         """Lease the events that are due."""
         if self._stop.is_set():
             return []
@@ -131,11 +131,11 @@ class EventForwarder:
             if not session.execute(select(exists().where(due))).scalar():
                 return []
         with self._market.write() as session:
-            taken = list(session.scalars(select(OutgoingEvent).where(due).order_by(OutgoingEvent.number).limit(BATCH)))
-            for event in taken:
+            leased = list(session.scalars(select(OutgoingEvent).where(due).order_by(OutgoingEvent.number).limit(BATCH)))
+            for event in leased:
                 event.due_at = now + LEASE
                 event.tries += 1
-        return taken
+        return leased
 
     def _delivered(self, event: OutgoingEvent) -> bool:
         """Send an event; return whether it was delivered or given up."""

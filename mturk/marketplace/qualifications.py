@@ -187,8 +187,8 @@ def _check_requirement(session: Session, requirement: dict[str, Any]) -> dict[st
     guarded = requirement.get("ActionsGuarded") or (
         "PreviewAndAccept" if requirement.get("RequiredToPreview") else "Accept"
     )
-    kept = {"QualificationTypeId": key, "Comparator": comparator, "ActionsGuarded": guarded}
-    return {**kept, name: values} if values else kept
+    checked = {"QualificationTypeId": key, "Comparator": comparator, "ActionsGuarded": guarded}
+    return {**checked, name: values} if values else checked
 
 
 def _check_count(comparator: str, count: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Request tokens: what a token did is not done again within a day."""
+"""Request tokens: a token that was used is refused for a day, so that a repeated call has no second effect."""
 
 from datetime import datetime, timedelta
 

@@ -126,9 +126,9 @@ def deposit(config: "MarketplaceConfig", account: str, dollars: int) -> None:
     from mturk.marketplace.services import accounts
 
     with config.open() as market:
-        made = accounts.deposit(market, account, dollars)
-    data = {"account": made.account, "deposited_cents": made.cents, "available_cents": made.available_cents}
-    show(data, f"{made.account} can spend {in_dollars(made.available_cents)}")
+        result = accounts.deposit(market, account, dollars)
+    data = {"account": result.account, "deposited_cents": result.cents, "available_cents": result.available_cents}
+    show(data, f"{result.account} can spend {in_dollars(result.available_cents)}")
 
 
 @marketplace.command()

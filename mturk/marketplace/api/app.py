@@ -39,7 +39,7 @@ class RequesterApi:
         self._keys = AccessKeyCache(market)
 
     @staticmethod
-    def wants(environ: "WSGIEnvironment") -> bool:
+    def handles(environ: "WSGIEnvironment") -> bool:
         """Return whether a request is for this API, not for the worker site."""
         signed = environ.get("HTTP_AUTHORIZATION", "").startswith("AWS4-")
         at_root = environ.get("PATH_INFO", "/") in ("", "/")

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4: verify_signature who signed a request, with a short-lived cache of access keys."""
+"""AWS Signature Version 4: verify who signed a request, with a short-lived cache of access keys."""
 
 import hashlib
 import hmac

@@ -58,8 +58,8 @@ def list_hits_for_qualification_type(call: Call, members: Members) -> Members:
     types = select(HitType.id, HitType.requirements).where(HitType.requester_id == call.requester.id)
     asking = [
         type_id
-        for type_id, asked in call.session.execute(types)
-        if any(requirement["QualificationTypeId"] == key for requirement in asked)
+        for type_id, requirements in call.session.execute(types)
+        if any(requirement["QualificationTypeId"] == key for requirement in requirements)
     ]
     query = _hits(call).where(Hit.listed, Hit.type_id.in_(asking))
     return call.page(query, Hit.number, members, key="HITs", render=_row, newest_first=True)

@@ -19,7 +19,7 @@ DAY, HOUR, MINUTE = 86_400, 3_600, 60
 
 @dataclass(frozen=True)
 class StatusPage:
-    """A page that explains what happened; `code` is for programs, the first link is the one that most people want."""
+    """A page that explains what happened; the first link is the one that most people want."""
 
     status: int
     code: str

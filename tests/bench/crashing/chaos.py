@@ -22,7 +22,7 @@ from round_manager.money.statement import drift, statement
 from tests.bench.crashing.driver import Job
 from tests.bench.crashing.place import Busy, Place, marketplace
 from tests.fakes.clock import NOON
-from tests.fakes.marketplace_proxy import MarketplaceProxy, Plan, proxy_of
+from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, proxy_of
 from tests.fakes.s3 import S3Server
 from tests.integration.services.stage import set_stage
 
@@ -52,9 +52,9 @@ class Survived:
     events: int
 
 
-def rough(seed: int) -> Plan:
+def rough(seed: int) -> FaultPlan:
     """A marketplace that fails one call in five."""
-    return Plan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.30, delay_seconds=0.02)
+    return FaultPlan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.30, delay_seconds=0.02)
 
 
 def survive(

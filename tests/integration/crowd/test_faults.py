@@ -11,11 +11,11 @@ from crowd.port import AssignmentState
 from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from tests.fakes.market import MarketServer
-from tests.fakes.marketplace_proxy import Fate, MarketplaceProxy, Plan, proxy_of
+from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, Outcome, proxy_of
 from tests.integration.crowd.stage import FUNDS, FakeStage, MarketStage, Orders
 
 QUICK = RetryPolicy(budget=20, first_pause=0.001, longest_pause=0.02)
-FAULTS = [Fate.THROTTLED, Fate.FAILED_AFTER, Fate.DROPPED_AFTER]
+FAULTS = [Outcome.THROTTLED, Outcome.FAILED_AFTER, Outcome.DROPPED_AFTER]
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def orders(market_server: MarketServer, proxy: MarketplaceProxy) -> Orders:
 
 @pytest.mark.parametrize("fate", FAULTS)
 def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
 ) -> None:
     order = orders.hit()
-    proxy.next(Fate.PASSED, fate)
+    proxy.next(Outcome.PASSED, fate)
     posted = orders.crowd.post(order)
     assert proxy.done["CreateHITWithHITType", fate] == 1
     assert [(one.hit_id, one.key) for one in orders.crowd.hits()] == [(posted.hit_id, order.token.key)]
@@ -43,7 +43,7 @@ def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
 
 @pytest.mark.parametrize("fate", FAULTS)
 def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
 ) -> None:
     work = orders.work(max_assignments=1)
     order = orders.bonus(work)
@@ -56,7 +56,7 @@ def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
 
 @pytest.mark.parametrize("fate", FAULTS)
 def test_every_other_change_is_made_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Fate
+    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
 ) -> None:
     crowd, hit = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1))
     good, bad = (orders.work(max_assignments=1) for _ in range(2))
@@ -74,7 +74,7 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
     for change in changes:
         proxy.next(fate)
         change()
-    proxy.next(Fate.PASSED, fate)
+    proxy.next(Outcome.PASSED, fate)
     made = crowd.ensure_qualification("validator", "d")
     assert proxy.faults() == len(changes) + 1
     assert crowd.ensure_qualification("validator", "d") == made
@@ -84,7 +84,7 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
 
 def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: MarketServer) -> None:
     count = 40
-    plan = Plan(seed=7, throttled=0.1, failed_after=0.1, dropped_after=0.1, delayed=0.05)
+    plan = FaultPlan(seed=7, throttled=0.1, failed_after=0.1, dropped_after=0.1, delayed=0.05)
     with proxy_of(market_server.url, plan) as proxy, ThreadPoolExecutor(8) as pool:
         stage = MarketStage(market_server, proxy.url, QUICK)
         orders, terms = Orders(stage), Orders(stage).terms()
@@ -98,7 +98,7 @@ def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: Ma
         list(pool.map(orders.crowd.approve, [one.assignment_id for one in works]))
         list(pool.map(orders.crowd.bonus, bonuses))
         assert proxy.faults() > count / 2
-        assert all(any(key[1] is fate for key in proxy.done) for fate in Fate)
+        assert all(any(key[1] is fate for key in proxy.done) for fate in Outcome)
     crowd = open_crowd(replace(stage.endpoint, url=market_server.url), now=stage.now)
     assert sorted(one.key for one in crowd.hits()) == sorted(one.token.key for one in ordered)
     assert len(works) == count
@@ -112,7 +112,7 @@ def test_what_stays_broken_is_given_up_when_the_budget_is_used(
     market_server: MarketServer, proxy: MarketplaceProxy
 ) -> None:
     orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
-    proxy.next(*[Fate.THROTTLED] * 1000)
+    proxy.next(*[Outcome.THROTTLED] * 1000)
     with pytest.raises(CrowdBusy):
         orders.crowd.balance()
     assert 1 < proxy.calls() < 1000
@@ -123,7 +123,7 @@ def test_a_call_whose_every_answer_is_lost_ends_in_doubt_and_has_happened_once(
 ) -> None:
     orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
     order = orders.hit()
-    proxy.next(Fate.PASSED, *[Fate.FAILED_AFTER] * 1000)
+    proxy.next(Outcome.PASSED, *[Outcome.FAILED_AFTER] * 1000)
     with pytest.raises(CrowdUnavailable) as caught:
         orders.crowd.post(order)
     assert caught.value.in_doubt
@@ -132,7 +132,7 @@ def test_a_call_whose_every_answer_is_lost_ends_in_doubt_and_has_happened_once(
 
 
 def test_the_same_seed_makes_the_same_faults() -> None:
-    plan = Plan(seed=3, throttled=0.2, failed_after=0.2, dropped_after=0.2)
+    plan = FaultPlan(seed=3, throttled=0.2, failed_after=0.2, dropped_after=0.2)
     one, other = MarketplaceProxy("", plan), MarketplaceProxy("", plan)
     assert [one.decide("x") for _ in range(200)] == [other.decide("x") for _ in range(200)]
     assert 90 < one.faults() < 150

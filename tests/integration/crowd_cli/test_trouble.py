@@ -6,7 +6,7 @@ import pytest
 
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
 from plugin.cli.crowd_retries import AnnouncedRetries
-from tests.fakes.marketplace_proxy import Fate, proxy_of
+from tests.fakes.marketplace_proxy import Outcome, proxy_of
 from tests.integration.crowd_cli.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1, "--yes")
@@ -62,7 +62,7 @@ def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, mon
     with proxy_of(shop.market.url) as proxy:
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
         # The balance and whether the account is ours, for the command; both again before bonuses are sent.
-        proxy.next(*[Fate.PASSED] * 4, Fate.DROPPED_AFTER)
+        proxy.next(*[Outcome.PASSED] * 4, Outcome.DROPPED_AFTER)
         ran = shop.run(*bonus)
         assert (ran.code, "1 in doubt" in ran.out, "did not answer" in ran.err) == (3, True, True)
         assert shop.earned() == REWARD + 50
@@ -77,7 +77,7 @@ def test_a_hit_whose_answer_is_lost_is_posted_once(shop: Shop, monkeypatch: pyte
     shop.worker()  # The qualification is there, so that the third call posts.
     with proxy_of(shop.market.url) as proxy:
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
-        proxy.next(Fate.PASSED, Fate.PASSED, Fate.DROPPED_AFTER)
+        proxy.next(Outcome.PASSED, Outcome.PASSED, Outcome.DROPPED_AFTER)
         ran = shop.run(*POST)
         assert (ran.code, "1 in doubt; `outfox crowd post sentiment` goes on" in ran.out) == (3, True)
         again = shop.asked(*POST)
