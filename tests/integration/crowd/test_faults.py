@@ -29,34 +29,34 @@ def orders(market_server: MarketServer, proxy: MarketplaceProxy) -> Orders:
     return Orders(MarketStage(market_server, proxy.url, QUICK))
 
 
-@pytest.mark.parametrize("fate", FAULTS)
+@pytest.mark.parametrize("outcome", FAULTS)
 def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
+    orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     order = orders.hit()
-    proxy.next(Outcome.PASSED, fate)
+    proxy.next(Outcome.PASSED, outcome)
     posted = orders.crowd.post(order)
-    assert proxy.done["CreateHITWithHITType", fate] == 1
+    assert proxy.done["CreateHITWithHITType", outcome] == 1
     assert [(one.hit_id, one.key) for one in orders.crowd.hits()] == [(posted.hit_id, order.token.key)]
     assert orders.crowd.balance() == FUNDS - 3 * 30
 
 
-@pytest.mark.parametrize("fate", FAULTS)
+@pytest.mark.parametrize("outcome", FAULTS)
 def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
+    orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     work = orders.work(max_assignments=1)
     order = orders.bonus(work)
-    proxy.next(fate, fate)
+    proxy.next(outcome, outcome)
     orders.crowd.bonus(order)
     assert proxy.calls("SendBonus") == 3
     assert [one.key for one in orders.crowd.bonuses(hit_id=work.hit_id)] == [order.token.key]
     assert orders.crowd.balance() == FUNDS - 30 - 180
 
 
-@pytest.mark.parametrize("fate", FAULTS)
+@pytest.mark.parametrize("outcome", FAULTS)
 def test_every_other_change_is_made_whatever_becomes_of_the_answer(
-    orders: Orders, proxy: MarketplaceProxy, fate: Outcome
+    orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     crowd, hit = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1))
     good, bad = (orders.work(max_assignments=1) for _ in range(2))
@@ -72,9 +72,9 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
         lambda: crowd.unblock(worker),
     ]
     for change in changes:
-        proxy.next(fate)
+        proxy.next(outcome)
         change()
-    proxy.next(Outcome.PASSED, fate)
+    proxy.next(Outcome.PASSED, outcome)
     made = crowd.ensure_qualification("validator", "d")
     assert proxy.faults() == len(changes) + 1
     assert crowd.ensure_qualification("validator", "d") == made
@@ -98,7 +98,7 @@ def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: Ma
         list(pool.map(orders.crowd.approve, [one.assignment_id for one in works]))
         list(pool.map(orders.crowd.bonus, bonuses))
         assert proxy.faults() > count / 2
-        assert all(any(key[1] is fate for key in proxy.done) for fate in Outcome)
+        assert all(any(key[1] is outcome for key in proxy.done) for outcome in Outcome)
     crowd = open_crowd(replace(stage.endpoint, url=market_server.url), now=stage.now)
     assert sorted(one.key for one in crowd.hits()) == sorted(one.token.key for one in ordered)
     assert len(works) == count
