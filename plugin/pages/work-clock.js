@@ -1,10 +1,10 @@
-// Time: how much is left until the deadline, and how much of it was spent at work.
+// Time: how much is left until the deadline, and how much of it was spent on the work.
 
-import {at, say, tell} from "./work-shell.js";
+import {announce, at, setText} from "./work-screen.js";
 
 const SECOND = 1_000;
 const IDLE_MS = 30 * SECOND;
-const BEAT_MS = 15 * SECOND;
+const HEARTBEAT_MS = 15 * SECOND;
 const HURRY_MS = 60 * SECOND;
 const WARNINGS = [[300 * SECOND, "Five minutes left"], [HURRY_MS, "One minute left"]];
 const SIGNS = ["keydown", "pointerdown", "pointermove", "wheel", "touchmove", "input"];
@@ -16,7 +16,7 @@ const written = (ms) => {
   return (hours ? [hours, ...rest] : rest).join(":");
 };
 
-// Counts down to the server's deadline on the server's clock; the visitor's own may be wrong.
+// Counts down to the server's deadline by the server's clock; the visitor's own may be wrong.
 export class Timer {
   constructor(onOver) {
     this.onOver = onOver;
@@ -24,7 +24,7 @@ export class Timer {
   }
 
   set({now, deadline}) {
-    // Not performance.now(), which stands still while a machine sleeps.
+    // Not performance.now(), which stops while a machine sleeps.
     this.ends = Date.now() + (Date.parse(deadline) - Date.parse(now));
     this.warnings = WARNINGS.filter(([before]) => before < this.left());
     this.ticking ??= setInterval(() => this.tick(), SECOND / 4);
@@ -42,9 +42,9 @@ export class Timer {
 
   tick() {
     const left = this.left();
-    say(at("timer"), written(left));
+    setText(at("timer"), written(left));
     at("clock").classList.toggle("hurry", left < HURRY_MS);
-    while (this.warnings.length && left <= this.warnings[0][0]) tell(this.warnings.shift()[1]);
+    while (this.warnings.length && left <= this.warnings[0][0]) announce(this.warnings.shift()[1]);
     if (left <= 0) {
       this.stop();
       this.onOver();
@@ -52,18 +52,18 @@ export class Timer {
   }
 }
 
-// Tells the server from time to time how long the page was seen and used, in all.
-export class Beats {
-  constructor(line, soFar) {
-    this.line = line;
+// Counts how long the page was visible and used, and reports it to the server.
+export class ActiveTime {
+  constructor(client, soFar) {
+    this.client = client;
     this.active = soFar;
-    this.told = soFar;
+    this.sent = soFar;
     this.lastSign = Date.now();
     this.lastLook = Date.now();
     for (const sign of SIGNS) {
       addEventListener(sign, () => { this.look(); this.lastSign = Date.now(); }, {passive: true, capture: true});
     }
-    this.beating = setInterval(() => this.send(), BEAT_MS);
+    this.interval = setInterval(() => this.send(), HEARTBEAT_MS);
     addEventListener("pagehide", () => this.send());
     document.addEventListener("visibilitychange", () => this.send());
   }
@@ -76,7 +76,7 @@ export class Beats {
     this.seen = document.visibilityState === "visible";
   }
 
-  // All of it until now, for a call that finishes an item.
+  // Returns the total until now, for a call that finishes an item.
   count() {
     this.look();
     return Math.round(this.active);
@@ -84,13 +84,13 @@ export class Beats {
 
   send() {
     this.look();
-    if (this.active === this.told) return;
-    const told = this.active;
-    // What does not arrive is told with the next beat.
-    this.line.post("/beat", {active_ms: Math.round(told)}, {keepalive: true}).then(() => { this.told = told; }, () => {});
+    if (this.active === this.sent) return;
+    const sent = this.active;
+    // What does not arrive is sent with the next heartbeat.
+    this.client.post("/beat", {active_ms: Math.round(sent)}, {keepalive: true}).then(() => { this.sent = sent; }, () => {});
   }
 
   stop() {
-    clearInterval(this.beating);
+    clearInterval(this.interval);
   }
 }

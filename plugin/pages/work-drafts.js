@@ -1,53 +1,53 @@
-// Drafts: what is typed goes to the server soon after, and while that is away again and again until it is there. Until
-// then the tab has it too, where it may: a page that is loaded again can be faster than what the last one sent.
+// Drafts: what is typed is sent to the server soon after, and again until it arrives. Until then the tab keeps it too,
+// if the browser allows: a reloaded page can be faster than the last request of the page before.
 
-import {untilDone} from "./work-line.js";
-import {at, say, untilClosed} from "./work-shell.js";
+import {retryUntilDone} from "./work-api.js";
+import {at, setText, tabMemory} from "./work-screen.js";
 
 const SOON_MS = 800;
 const AWAY = "Not saved yet: we cannot be reached. We try again.";
 
 export class Drafts {
-  // `failed` hears of what cannot be mended by waiting, and of the mark that was sent.
-  constructor(line, failed) {
-    this.line = line;
+  // `failed` gets errors that a retry cannot resolve, and the mark that was sent.
+  constructor(client, failed) {
+    this.client = client;
     this.failed = failed;
     this.waiting = new Map();
     this.sending = false;
   }
 
-  // `task` is what the text was written for: after a skip it is somebody else's. The server knows it by its mark.
+  // `task` is what the text was written for, which changes with a skip. The server compares its mark.
   keep(item, result, task, mark) {
     this.waiting.set(item, {result, mark});
-    untilClosed.set(this.key(item), JSON.stringify({task, result}));
-    this.tell("waiting", "");
+    tabMemory.set(this.key(item), JSON.stringify({task, result}));
+    this.showState("waiting", "");
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.send(), SOON_MS);
   }
 
-  // What was typed before the page was loaded again and the server may not have heard of; null where there is nothing.
+  // Returns what was typed before the page was reloaded and the server may not have; null if there is nothing.
   left(item, task) {
-    const kept = JSON.parse(untilClosed.get(this.key(item)) ?? "null");
+    const kept = JSON.parse(tabMemory.get(this.key(item)) ?? "null");
     return kept && JSON.stringify(kept.task) === JSON.stringify(task) ? kept.result : null;
   }
 
-  // The server has the item's text by another way.
+  // Called when the server got the item's text in another call.
   drop(item, text = "Draft saved") {
     this.waiting.delete(item);
-    untilClosed.forget(this.key(item));
-    if (!this.waiting.size) this.tell("saved", text);
+    tabMemory.forget(this.key(item));
+    if (!this.waiting.size) this.showState("saved", text);
   }
 
-  // What was typed for a text that the example no longer has.
+  // Drops what was typed for a text that the example no longer has.
   forget(item, mark) {
     if (this.waiting.get(item)?.mark === mark) this.waiting.delete(item);
     if (!this.waiting.has(item)) this.drop(item, "");
   }
 
-  // The page goes away: everything is sent at once, and nobody waits for an answer.
+  // The page closes: sends everything without waiting for a response.
   leave() {
     for (const [item, draft] of this.waiting) {
-      this.line.call("PUT", this.place(item), draft, {keepalive: true}).catch(() => {});
+      this.client.call("PUT", this.place(item), draft, {keepalive: true}).catch(() => {});
     }
   }
 
@@ -64,37 +64,37 @@ export class Drafts {
 
   async sendOne(item) {
     let sent;
-    this.tell("saving", "Saving…");
+    this.showState("saving", "Saving…");
     try {
-      await untilDone(
+      await retryUntilDone(
         () => {
           sent = this.waiting.get(item);
-          return sent === undefined ? null : this.line.put(this.place(item), sent);
+          return sent === undefined ? null : this.client.put(this.place(item), sent);
         },
-        () => { this.tell("away", AWAY); return this.waiting.has(item); },
+        () => { this.showState("away", AWAY); return this.waiting.has(item); },
       );
-    } catch (trouble) {
+    } catch (error) {
       if (this.waiting.get(item) === sent) this.waiting.delete(item);
-      if (trouble.retry) return;
-      // What was written for another text is nothing to be kept.
-      if (trouble.kind === "changed") this.forget(item, sent.mark);
-      else this.tell("away", trouble.message);
-      this.failed(trouble, sent.mark);
+      if (error.retry) return;
+      // What was written for another text is not kept.
+      if (error.kind === "changed") this.forget(item, sent.mark);
+      else this.showState("away", error.message);
+      this.failed(error, sent.mark);
       return;
     }
     if (this.waiting.get(item) === sent) this.drop(item);
   }
 
   key(item) {
-    return `outfox.draft.${this.line.token}.${item}`;
+    return `outfox.draft.${this.client.token}.${item}`;
   }
 
   place(item) {
     return `/items/${item}/draft`;
   }
 
-  tell(state, text) {
+  showState(state, text) {
     at("saved").dataset.draft = state;
-    say(at("saved"), text);
+    setText(at("saved"), text);
   }
 }

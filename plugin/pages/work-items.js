@@ -1,34 +1,32 @@
-// HITs with items, to write or to check: one is on the desk, the others are a click away.
+// HITs with items to write or to validate: one is in the editor, the others are a click away.
 
-import {Desk} from "./work-desk.js";
+import {EarlierAttempts, VerdictPanel, drawAttempts} from "./work-attempts.js";
 import {Drafts} from "./work-drafts.js";
-import {EarlierTries} from "./work-earlier.js";
-import {at, clearTrouble, counted, element, isBusy, once, openDialog, say, tell} from "./work-shell.js";
-import {SpanMarker} from "./work-span.js";
-import {VerdictPanel, drawTries} from "./work-verdict.js";
+import {EditorPane, SpanMarker} from "./work-editor.js";
+import {announce, at, clearError, counted, element, isBusy, once, openDialog, setText} from "./work-screen.js";
 
 const CLOSED = "This round was closed. Submit the HIT as it is; you are paid for it.";
 
 export class Items {
-  // `page` has the line, the setup, and what happens to the HIT as a whole.
+  // `page` has the API client, the setup, and what happens to the HIT as a whole.
   constructor(page) {
     this.page = page;
-    this.line = page.line;
+    this.client = page.client;
     this.writes = page.setup.kind === "create";
-    this.desk = new Desk(at("editor"), page.setup);
-    // What goes wrong is told when the desk is opened.
-    this.desk.load().catch(() => {});
+    this.editor = new EditorPane(at("editor"), page.setup);
+    // An error shows when the editor is opened.
+    this.editor.load().catch(() => {});
     this.at = 0;
-    this.drafts = new Drafts(page.line, (trouble, mark) => {
-      // Where the text was skipped here, or is asked about now, this page hears of it by that call.
-      const isNews = trouble.kind === "changed" && mark === this.mark && !isBusy();
-      if (isNews || ["over", "gone"].includes(trouble.kind)) page.failed(trouble);
+    this.drafts = new Drafts(page.client, (error, mark) => {
+      // If the text was skipped or is being asked about here, that call reports the change.
+      const isNews = error.kind === "changed" && mark === this.mark && !isBusy();
+      if (isNews || ["over", "gone"].includes(error.kind)) page.failed(error);
     });
     if (this.writes) {
-      this.verdict = new VerdictPanel(page.line, this.desk);
-      this.earlier = new EarlierTries(this.desk, (result) => this.put(result));
+      this.verdict = new VerdictPanel(page.client, this.editor);
+      this.earlier = new EarlierAttempts(this.editor, (result) => this.put(result));
     }
-    this.span = new SpanMarker(this.desk, (result) => this.put(result));
+    this.span = new SpanMarker(this.editor, (result) => this.put(result));
   }
 
   get item() {
@@ -40,9 +38,9 @@ export class Items {
     const first = items.findIndex((one) => !one.done);
     this.at = Math.max(0, first);
     this.pickUp();
-    await this.desk.open(this.item.task);
-    this.desk.onChange = () => this.changed();
-    this.desk.onAsk = () => this.ask();
+    await this.editor.open(this.item.task);
+    this.editor.onChange = () => this.changed();
+    this.editor.onAsk = () => this.ask();
     if (this.writes) {
       at("ask").onclick = () => this.ask();
       at("skip").onclick = () => openDialog("skip-dialog");
@@ -52,20 +50,20 @@ export class Items {
     this.show(this.at);
   }
 
-  // Another item comes on the desk; what is typed on the one before is saved first.
+  // Shows another item; the draft of the one before is saved first.
   show(number) {
     if (this.drafts.waiting.size) this.drafts.send();
     this.at = number;
     const item = this.item;
-    this.desk.show(item.task, item.draft?.result ?? [], item.done && this.writes);
-    this.kept = JSON.stringify(this.desk.result());
-    // A judgement that stands as it was given need not be given again.
+    this.editor.show(item.task, item.draft?.result ?? [], item.done && this.writes);
+    this.kept = JSON.stringify(this.editor.result());
+    // An unchanged judgement is not sent again.
     this.judged = item.done ? this.kept : "";
     this.shownTask = JSON.stringify(item.task);
     this.mark = item.mark;
     this.verdict?.show(item);
     this.span.show();
-    clearTrouble();
+    clearError();
     this.draw();
   }
 
@@ -74,18 +72,18 @@ export class Items {
   }
 
   put(result) {
-    this.desk.show(this.item.task, result);
+    this.editor.show(this.item.task, result);
     this.changed();
   }
 
-  // What the server says now; the desk stays as it is unless its item is another one.
+  // Updates from the server's state; the editor keeps its content unless its item changed.
   refreshed() {
     this.at = Math.min(this.at, this.page.state.items.length - 1);
     const isOther = this.item.mark !== this.mark || JSON.stringify(this.item.task) !== this.shownTask;
-    if (isOther || this.desk.place.inert !== (this.item.done && this.writes)) {
+    if (isOther || this.editor.place.inert !== (this.item.done && this.writes)) {
       this.show(this.at);
     } else {
-      this.verdict?.heard(this.item);
+      this.verdict?.update(this.item);
       this.draw();
     }
   }
@@ -94,10 +92,10 @@ export class Items {
     const {items, missing} = this.page.state;
     const others = items.filter((one, place) => !one.done && place !== this.at).length;
     this.drawPlaces(items);
-    say(at("submit"), others && missing !== null ? this.wayOn() : "Submit");
+    setText(at("submit"), others && missing !== null ? this.wayOn() : "Submit");
     if (this.page.setup.preview) return;
     const note = this.writes ? this.drawWriting(missing) : this.drawChecking(items);
-    say(at("submit-note"), missing === null && !this.item.done ? CLOSED : note);
+    setText(at("submit-note"), missing === null && !this.item.done ? CLOSED : note);
   }
 
   wayOn() {
@@ -108,7 +106,7 @@ export class Items {
   drawWriting(missing) {
     const {item} = this;
     const verdict = this.verdict.current();
-    const note = drawTries(item, this.page.state, verdict);
+    const note = drawAttempts(item, this.page.state, verdict);
     this.earlier.draw(item);
     const isTriedEnough = item.tries_used >= this.page.state.tries_before_skip;
     const ready = item.done || missing === null || (verdict && (verdict.fooled || isTriedEnough));
@@ -127,7 +125,7 @@ export class Items {
   drawPlaces(items) {
     const nav = at("items");
     const {word} = nav.dataset;
-    say(at("place"), items.length > 1 ? `${word} ${this.at + 1} of ${items.length}` : "");
+    setText(at("place"), items.length > 1 ? `${word} ${this.at + 1} of ${items.length}` : "");
     nav.hidden = items.length < 2;
     if (nav.childElementCount !== items.length) {
       nav.replaceChildren(...items.map((_, place) => element("button", {type: "button", onclick: () => this.go(place)})));
@@ -138,30 +136,30 @@ export class Items {
       button.toggleAttribute("data-done", one.done);
       button.ariaCurrent = isHere ? "step" : null;
       button.ariaLabel = `${word} ${place + 1} of ${items.length}${one.done ? ", done" : ""}`;
-      say(button, one.done ? `${place + 1} ✓` : `${place + 1}`);
+      setText(button, one.done ? `${place + 1} ✓` : `${place + 1}`);
     });
   }
 
   go(place) {
     if (place === this.at || isBusy()) return;
     this.show(place);
-    tell(`${at("items").dataset.word} ${place + 1} of ${this.page.state.items.length}`);
+    announce(`${at("items").dataset.word} ${place + 1} of ${this.page.state.items.length}`);
   }
 
   changed() {
     this.verdict?.refresh();
     this.draw();
     if (this.page.setup.preview || (this.item.done && this.writes)) return;
-    const result = this.desk.result();
+    const result = this.editor.result();
     const written = JSON.stringify(result);
     if (written === this.kept) return;
-    if (!isBusy()) clearTrouble();
+    if (!isBusy()) clearError();
     this.kept = written;
     this.item.draft = {result};
     this.drafts.keep(this.item.item, result, this.item.task, this.mark);
   }
 
-  // What this tab still has from before it was loaded again goes on the desk, and to the server.
+  // Restores what this tab kept before it was reloaded, and sends it to the server.
   pickUp() {
     for (const item of this.page.state.items) {
       const result = item.done || this.page.setup.preview ? null : this.drafts.left(item.item, item.task);
@@ -171,23 +169,23 @@ export class Items {
     }
   }
 
-  // The server has what is on the desk.
+  // Called when the server has stored the editor's content.
   stored(text) {
-    this.kept = JSON.stringify(this.desk.result());
+    this.kept = JSON.stringify(this.editor.result());
     this.drafts.drop(this.item.item, text);
   }
 
   ask() {
     if (this.page.setup.preview || at("ask").disabled || isBusy()) return;
-    clearTrouble();
+    clearError();
     this.verdict.ask(
       ({again}) => {
         this.item.may_skip = this.item.tries_used >= this.page.state.tries_before_skip;
         this.stored("Draft saved");
-        if (again) tell("You asked that before: no try was used.");
+        if (again) announce("You asked that before: no try was used.");
         this.draw();
       },
-      (trouble) => { this.page.failed(trouble, () => this.ask()); },
+      (error) => { this.page.failed(error, () => this.ask()); },
     ).then(() => this.draw());
     this.draw();
   }
@@ -196,52 +194,52 @@ export class Items {
     at("skip-dialog").close();
     return once(async () => {
       try {
-        const told = {reason: at("skip-reason").value, mark: this.mark, active_ms: this.page.beats.count()};
-        this.page.state.items[this.at] = await this.page.insist(() => this.line.post(`/items/${this.item.item}/skip`, told));
+        const body = {reason: at("skip-reason").value, mark: this.mark, active_ms: this.page.activeTime.count()};
+        this.page.state.items[this.at] = await this.page.withRetries(() => this.client.post(`/items/${this.item.item}/skip`, body));
         this.drafts.drop(this.item.item, "");
         this.show(this.at);
-        tell("Here is another text.");
-        this.desk.focus();
-      } catch (trouble) {
-        await this.page.failed(trouble);
+        announce("Here is another text.");
+        this.editor.focus();
+      } catch (error) {
+        await this.page.failed(error);
       }
     });
   }
 
-  // Hands in what is on the desk, then goes to the next one that is not done, or ends the HIT.
+  // Submits the item, then shows the next one that is not done, or finishes the HIT.
   submit() {
     if (this.page.setup.preview || at("submit").disabled) return;
-    clearTrouble();
+    clearError();
     return once(async () => {
       try {
         const {item} = this;
-        // A round that was closed takes the HIT as it is.
-        if (this.page.state.missing !== null || item.done) await this.handIn(item);
+        // A closed round accepts the HIT as it is.
+        if (this.page.state.missing !== null || item.done) await this.submitItem(item);
         await this.page.reload();
         const next = this.page.state.items.findIndex((one) => !one.done);
         if (next < 0 || this.page.state.missing === null) {
           await this.page.finish();
         } else {
           this.show(next);
-          tell(`Stored. ${counted(this.page.state.items.filter((one) => !one.done).length, "is", "are")} left.`);
+          announce(`Stored. ${counted(this.page.state.items.filter((one) => !one.done).length, "is", "are")} left.`);
           scrollTo({top: 0});
-          this.desk.focus();
+          this.editor.focus();
         }
-      } catch (trouble) {
-        await this.page.failed(trouble, () => this.submit());
-        this.desk.focusOn(trouble.message);
+      } catch (error) {
+        await this.page.failed(error, () => this.submit());
+        this.editor.focusOn(error.message);
       }
     });
   }
 
-  async handIn(item) {
-    const result = this.desk.result();
+  async submitItem(item) {
+    const result = this.editor.result();
     const written = JSON.stringify(result);
     if (item.done && (this.writes || written === this.judged)) return;
     this.judged = written;
     const call = this.writes ? "hand-in" : "judgement";
-    const body = {result, mark: this.mark, active_ms: this.page.beats.count()};
-    const stored = await this.page.insist(() => this.line.post(`/items/${item.item}/${call}`, body));
+    const body = {result, mark: this.mark, active_ms: this.page.activeTime.count()};
+    const stored = await this.page.withRetries(() => this.client.post(`/items/${item.item}/${call}`, body));
     this.stored("");
     Object.assign(item, stored, {draft: {result}});
   }

@@ -1,6 +1,6 @@
 // The quiz: all questions at once, what was right, why the rest was not, and another attempt where there is one.
 
-import {at, clearTrouble, counted, element, once, say, showTrouble} from "./work-shell.js";
+import {at, clearError, counted, element, once, setText, showError} from "./work-screen.js";
 
 const PAID = "Submit to be paid for it.";
 const QUALIFIED = "You get the qualification shortly after you submit.";
@@ -60,30 +60,30 @@ export class Quiz {
   check() {
     const missing = this.answers().indexOf(null);
     if (missing >= 0) {
-      showTrouble(`Question ${missing + 1} is not answered yet. Answer all, then check.`);
+      showError(`Question ${missing + 1} is not answered yet. Answer all, then check.`);
       this.form.children[missing].querySelector("input").focus();
       return;
     }
-    clearTrouble();
+    clearError();
     once(async () => {
       try {
-        this.result = await this.page.insist(() => this.page.line.post("/quiz", {answers: this.answers()}));
+        this.result = await this.page.withRetries(() => this.page.client.post("/quiz", {answers: this.answers()}));
         this.mark();
         this.draw();
         at("quiz-result").focus();
-      } catch (trouble) {
-        await this.page.failed(trouble, () => this.check());
+      } catch (error) {
+        await this.page.failed(error, () => this.check());
       }
     });
   }
 
   submit() {
-    clearTrouble();
+    clearError();
     once(async () => {
       try {
         await this.page.finish();
-      } catch (trouble) {
-        await this.page.failed(trouble, () => this.submit());
+      } catch (error) {
+        await this.page.failed(error, () => this.submit());
       }
     });
   }
@@ -99,7 +99,7 @@ export class Quiz {
     [...this.form.children].forEach((one, place) => {
       const explain = one.querySelector(".explain");
       const why = this.result?.explain[place] ?? null;
-      say(explain, why ?? "");
+      setText(explain, why ?? "");
       explain.hidden = why === null;
       one.classList.toggle("wrong", why !== null);
       for (const input of one.querySelectorAll("input")) input.disabled = this.page.setup.preview || Boolean(this.result);
@@ -110,7 +110,7 @@ export class Quiz {
     const {result} = this;
     const place = at("quiz-result");
     place.hidden = !result;
-    say(at("submit"), this.isOpen() ? "Check my answers" : "Submit");
+    setText(at("submit"), this.isOpen() ? "Check my answers" : "Submit");
     if (this.page.setup.preview) return;
     const again = result && !result.passed && result.attempts_left > 0;
     at("quiz-again").hidden = !again;
@@ -118,8 +118,8 @@ export class Quiz {
     at("submit").classList.toggle("primary", !again);
     const given = this.answers().filter((one) => one !== null).length;
     const answered = `${given} of ${this.page.state.items.length} answered. You are paid whether you pass or not.`;
-    say(at("submit-note"), this.isOpen() ? answered : "");
-    say(at("quiz-left"), result && !result.passed ? `${counted(result.attempts_left, "attempt")} left` : "");
+    setText(at("submit-note"), this.isOpen() ? answered : "");
+    setText(at("quiz-left"), result && !result.passed ? `${counted(result.attempts_left, "attempt")} left` : "");
     if (!result) return;
     place.dataset.passed = String(result.passed);
     place.dataset.outcome = result.passed ? "fooled" : "not-fooled";

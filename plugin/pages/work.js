@@ -1,25 +1,35 @@
-// The page of a HIT: consent where it is needed, then the work, then the form that hands it in on the marketplace.
+// The page of a HIT: consent if needed, then the work, then the form that submits it on the marketplace.
 
-import {Beats, Timer} from "./work-clock.js";
+import {ActiveTime, Timer} from "./work-clock.js";
 import {Items} from "./work-items.js";
-import {Line, Trouble, untilDone} from "./work-line.js";
+import {ApiClient, ApiError, retryUntilDone} from "./work-api.js";
 import {Quiz} from "./work-quiz.js";
 import {
-  at, clearTrouble, dollars, isBusy, once, openDialog, remembered, say, showScreen, showTrouble, tell, untilClosed,
-} from "./work-shell.js";
+  announce, at, clearError, dollars, isBusy, localMemory, once, openDialog, setText, showError, showScreen, tabMemory,
+} from "./work-screen.js";
 
 const setup = JSON.parse(at("setup").textContent);
-// Others than those that were read show again.
+// Instructions that changed since they were read show again.
 const READ_FOR = setup.kind === "validate" ? "check" : "write";
 const INSTRUCTIONS = `outfox.instructions.${setup.task.title}.${READ_FOR}.${setup.task.instructions_html.length}`;
 const REFUSED = "That is all right. Return this HIT on the marketplace; nothing is held against you.";
 const UNFORESEEN = "Something failed on this page. Load it again; what was stored before is safe.";
 const A_MOMENT_MS = 1_000;
 
+// Only the page around this one can return the HIT. Our marketplace highlights its button; others ignore the message.
+const offerReturn = () => window.parent.postMessage({outfox: "nothing-to-do"}, "*");
+
+// What a button can do about an error, by the action of its hint.
+const HINTS = {
+  reload_page: ["Load the page again", () => location.reload()],
+  skip_item: ["Skip this text", () => at("skip").click()],
+  submit_hit: ["Submit the HIT", () => at("submit").click()],
+};
+
 class Page {
   constructor() {
     this.setup = setup;
-    this.line = new Line(setup.api, setup.token);
+    this.client = new ApiClient(setup.api, setup.token);
     this.timer = new Timer(() => this.timeIsUp());
     this.work = setup.kind === "quiz" ? new Quiz(this) : new Items(this);
   }
@@ -31,7 +41,7 @@ class Page {
     if (setup.preview) this.state = sampleState();
     else await this.load();
     if (this.leave()) return;
-    // Who has begun has read them.
+    // A worker who has started has read them.
     if (this.state.items.some((one) => one.draft || one.done || one.tries_used)) at("instructions").open = false;
     await this.work.open();
     showScreen("ready");
@@ -43,20 +53,20 @@ class Page {
   }
 
   async load() {
-    this.state = await this.insist(() => this.line.get("/state"));
+    this.state = await this.withRetries(() => this.client.get("/state"));
   }
 
-  // The server's clock decides; while it cannot be asked, ours does.
+  // The server's clock decides; if the server cannot be reached, ours does.
   async timeIsUp() {
     try {
-      this.state = await this.line.get("/state");
+      this.state = await this.client.get("/state");
     } catch {
       this.state.status = "expired";
     }
     if (!this.leave()) setTimeout(() => this.timer.set(this.state), A_MOMENT_MS);
   }
 
-  // The state as it is on the server now; another tab may have changed it.
+  // Loads the state from the server; another tab may have changed it.
   async reload() {
     await this.load();
     if (!this.leave()) {
@@ -65,97 +75,105 @@ class Page {
     }
   }
 
-  // Whether the HIT is not to be worked on any more, in which case another screen says so.
+  // Shows another screen and returns true if the HIT cannot be worked on now.
   leave() {
     const screen = {submitted: "submitted", confirmed: "submitted", expired: "over", unconfirmed: "over"}[this.state.status];
     if (!screen) return false;
     this.timer.stop();
-    this.beats?.stop();
-    at("submit-again").onclick = () => once(() => this.finish().catch((trouble) => tell(trouble.message)));
+    this.activeTime?.stop();
+    at("submit-again").onclick = () => once(() => this.finish().catch((error) => announce(error.message)));
     showScreen(screen);
     return true;
   }
 
   watch() {
     this.timer.set(this.state);
-    this.beats = new Beats(this.line, this.state.active_ms ?? 0);
+    this.activeTime = new ActiveTime(this.client, this.state.active_ms ?? 0);
     this.drawPay();
     const look = async () => {
       if (document.visibilityState !== "visible" || isBusy() || document.body.dataset.state !== "ready") return;
       try {
-        const state = await this.line.get("/state");
+        const state = await this.client.get("/state");
         if (isBusy()) return;
         this.state = state;
         if (!this.leave()) this.work.refreshed();
       } catch {
-        // The next call tells.
+        // The next call shows the error.
       }
     };
     document.addEventListener("visibilitychange", look);
     addEventListener("pageshow", ({persisted}) => { if (persisted) look(); });
     addEventListener("pagehide", () => this.work.leave?.());
-    at("report").onclick = () => { say(at("report-trouble"), ""); openDialog("report-dialog"); };
+    at("report").onclick = () => { setText(at("report-trouble"), ""); openDialog("report-dialog"); };
     at("report-send").onclick = () => this.report();
-    at("trouble-close").onclick = clearTrouble;
+    at("trouble-close").onclick = clearError;
   }
 
   async report() {
     const text = at("report-text").value.trim();
     if (!text) {
-      say(at("report-trouble"), "Write a sentence that tells what is wrong.");
+      setText(at("report-trouble"), "Write a sentence that tells what is wrong.");
       at("report-text").focus();
       return;
     }
     await once(async () => {
       try {
         const item = this.work.item?.item;
-        await this.line.post(item === undefined ? "/report" : `/items/${item}/report`, {text});
+        await this.client.post(item === undefined ? "/report" : `/items/${item}/report`, {text});
         at("report-dialog").close();
-        tell("Thank you. The owner of the task reads what you wrote.");
-      } catch (trouble) {
-        say(at("report-trouble"), trouble.message);
+        announce("Thank you. The owner of the task reads what you wrote.");
+      } catch (error) {
+        setText(at("report-trouble"), error.message);
       }
     });
   }
 
-  // Does it until it works, and says meanwhile why it takes so long.
-  async insist(act) {
+  // Calls `act` until it succeeds, and shows meanwhile why it takes longer.
+  async withRetries(act) {
     let waited = false;
-    const answer = await untilDone(act, ({message}) => { waited = true; showTrouble(message); });
-    if (waited) clearTrouble();
+    const answer = await retryUntilDone(act, ({message}) => { waited = true; showError(message); });
+    if (waited) clearError();
     return answer;
   }
 
-  // What cannot be: told, with a way on; what is on the server now shows again.
-  async failed(trouble, again = null) {
-    if (!(trouble instanceof Trouble)) {
-      showTrouble(UNFORESEEN, () => location.reload());
-      throw trouble;
+  // Shows an error with what the worker can do, and the present state of the server.
+  async failed(error, again = null) {
+    if (!(error instanceof ApiError)) {
+      showError(UNFORESEEN, () => location.reload());
+      throw error;
     }
-    if (trouble.kind === "over") {
+    if (error.kind === "over") {
       this.state.status = "expired";
-      say(at("over-text"), trouble.message);
+      setText(at("over-text"), error.message);
       this.leave();
       return;
     }
-    showTrouble(trouble.message, trouble.retry ? again : null);
+    this.show(error, again);
     try {
-      this.state = await this.line.get("/state");
-      // Whoever writes something else meanwhile has read it; that the text is another one now is news to them as well.
-      const isNews = !at("trouble").hidden || trouble.kind === "changed";
+      this.state = await this.client.get("/state");
+      // A worker who continues to write has read the error; a changed text is news in any case.
+      const isNews = !at("trouble").hidden || error.kind === "changed";
       if (!this.leave()) this.work.refreshed();
-      if (isNews) showTrouble(trouble.message, trouble.retry ? again : null);
+      if (isNews) this.show(error, again);
     } catch {
       // Nothing newer is known.
     }
   }
 
-  // The HIT is handed in here first and then, by a plain form, on the marketplace.
+  // The error's hint as a button, or a retry; a HIT that others wait for is offered to be returned.
+  show({message, retry, hint}, again) {
+    const [label, action] = HINTS[hint?.action] ?? [];
+    if (hint?.action === "return_hit") offerReturn();
+    if (action) showError(message, action, label);
+    else showError(message, retry ? again : null);
+  }
+
+  // The HIT is submitted here first and then, by a plain form, on the marketplace.
   async finish() {
-    const {submit} = await this.insist(() => this.line.post("/finish"));
+    const {submit} = await this.withRetries(() => this.client.post("/finish"));
     this.state.status = "submitted";
     this.leave();
-    const form = Object.assign(document.createElement("form"), {method: "post", action: submit.url, hidden: true});
+    const form = Object.assign(document.createElement("form"), {method: submit.method, action: submit.url, hidden: true});
     for (const [name, value] of Object.entries(submit.fields)) {
       form.append(Object.assign(document.createElement("input"), {type: "hidden", name, value}));
     }
@@ -165,21 +183,21 @@ class Page {
 
   drawPay() {
     const {reward_cents: reward, bonus_cents: bonus} = this.state.earned;
-    say(at("pay-reward"), dollars(reward));
+    setText(at("pay-reward"), dollars(reward));
     if (at("pay-bonus")) {
       const each = `+ ${dollars(setup.pay.bonus_cents)} for each example that fools the model, once others agree with it`;
-      say(at("pay-bonus"), bonus ? `+ ${dollars(bonus)} once others agree with what you handed in` : each);
+      setText(at("pay-bonus"), bonus ? `+ ${dollars(bonus)} once others agree with what you handed in` : each);
     }
   }
 
   rememberInstructions(open) {
-    remembered.set(INSTRUCTIONS, open ? "open" : "closed");
+    localMemory.set(INSTRUCTIONS, open ? "open" : "closed");
   }
 
   dress() {
     const instructions = at("instructions");
-    instructions.open = remembered.get(INSTRUCTIONS) !== "closed";
-    // On a phone a wide table scrolls by itself; whoever has only a keyboard must get there too.
+    instructions.open = localMemory.get(INSTRUCTIONS) !== "closed";
+    // On a phone a wide table scrolls; keyboard users must be able to focus it.
     for (const table of instructions.querySelectorAll("table")) table.tabIndex = 0;
     at("instructions-close").onclick = () => {
       instructions.open = false;
@@ -188,7 +206,7 @@ class Page {
       instructions.scrollIntoView({block: "nearest"});
     };
     instructions.querySelector("summary").addEventListener("click", () => this.rememberInstructions(!instructions.open));
-    // The editor takes keys anywhere in the page for itself, also Enter on our buttons.
+    // The editor handles keys anywhere in the page, also Enter on our buttons.
     for (const place of document.querySelectorAll(".work-bar, .work-side, .work-alone, .work-instructions, #items, #span, dialog")) {
       place.addEventListener("keydown", (event) => event.stopPropagation());
     }
@@ -204,21 +222,21 @@ const sampleState = () => {
   return {status: "open", items, tries: 0, tries_before_skip: 0, earned, missing: "", quiz: null};
 };
 
-// Nothing of the task is shown or loaded before its warning was read.
+// Nothing of the task is shown or loaded before its warning is accepted.
 const consented = () => new Promise((agreed) => {
-  // The address names the worker and the assignment: whoever works next in this window is asked again.
+  // The address names the worker and the assignment: the next worker in this window is asked again.
   const known = `outfox.consent.${location.pathname}${location.search}`;
-  if (!setup.task.consent || untilClosed.get(known) === "yes") {
+  if (!setup.task.consent || tabMemory.get(known) === "yes") {
     agreed();
     return;
   }
   showScreen("consent");
   at("consent-yes").onclick = () => {
-    untilClosed.set(known, "yes");
+    tabMemory.set(known, "yes");
     showScreen("loading");
     agreed();
   };
-  at("consent-no").onclick = () => say(at("consent-refused"), REFUSED);
+  at("consent-no").onclick = () => setText(at("consent-refused"), REFUSED);
 });
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -227,15 +245,14 @@ scheme.addEventListener("change", paint);
 paint();
 
 at("error-again").onclick = () => location.reload();
-// Only the page around this one can give the HIT back. Ours shows its button plainly then; another hears nothing of it.
-if (setup.error?.give_back) window.parent.postMessage({outfox: "nothing-to-do"}, "*");
+if (setup.error?.give_back) offerReturn();
 if (!setup.error) {
   await consented();
   try {
     await new Page().open();
-  } catch (trouble) {
-    if (trouble instanceof Trouble) say(at("error-text"), trouble.message);
+  } catch (error) {
+    if (error instanceof ApiError) setText(at("error-text"), error.message);
     showScreen("error");
-    if (!(trouble instanceof Trouble)) throw trouble;
+    if (!(error instanceof ApiError)) throw error;
   }
 }

@@ -1,4 +1,4 @@
-// What is around the work: which screen shows, what is told, dialogs, and one thing at a time.
+// Screens, messages and dialogs around the work, and one action at a time.
 
 export const at = (id) => document.getElementById(id);
 
@@ -8,8 +8,8 @@ export const dollars = (cents) => `$${Math.floor(cents / 100)}.${String(cents % 
 
 export const counted = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
-// Text that changes only when it does: a live region would read the same again.
-export const say = (place, text) => {
+// Sets a text only if it changes: a live region would read the same again.
+export const setText = (place, text) => {
   if (place && place.textContent !== text) place.textContent = text;
 };
 
@@ -19,7 +19,7 @@ export const element = (tag, properties = {}, ...children) => {
   return made;
 };
 
-// Shows one screen; the reader of the page is led to its heading.
+// Shows one screen and focuses its heading.
 export const showScreen = (state) => {
   const was = document.body.dataset.state;
   for (const id of Object.values(SCREENS)) {
@@ -29,19 +29,20 @@ export const showScreen = (state) => {
   if (state !== was && state !== "ready") at(SCREENS[state])?.querySelector("h1")?.focus();
 };
 
-export const tell = (text) => say(at("told"), text);
+export const announce = (text) => setText(at("told"), text);
 
-export const clearTrouble = () => {
+export const clearError = () => {
   at("trouble").hidden = true;
-  say(at("trouble-text"), "");
+  setText(at("trouble-text"), "");
 };
 
-// One sentence about what went wrong; `again` is what the button for it does, where something helps.
-export const showTrouble = (text, again = null) => {
-  say(at("trouble-text"), text);
+// Shows an error; `action` is what its button does, if something helps.
+export const showError = (text, action = null, label = "Try again") => {
+  setText(at("trouble-text"), text);
   at("trouble").hidden = false;
-  at("trouble-again").hidden = again === null;
-  at("trouble-again").onclick = again && (() => { clearTrouble(); again(); });
+  setText(at("trouble-again"), label);
+  at("trouble-again").hidden = action === null;
+  at("trouble-again").onclick = action && (() => { clearError(); action(); });
   at("trouble").scrollIntoView({block: "nearest"});
 };
 
@@ -49,7 +50,7 @@ let busy = false;
 
 export const isBusy = () => busy;
 
-// Does one thing at a time: what is asked for meanwhile, as by the second click of two, is not done.
+// Runs one action at a time; others, such as the second of two clicks, are ignored meanwhile.
 export const once = async (act) => {
   if (busy) return;
   busy = true;
@@ -62,7 +63,7 @@ export const once = async (act) => {
   }
 };
 
-// A dialog that opens from a button and gives the focus back to it; `send` may be tried again.
+// Opens a dialog from a button, which gets the focus back.
 export const openDialog = (id) => {
   const dialog = at(id);
   const field = dialog.querySelector("textarea");
@@ -71,7 +72,7 @@ export const openDialog = (id) => {
   field.focus();
 };
 
-// Remembered where the browser lets a page in a frame remember anything; that it does not is no error.
+// Storage, if the browser allows it to a page in a frame; otherwise nothing is stored.
 const memory = (storage) => ({
   get(key) {
     try {
@@ -84,17 +85,17 @@ const memory = (storage) => ({
     try {
       window[storage].setItem(key, value);
     } catch {
-      // Then it is not remembered.
+      // Not stored.
     }
   },
   forget(key) {
     try {
       window[storage].removeItem(key);
     } catch {
-      // There was nothing.
+      // Nothing was stored.
     }
   },
 });
 
-export const remembered = memory("localStorage");
-export const untilClosed = memory("sessionStorage");
+export const localMemory = memory("localStorage");
+export const tabMemory = memory("sessionStorage");

@@ -1,24 +1,23 @@
-// The line to our server: each call carries the page's token, and what goes wrong is one sentence for the worker.
+// The calls to our server: each carries the page's token, and fails with one sentence for the worker.
 
 const UNREACHABLE = "We cannot be reached at the moment. What you wrote stays on this page, and we try again.";
 const UNREADABLE = "Something failed on our side. What was stored before is safe, and we try again.";
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-export class Trouble extends Error {
-  constructor({error, kind, retry}) {
+export class ApiError extends Error {
+  constructor({error, kind, retry, code = "", hint = null}) {
     super(error);
-    this.kind = kind;
-    this.retry = retry;
+    Object.assign(this, {kind, retry, code, hint});
   }
 }
 
-export class Line {
+export class ApiClient {
   constructor(api, token) {
     this.api = api;
     this.token = token;
   }
 
-  // The answer, or a Trouble.
+  // Returns the response's JSON, or throws an ApiError.
   async call(method, path, body, {keepalive = false} = {}) {
     const headers = {Authorization: `Bearer ${this.token}`};
     if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -27,19 +26,19 @@ export class Line {
       response = await fetch(`${this.api}${path}`, {
         method, headers, keepalive, cache: "no-store",
         body: body === undefined ? undefined : JSON.stringify(body),
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
       });
     } catch {
-      throw new Trouble({error: UNREACHABLE, kind: "away", retry: true});
+      throw new ApiError({error: UNREACHABLE, kind: "away", retry: true});
     }
     let answer;
     try {
       answer = await response.json();
     } catch {
-      // A proxy in between speaks for a server that is away.
-      throw new Trouble({error: UNREADABLE, kind: "away", retry: true});
+      // A proxy answers for a server that is not reachable.
+      throw new ApiError({error: UNREADABLE, kind: "away", retry: true});
     }
-    if (!response.ok) throw new Trouble(answer);
+    if (!response.ok) throw new ApiError(answer);
     return answer;
   }
 
@@ -58,15 +57,15 @@ export class Line {
 
 const WAITS_MS = [1_000, 2_000, 3_000, 5_000];
 
-// Does it until it works or fails for good; `waiting` hears of each trouble, and ends the matter by returning false.
-export const untilDone = async (act, waiting) => {
+// Calls `act` until it succeeds or fails for good; `waiting` gets each error, and stops the retries by returning false.
+export const retryUntilDone = async (act, waiting) => {
   for (let round = 0; ; round += 1) {
     try {
       return await act();
-    } catch (trouble) {
-      if (!trouble.retry || waiting(trouble) === false) throw trouble;
+    } catch (error) {
+      if (!error.retry || waiting(error) === false) throw error;
       await new Promise((wake) => setTimeout(wake, WAITS_MS[Math.min(round, WAITS_MS.length - 1)]));
-      if (waiting(trouble) === false) throw trouble;
+      if (waiting(error) === false) throw error;
     }
   }
 };

@@ -1,9 +1,11 @@
-// The desk: Label Studio's editor with one item on it, and what is written there at any moment.
+// Label Studio's editor with one item in it, and what it contains at any moment.
+
+import {at, setText} from "./work-screen.js";
 
 const INTERFACES = ["basic", "controls"];
 const ASKS = "smartOnly";
 const TYPED = "typed";
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 const loadScript = (address) => new Promise((loaded, failed) => {
   const script = Object.assign(document.createElement("script"), {src: address, async: false});
@@ -16,11 +18,11 @@ const loadSheet = (address) => new Promise((loaded, failed) => {
   const sheet = Object.assign(document.createElement("link"), {rel: "stylesheet", href: address});
   sheet.onload = loaded;
   sheet.onerror = () => failed(new Error(`${address} cannot be loaded`));
-  // Before our own sheet, which has the last word.
+  // Before our own sheet, which overrides it.
   document.head.prepend(sheet);
 });
 
-// What the template says of each thing to fill in: its kind, what it is about, its heading, whether the model reads it.
+// The controls of the template: tag, target, heading, and whether the model reads them.
 const controlsOf = (config) => {
   const found = new Map();
   let heading = "";
@@ -34,7 +36,7 @@ const controlsOf = (config) => {
   return found;
 };
 
-export class Desk {
+export class EditorPane {
   constructor(place, setup) {
     this.place = place;
     this.setup = setup;
@@ -43,7 +45,7 @@ export class Desk {
     this.onAsk = () => {};
   }
 
-  // The editor's class, loaded once; whoever knows that it will be needed asks early.
+  // Loads the editor's class once; call it early if the editor will be needed.
   load() {
     this.loading ??= this.loadNow();
     return this.loading;
@@ -59,13 +61,13 @@ export class Desk {
     return window.loadEditor(this.setup.editor);
   }
 
-  // Starts the editor; from then on items can be shown.
+  // Starts the editor; after that, items can be shown.
   async open(task) {
     const LabelStudio = await this.load();
     const root = document.createElement("div");
     this.place.append(root);
     const editor = await new Promise((loaded, failed) => {
-      setTimeout(() => failed(new Error("the editor does not start")), PATIENCE_MS);
+      setTimeout(() => failed(new Error("the editor does not start")), TIMEOUT_MS);
       const made = new LabelStudio(root, {
         config: this.setup.config,
         task: {id: 1, data: task},
@@ -78,7 +80,7 @@ export class Desk {
     this.place.removeAttribute("aria-busy");
   }
 
-  // Puts an item on the desk, as it was left.
+  // Shows an item with its draft.
   show(task, result, readOnly = false) {
     this.showing = true;
     const kept = result.filter((one) => !one.meta?.[TYPED]);
@@ -97,7 +99,7 @@ export class Desk {
     this.showing = false;
   }
 
-  // Everything that is on the desk, also what is typed and not yet taken in by the editor.
+  // Returns the editor's content, including text that is typed but not added yet.
   result() {
     const taken = this.store.annotationStore.selected.serializeAnnotation();
     const found = taken.filter((one) => one.from_name !== "feedback");
@@ -114,12 +116,12 @@ export class Desk {
     return found;
   }
 
-  // What the model would be asked about: texts, choices and marked words by the names of their controls.
+  // Returns what the model would be asked about: texts, choices and marked words by control.
   asked(result = this.result()) {
     const found = {};
     for (const {from_name: name, value} of result) {
       const control = this.controls.get(name);
-      // The editor also hangs the label on results that have no place in a text.
+      // The editor also adds the label to results without a position in a text.
       if (!control?.asks || (control.tag === "Labels" && value.start === undefined)) continue;
       const said = value.choices ?? value.text;
       if (said !== undefined) found[name] = Array.isArray(said) ? said[0] : said;
@@ -133,7 +135,7 @@ export class Desk {
     (field ?? this.place.querySelector("textarea, input, [tabindex='0']"))?.focus();
   }
 
-  // Leads to the field that a sentence calls by its heading.
+  // Focuses the field that a message names by its heading.
   focusOn(sentence) {
     for (const [name, [field]] of this.textFields()) {
       const {heading} = this.controls.get(name);
@@ -141,7 +143,7 @@ export class Desk {
     }
   }
 
-  // The fields to write in, by control. A text that was taken in has its own id behind the control's name.
+  // The text fields by control. A text that was added has its own id after the control's name.
   textFields() {
     const found = new Map();
     for (const field of this.place.querySelectorAll("textarea[name]")) {
@@ -157,7 +159,7 @@ export class Desk {
     const changed = () => { if (!this.showing) this.onChange(); };
     for (const event of ["input", "change", "click", "keyup"]) this.place.addEventListener(event, () => setTimeout(changed));
     for (const event of ["entityCreate", "entityDelete", "regionFinishedDrawing"]) editor.on(event, () => setTimeout(changed));
-    // The editor tells of a finished text also when it only lost the focus; a try is used by what was meant to ask.
+    // The editor also reports a finished text when the field only lost focus; only an explicit action uses an attempt.
     const asks = (target) => this.controls.get(target?.name?.split(":")[0])?.asks;
     let meant = false;
     this.place.addEventListener("keydown", (event) => {
@@ -171,7 +173,7 @@ export class Desk {
     new MutationObserver(() => this.dress()).observe(this.place, {childList: true, subtree: true});
   }
 
-  // The editor's fields read in the direction of their text, and have names.
+  // Gives the editor's fields a text direction and accessible names.
   dress() {
     for (const place of this.place.querySelectorAll("textarea, .lsf-htx-richtext, [data-testid='htx-textbox-content']")) {
       if (place.dir !== "auto") place.dir = "auto";
@@ -183,5 +185,67 @@ export class Desk {
         if (title && field.getAttribute("aria-label") !== title) field.setAttribute("aria-label", title);
       }
     }
+  }
+}
+
+// Marks words of a passage without a mouse: they are typed, found in the passage, and shown as if marked.
+const LABEL = "Answer";
+
+const placesOf = (passage, words) => {
+  const found = [];
+  const [text, wanted] = [passage.toLocaleLowerCase(), words.toLocaleLowerCase()];
+  // Lower case can be longer than upper case; then only exact words are found.
+  const [where, what] = text.length === passage.length ? [text, wanted] : [passage, words];
+  for (let place = where.indexOf(what); what && place >= 0; place = where.indexOf(what, place + 1)) found.push(place);
+  return found;
+};
+
+export class SpanMarker {
+  // `mark` shows a result in the editor instead of what was marked before.
+  constructor(editor, mark) {
+    this.editor = editor;
+    this.mark = mark;
+    this.control = [...editor.controls.values()].find((one) => one.tag === "Labels");
+    if (!this.control) return;
+    at("span").hidden = false;
+    at("span-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.find(at("span-text").value.trim());
+    });
+    at("span-text").addEventListener("input", () => { at("span-mark").textContent = "Mark it"; this.last = ""; });
+  }
+
+  show() {
+    if (!this.control) return;
+    this.last = "";
+    at("span-text").value = "";
+    at("span-mark").textContent = "Mark it";
+    setText(at("span-note"), "");
+  }
+
+  find(words) {
+    if (!words) {
+      setText(at("span-note"), "Type some words of the passage first.");
+      return;
+    }
+    const passage = this.editor.task[this.control.toName];
+    const places = placesOf(passage, words);
+    if (!places.length) {
+      setText(at("span-note"), "These words do not stand in the passage like that. Copy them exactly.");
+      return;
+    }
+    const turn = words === this.last ? this.turn + 1 : 0;
+    this.last = words;
+    this.turn = turn;
+    const start = places[turn % places.length];
+    const end = start + words.length;
+    const text = passage.slice(start, end);
+    const {name, toName} = this.control;
+    const others = this.editor.result().filter((one) => one.from_name !== name);
+    const value = {start, end, text, labels: [LABEL]};
+    this.mark([...others, {id: `span${start}`, from_name: name, to_name: toName, type: "labels", value}]);
+    at("span-mark").textContent = places.length > 1 ? "Mark the next" : "Mark it";
+    const which = places.length > 1 ? `, place ${(turn % places.length) + 1} of ${places.length}` : "";
+    setText(at("span-note"), `Marked${which}: “${text}”`);
   }
 }
