@@ -197,7 +197,7 @@ class Demo:
         ]
 
     def _model(self, progress: Progress) -> str:
-        """Return the newest version; train one if there is none."""
+        """Return the newest version; train one if necessary."""
         known = list_versions(self.settings.models_path, TASK)
         if known:
             return known[0].version

@@ -83,7 +83,7 @@ class Server:
             report(f"{self.name} exited and is restarted; the end of its log:\n{self.child.last_words()}")
         if now >= self.restart_at:
             self.restart_at, self.since = 0.0, now
-            # Child processes of its own must not keep its port.
+            # Its child processes must not keep the port.
             self.child.stop()
             self.child.start()
 

@@ -42,7 +42,7 @@ _KINDS = {400: RequestRefused, 404: ProjectNotFound, 429: LabelStudioUnavailable
 def open_sdk(url: str, token: str, *, seconds: float = TIMEOUT_SECONDS) -> Any:
     """Return the SDK's client for a legacy or a personal access token; only a personal token is checked here."""
     if not token:
-        raise TokenRejected("there is no token for Label Studio", hint=Hint("set_label_studio_token"))
+        raise TokenRejected("the token for Label Studio is missing", hint=Hint("set_label_studio_token"))
     # Imported here: the SDK is optional and takes a second.
     try:
         from label_studio_sdk import client

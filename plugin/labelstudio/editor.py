@@ -63,7 +63,7 @@ class EditorBundle:
 
 
 def editor_files() -> Path:
-    """Return the folder of the editor's files; LabelStudioNotInstalled if there is none."""
+    """Return the folder of the editor's files; LabelStudioNotInstalled if it is missing."""
     # The wheel installs them as a namespace package with this general name.
     folder = _package("web") / "dist" / "apps" / "labelstudio"
     if not (folder / "main.js").is_file():

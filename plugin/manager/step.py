@@ -110,7 +110,7 @@ class Step(Protocol):
         ...
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        """Run the step; repeating it does no harm."""
+        """Run the step; it can be repeated."""
         ...
 
     def preview(self, context: ManagerContext, task: str) -> str:

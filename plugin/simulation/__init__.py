@@ -1,1 +1,1 @@
-"""The simulated crowd: programs that work on the marketplace as people would, and say everywhere that they are none."""
+"""The simulated crowd: programs that work on the marketplace like people, and are always labelled as simulated."""

@@ -133,7 +133,7 @@ def _measured(
     held_out: Sequence[HeldOut],
     kept: Points,
 ) -> list[Accuracy]:
-    """Every version on every set of rows; asked now is only what nobody asked before."""
+    """Yield the accuracy of every version on every set of rows; only what is not stored yet is measured now."""
     found = []
     for version in versions:
         asked = [part for part in held_out if (version, part.name) not in kept]

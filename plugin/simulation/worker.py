@@ -219,7 +219,7 @@ def _slip(right: str, all_of: Sequence[str], rng: Random, error_rate: float) -> 
 
 
 def _open_items(state: Json) -> list[Json]:
-    # If nothing is missing any more, the round was closed and accepts the HIT as it is.
+    # If nothing is missing, the round was closed and accepts the HIT as it is.
     return [item for item in state["items"] if not item["done"]] if state["missing"] is not None else []
 
 

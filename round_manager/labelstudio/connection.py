@@ -33,7 +33,7 @@ from templates import Pack
 from templates.samples import Template
 
 CONNECTED = "Connected"
-# Without these settings nothing works, or people see what they must not: they are restored, whoever changed them.
+# These settings are always restored: without them nothing works, or people see what they must not.
 ESSENTIAL = ("label_config", "show_collab_predictions", "maximum_annotations")
 _TEMPLATE: dict[ProjectKind, Template] = {ProjectKind.CREATE: "create", ProjectKind.VALIDATE: "validate"}
 

@@ -3,7 +3,7 @@
 RoundManagerError
 ├── LabelStudioError              Label Studio cannot do what was asked
 │   ├── LabelStudioUnavailable    it does not respond, or fails; retrying can help
-│   ├── TokenRejected             there is no token, or Label Studio does not accept it
+│   ├── TokenRejected             the token is missing or not accepted
 │   ├── ProjectNotFound           the project was deleted
 │   ├── RequestRefused            Label Studio refuses the content of a request
 │   ├── NotConnected              the task has no projects in this Label Studio
@@ -34,7 +34,7 @@ class LabelStudioUnavailable(LabelStudioError):
 
 
 class TokenRejected(LabelStudioError):
-    """There is no token, or Label Studio does not accept it."""
+    """The token is missing, or Label Studio does not accept it."""
 
     code = "label_studio_token_rejected"
 

@@ -65,7 +65,7 @@ def predict_tasks(
     spec, own = spec_of(task), links[ProjectKind.CREATE]
     found = label_studio.project(project or own.project)
     if found is None:
-        raise ProjectNotFound(f"there is no project {project or own.project} in Label Studio at {label_studio.url}")
+        raise ProjectNotFound(f"project {project or own.project} does not exist in Label Studio at {label_studio.url}")
     elements = read_elements(found.label_config.strip(), f"project {found.id}")
     sent = there = lacking = done = 0
     for page, total in _pages(label_studio, found):

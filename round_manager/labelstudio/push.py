@@ -47,7 +47,7 @@ def fill_projects(
 ) -> PushResult:
     """Send the tasks that Label Studio does not have yet; interrupted and repeated, each task is created once.
 
-    Delete validation tasks that can take no vote any more and have no annotation.
+    Delete stale validation tasks that have no annotation.
     """
     task, links = linked_projects(store, label_studio.url, task_name)
     sent, found, cleared = {}, 0, 0

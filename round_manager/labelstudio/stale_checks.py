@@ -1,4 +1,4 @@
-"""Stale checks: validation tasks in Label Studio that can take no vote any more, and that have no annotation.
+"""Stale checks: validation tasks in Label Studio that can no longer take a vote, and that have no annotation.
 
 They are deleted, so that no validator works in vain. Annotated tasks stay.
 """

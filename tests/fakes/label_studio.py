@@ -1,4 +1,4 @@
-"""A Label Studio in memory that behaves as the real one was found to, and that a test can break at any call."""
+"""An in-memory Label Studio that behaves like the real one, and that a test can break at any call."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Killed(BaseException):
-    """What a test raises where a process would die."""
+    """Raised by a test in place of a killed process."""
 
 
 class FakeLabelStudio:
@@ -39,7 +39,7 @@ class FakeLabelStudio:
         self.calls: list[str] = []
         self.changes: list[str] = []
         self.down: LabelStudioError | None = None
-        # Name of a call -> what to raise: before it does anything, or after it did.
+        # Errors to raise by the name of the call, before or after it takes effect.
         self.before: dict[str, BaseException] = {}
         self.after: dict[str, BaseException] = {}
         self.backend_answers = True
@@ -70,7 +70,7 @@ class FakeLabelStudio:
     def create_project(self, settings: Mapping[str, Any]) -> Project:
         self._call("create_project", changes=True)
         number = self._next("project")
-        # The real one trims texts too.
+        # The real one strips texts too.
         self.projects[number] = {**settings, "label_config": settings["label_config"].strip()}
         self._done("create_project")
         found = self.project(number)
@@ -145,7 +145,7 @@ class FakeLabelStudio:
         if project_id not in self.projects:
             raise ProjectNotFound("answers 404", status=404)
         if any(self.refuses(task) for task in tasks):
-            # The real one takes nothing of the rest.
+            # The real one stores none of the others.
             raise RequestRefused("refuses what was sent with status 400", status=400)
         made = []
         for task in tasks:
@@ -178,24 +178,24 @@ class FakeLabelStudio:
     def annotate(
         self, task_id: int, result: list[Json], *, user: int = 7, at: datetime | None = None, **more: Any
     ) -> int:
-        """Somebody submits an annotation."""
+        """Submit an annotation."""
         number = self._next("annotation")
         made = {"id": number, "result": result, "completed_by": user, "was_cancelled": False, "lead_time": 12.5, **more}
         self._put(task_id, {**made, "created_at": self.now.isoformat()}, at)
         return number
 
     def edit(self, task_id: int, annotation: int, result: list[Json]) -> None:
-        """Somebody changes it."""
+        """Change an annotation."""
         (old,) = [one for one in self.tasks[task_id].annotations if one["id"] == annotation]
         self._put(task_id, {**old, "result": result}, None)
 
     def tick(self) -> datetime:
-        """A second passes."""
+        """Advance the clock by a second."""
         self.now += SECOND
         return self.now
 
     def numbers(self, project_id: int) -> list[int]:
-        """The tasks of a project."""
+        """Return the ids of a project's tasks."""
         return [task.id for task in self._of(project_id)]
 
     def _put(self, task_id: int, annotation: Json, at: datetime | None) -> None:
@@ -215,7 +215,7 @@ class FakeLabelStudio:
         return [task for task in for_people if _is_annotated(task)]
 
     def _next(self, kind: str) -> int:
-        """The next number: the real one numbers each kind of thing from one, too."""
+        """Return the next id; like the real one, each kind is numbered from one."""
         self.last[kind] += 1
         return self.last[kind]
 
@@ -238,5 +238,5 @@ class FakeLabelStudio:
 
 
 def _is_annotated(task: ProjectTask) -> bool:
-    """Somebody submitted something; to skip is not to submit."""
+    """Whether an annotation was submitted, not skipped."""
     return any(not one["was_cancelled"] for one in task.annotations)

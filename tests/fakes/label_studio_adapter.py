@@ -1,4 +1,4 @@
-"""A task with an open round and its way to a real Label Studio, past a proxy that counts and breaks."""
+"""A task with an open round, connected to a real Label Studio through a proxy that counts and fails."""
 
 import shutil
 import sqlite3
@@ -37,7 +37,7 @@ WEB = "http://127.0.0.1:9/outfox"
 
 @dataclass
 class Adapter:
-    """One task, its database, and the way to Label Studio."""
+    """One task, its database, and the connection to Label Studio."""
 
     pack: Pack
     store: Store
@@ -86,12 +86,12 @@ class Adapter:
         return answer
 
     def annotate(self, task: int, result: list[Json], *, user: int = 1) -> int:
-        """Somebody submits with a token of their own, past the proxy."""
+        """Submit an annotation with the user's own token, bypassing the proxy."""
         answer = self.call("POST", f"tasks/{task}/annotations/", {"result": result}, token=self._token(user))
         return int(answer["id"])
 
     def _token(self, user: int) -> str:
-        """What Label Studio shows to that user only."""
+        """Return the user's own token."""
         with sqlite3.connect(self.studio.server.data_dir / "label_studio.sqlite3") as database:
             query = "SELECT key FROM authtoken_token WHERE user_id = ?"
             return str(database.execute(query, (user,)).fetchone()[0])
@@ -130,7 +130,7 @@ Adapters = Callable[..., Adapter]
 
 @pytest.fixture(scope="session")
 def others(studio: Studio) -> list[int]:
-    """Three people beside the owner."""
+    """Return the ids of three users besides the owner."""
     made = []
     for number in range(3):
         answer = requests.post(
@@ -146,7 +146,7 @@ def others(studio: Studio) -> list[int]:
 
 @pytest.fixture
 def tidy_studio(studio: Studio) -> Iterator[Studio]:
-    """Label Studio, which is left without the projects that the test made: their webhooks would slow down others."""
+    """Label Studio; the test's projects are deleted at the end, because their webhooks would slow down others."""
     before = _projects(studio)
     yield studio
     for number in _projects(studio) - before:
@@ -160,7 +160,7 @@ def _projects(studio: Studio) -> set[int]:
 
 @pytest.fixture
 def adapters(tidy_studio: Studio, tmp_path: Path) -> Iterator[Adapters]:
-    """Makes adapters with an open round."""
+    """Return a factory of adapters with an open round."""
     studio = tidy_studio
     made: list[Adapter] = []
     with proxy_of(studio.server.url) as proxy, counting_backend("prompt") as backend:

@@ -38,7 +38,7 @@ def _started(folder: Path, command: list[str]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def test_the_one_that_was_left_behind_is_ended_before_the_next_one_starts(tmp_path: Path) -> None:
+def test_a_leftover_process_is_stopped_before_the_next_start(tmp_path: Path) -> None:
     left = _started(tmp_path, SLEEP)
     again = _child(tmp_path, SLEEP)
     again.start()
@@ -48,7 +48,7 @@ def test_the_one_that_was_left_behind_is_ended_before_the_next_one_starts(tmp_pa
     assert not (tmp_path / "it.pid").exists()
 
 
-def test_it_is_found_also_when_its_starter_was_killed_as_soon_as_it_had_started_it(
+def test_a_leftover_is_found_even_if_its_parent_was_killed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[subprocess.Popen[bytes]] = []
@@ -70,13 +70,13 @@ def test_it_is_found_also_when_its_starter_was_killed_as_soon_as_it_had_started_
     assert left[0].wait(0) in (-signal.SIGTERM, -signal.SIGKILL)
 
 
-def test_one_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     left = _started(tmp_path, STUBBORN)
     _child(tmp_path, STUBBORN, seconds_to_stop=1.0).end_leftover()
     assert left.wait(10) in (-signal.SIGKILL, -signal.SIGTERM)
 
 
-def test_a_port_is_free_when_all_that_was_left_behind_is_gone(tmp_path: Path) -> None:
+def test_the_port_is_free_after_a_leftover_is_stopped(tmp_path: Path) -> None:
     program = tmp_path / "parent.py"
     program.write_text(PARENT_OF_A_LISTENER, encoding="utf-8")
     command = [sys.executable, str(program)]
@@ -92,7 +92,7 @@ def test_a_port_is_free_when_all_that_was_left_behind_is_gone(tmp_path: Path) ->
     left.wait(10)
 
 
-def test_another_process_that_has_the_same_number_by_now_is_left_alone(tmp_path: Path) -> None:
+def test_another_process_with_the_same_pid_is_left_alone(tmp_path: Path) -> None:
     other = _started(tmp_path, SLEEP)
     _child(tmp_path, STUBBORN).end_leftover()
     assert other.poll() is None
@@ -100,7 +100,7 @@ def test_another_process_that_has_the_same_number_by_now_is_left_alone(tmp_path:
     other.wait()
 
 
-def test_a_number_that_nobody_has_any_more_or_that_is_none_stops_nothing(tmp_path: Path) -> None:
+def test_an_unused_or_invalid_pid_is_ignored(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", "pass"])
     gone.wait()
     for text in (str(gone.pid), "", "none"):

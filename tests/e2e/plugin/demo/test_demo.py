@@ -28,7 +28,7 @@ SECONDS_TO_PLAY = 900
 EXAMPLES = 5
 ROUNDS = 2
 WORKERS = 8
-# One row of the seed in so many.
+# Every n-th row of the seed.
 SEED_PART = 5
 
 
@@ -40,7 +40,7 @@ def seed() -> int:
     return seed
 
 
-def test_a_person_and_a_simulated_crowd_play_two_rounds_to_the_same_end_whatever_is_killed(
+def test_a_person_and_a_simulated_crowd_finish_two_rounds_despite_kills(
     tmp_path: Path, page: Page, seed: int, first_start: FirstStart
 ) -> None:
     home, port, dice = tmp_path / "home", free_port(), Random(seed)
@@ -99,7 +99,7 @@ def _give_small_pack(folder: Path) -> None:
     (folder / "sentiment" / "seed.jsonl").write_text("\n".join(rows[::SEED_PART]), encoding="utf-8")
     replace_in(folder / "sentiment" / "task.yaml", "guard_points: 2.0", "guard_points: 50.0")
     replace_in(folder / "sentiment" / "task.yaml", "split_by_worker: true", "split_by_worker: false")
-    # So that there is something for everybody who wants to check.
+    # So that there are HITs for every validator.
     replace_in(folder / "sentiment" / "task.yaml", "validations_per_hit: 5", "validations_per_hit: 2")
 
 
@@ -118,7 +118,7 @@ def _visitor(demo: RunningDemo, page: Page) -> Visitor:
 
 
 def _look_around(demo: RunningDemo, port: int) -> None:
-    """Label Studio has the task, and answers whoever writes there."""
+    """Label Studio has the task, and writers get verdicts."""
     session = requests.Session()
     session.headers["Authorization"] = f"Token {demo.addresses['label_studio_token']}"
     (project,) = [
@@ -152,7 +152,7 @@ def _check_report(demo: RunningDemo, text: str) -> None:
 
 
 def _said_to_a_writer(session: requests.Session, port: int, project: int) -> str:
-    """What Label Studio gets from its ML backend for somebody who has just written."""
+    """Return the ML backend's answer to Label Studio for a new text."""
     api = f"http://127.0.0.1:{port}/api"
     (backend,) = session.get(f"{api}/ml/?project={project}", timeout=30).json()
     task = session.get(f"{api}/tasks/?project={project}&page_size=1", timeout=30).json()["tasks"][0]["id"]

@@ -1,4 +1,4 @@
-"""One real Label Studio for all tests of a process, on a port and in a folder of its own."""
+"""One real Label Studio for all tests of a process, with its own port and folder."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Studio:
         return answer.json()
 
     def delete(self, path: str) -> None:
-        """What is there is there no more."""
+        """Delete everything in Label Studio."""
         requests.delete(f"{self.server.url}/api/{path}", headers=self._headers, timeout=60).raise_for_status()
 
     @contextmanager

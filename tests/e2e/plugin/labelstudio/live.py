@@ -49,7 +49,7 @@ class Live:
     def outfox(self, *arguments: str) -> Any:
         """What the command says in JSON; its error where it fails."""
         said, complained = StringIO(), StringIO()
-        # In this process: each of its own would load Label Studio's SDK and the model's libraries again.
+        # In this process: separate ones would load Label Studio's SDK and the model's libraries again.
         with patch.dict(os.environ, self._environment), redirect_stdout(said), redirect_stderr(complained):
             code = run([*arguments, "--json"])
         assert code == 0, f"outfox {' '.join(arguments)}: {complained.getvalue()}"
@@ -97,13 +97,13 @@ class Live:
         """What the version must say to these inputs."""
         predictor = self.predictor(pack.spec.name)
         asked = (predictor.version, *sorted(fields.items()))
-        # Whoever looks for an answer that fools asks the same again for each.
+        # A search for a fooling answer asks the same for each.
         if asked not in self._answers:
             (self._answers[asked],) = predictor.predict([fields])
         return judge(pack.spec, fields, [(predictor.version, self._answers[asked])], target, now=datetime.now(UTC))
 
     def examples(self, name: str, count: int) -> list[Any]:
-        """The task's examples in our database, as soon as there are so many; the webhook makes them come."""
+        """Return the task's examples once there are this many; the webhook triggers the sync."""
         until = time.monotonic() + SECONDS_TO_SYNC
         while len(found := self._examples(name)) < count:
             assert time.monotonic() < until, f"{len(found)} of {count} examples came; {self._said('serve')}"

@@ -30,7 +30,7 @@ class LabelStudio:
         self._sdk = open_sdk(self._url, token)
 
     def ensure_project(self, pack: Pack, template: Template, known_id: int | None = None) -> Project:
-        """The project for one of the pack's templates: made if there is none, brought up to date if there is."""
+        """Create or update the project of one of the pack's templates."""
         settings = project_settings(pack, template)
         found = self._known(known_id) or self.find_project(project_title(pack, template))
         with translated_errors(self._url):

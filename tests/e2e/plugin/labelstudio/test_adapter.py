@@ -1,4 +1,4 @@
-"""The adapter against the real Label Studio: connected, filled, read back, and changed by nobody who only looks."""
+"""The adapter with the real Label Studio: connect, push and sync, and nothing changes without need."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: l
     made = adapter.connect()
     assert adapter.push() == PushResult(contexts=4)
     tasks = adapter.tasks(made.projects["create"])
-    # Each label once more than any text says it, so that the fake model is fooled by one of them at least.
+    # Every label appears, so that at least one text fools the fake model.
     for task in tasks:
         target = task["data"].get("target")
         labels = [one for one in adapter.pack.spec.label_names if one != target]
@@ -47,7 +47,7 @@ def test_from_a_context_to_an_example_to_its_votes(adapters: Adapters, others: l
     assert adapter.push() == PushResult()
 
 
-def test_once_the_round_is_closed_only_checks_that_somebody_did_stay(adapters: Adapters, others: list[int]) -> None:
+def test_after_the_round_only_annotated_checks_stay(adapters: Adapters, others: list[int]) -> None:
     adapter = adapters(contexts=4)
     made = adapter.connect()
     adapter.push()
@@ -70,7 +70,7 @@ def test_once_the_round_is_closed_only_checks_that_somebody_did_stay(adapters: A
     assert adapter.proxy.changing == []
 
 
-def test_a_second_run_of_everything_changes_nothing_there(adapters: Adapters) -> None:
+def test_repeating_everything_changes_nothing(adapters: Adapters) -> None:
     adapter = adapters()
     auth = BackendAuth("user", "word")
     made = adapter.connect(auth=auth)
@@ -104,7 +104,7 @@ def test_the_backend_is_interactive_and_follows_the_round_without_its_password(a
     assert again["id"] == backend["id"]
 
 
-def test_the_webhook_tells_that_something_changed_and_nothing_else(adapters: Adapters) -> None:
+def test_the_webhook_carries_no_content(adapters: Adapters) -> None:
     adapter = adapters(contexts=1)
     with proxy_of("http://127.0.0.1:9") as web:
         web.broken = 204
@@ -134,7 +134,7 @@ def test_an_edit_moves_the_task_so_that_it_is_read_again(adapters: Adapters) -> 
     assert adapter.rows(Example)[0].fields["text"] == "as it was"
 
 
-def test_skipped_tasks_drafts_and_tasks_of_others_become_nothing(adapters: Adapters) -> None:
+def test_skipped_tasks_drafts_and_other_tasks_are_ignored(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
     adapter.push()
@@ -164,7 +164,7 @@ def test_a_quiet_sync_costs_two_requests_however_many_tasks_there_are(adapters: 
     assert costs == [2, 2]
 
 
-def test_predictions_are_there_once_for_each_version(adapters: Adapters) -> None:
+def test_predictions_are_stored_once_per_version(adapters: Adapters) -> None:
     adapter = adapters(contexts=3)
     project = adapter.connect().projects["create"]
     adapter.push()
@@ -179,7 +179,7 @@ def test_predictions_are_there_once_for_each_version(adapters: Adapters) -> None
     assert adapter.sync() == SyncResult()
 
 
-def test_predictions_go_to_any_project_whose_tasks_have_what_the_model_reads(adapters: Adapters) -> None:
+def test_predictions_can_go_to_another_project(adapters: Adapters) -> None:
     adapter = adapters("qa", contexts=1)
     made = adapter.connect()
     own = adapter.remote.create_project({"title": "mine", "label_config": adapter.pack.validate_xml}).id

@@ -54,7 +54,7 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
     assert studio.server.token not in told.out + told.err + made.out + made.err
 
 
-def test_whoever_opens_a_round_has_label_studio_ask_for_it(
+def test_label_studio_follows_a_round_opened_by_command_or_manager(
     outfox_here: Outfox, studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
@@ -91,7 +91,7 @@ def test_whoever_opens_a_round_has_label_studio_ask_for_it(
         done = outfox_here("manage", "--once", "--skip", "open", "--json")
         assert (done.code, asked()) == (0, "sentiment"), done.out
         proxy.broken = 502
-        # The round opens all the same, and the next pass sees to the rest.
+        # The round opens regardless, and the next pass does the rest.
         failed = outfox_here("manage", "--once")
         assert (failed.code, asked()) == (1, "sentiment")
         assert "round 2 is open" in failed.out
@@ -115,14 +115,14 @@ def test_whoever_opens_a_round_has_label_studio_ask_for_it(
         assert asked() == "sentiment/rounds/3"
 
 
-def test_a_backend_that_is_not_there_is_told_with_exit_code_3(outfox_here: Outfox) -> None:
+def test_an_unreachable_backend_exits_with_3(outfox_here: Outfox) -> None:
     ran = outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", f"http://127.0.0.1:{free_port()}")
     assert ran.code == 3
     assert "outfox ml-backend" in ran.err
     assert outfox_here("labelstudio", "push", "sentiment", "--json").code == 0
 
 
-def test_a_label_studio_that_is_away_ends_with_exit_code_3_and_status_shows_what_is_known(
+def test_an_outage_exits_with_3_and_status_shows_what_is_known(
     outfox_here: Outfox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", "").code == 0
@@ -135,7 +135,7 @@ def test_a_label_studio_that_is_away_ends_with_exit_code_3_and_status_shows_what
     assert outfox_here("labelstudio", "connect", "sentiment").code == 3
 
 
-def test_a_wrong_token_ends_with_exit_code_2(outfox_here: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_exits_with_2(outfox_here: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "0" * 40)
     ran = outfox_here("labelstudio", "connect", "sentiment", "--ml-backend", "")
     assert (ran.code, "does not accept the token" in ran.err) == (2, True)

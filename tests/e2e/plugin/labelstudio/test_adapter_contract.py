@@ -1,4 +1,4 @@
-"""What every LabelStudio does: the real one, and the one in memory that the quick tests use."""
+"""The contract of the LabelStudio port, for the SDK adapter with a real server and for the fake."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.errors import ProjectNotFound, RequestRefused
 from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, BackendAuth, LabelStudio, Webhook
 from round_manager.labelstudio.projects import project_settings
 from templates import find_pack
@@ -24,8 +24,8 @@ PACK = find_pack("sentiment")
 TICK = timedelta(microseconds=1)
 
 
-class Bench:
-    """A LabelStudio, and a way to submit work in it."""
+class StudioUnderTest:
+    """A LabelStudio, and a way to submit annotations in it."""
 
     def __init__(self, studio: LabelStudio, token: str = "") -> None:
         self.studio = studio
@@ -57,152 +57,150 @@ class Bench:
 
 
 @pytest.fixture(params=["in memory", "real"])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+def tested(request: pytest.FixtureRequest) -> Iterator[StudioUnderTest]:
     if request.param == "in memory":
-        yield Bench(FakeLabelStudio())
+        yield StudioUnderTest(FakeLabelStudio())
         return
     server = request.getfixturevalue("tidy_studio").server
-    yield Bench(SdkLabelStudio(server.url, server.token), server.token)
+    yield StudioUnderTest(SdkLabelStudio(server.url, server.token), server.token)
 
 
-def test_it_knows_whose_token_it_has(bench: Bench) -> None:
-    assert bench.studio.whoami() == "owner@example.com"
+def test_whoami_returns_the_tokens_user(tested: StudioUnderTest) -> None:
+    assert tested.studio.whoami() == "owner@example.com"
 
 
-def test_a_project_is_found_by_number_and_by_title_and_changed_in_part(bench: Bench) -> None:
-    number = bench.project()
-    seen = bench.studio.project(number)
+def test_a_project_is_found_by_number_and_by_title_and_changed_in_part(tested: StudioUnderTest) -> None:
+    number = tested.project()
+    seen = tested.studio.project(number)
     assert seen is not None
     assert seen.label_config == PACK.create_xml.strip()
-    assert number in [one.id for one in bench.studio.find_projects("sentiment: write")]
-    assert bench.studio.find_projects("sentiment") == []
-    bench.studio.update_project(number, {"description": "another"})
-    changed = bench.studio.project(number)
+    assert number in [one.id for one in tested.studio.find_projects("sentiment: write")]
+    assert tested.studio.find_projects("sentiment") == []
+    tested.studio.update_project(number, {"description": "another"})
+    changed = tested.studio.project(number)
     assert changed is not None
     assert (changed.settings["description"], changed.title) == ("another", "sentiment: write")
 
 
-def test_what_is_gone_is_none_or_refused_with_404(bench: Bench) -> None:
-    number = bench.project()
-    bench.delete_project(number)
-    assert bench.studio.project(number) is None
+def test_a_missing_project_is_none_or_not_found(tested: StudioUnderTest) -> None:
+    number = tested.project()
+    tested.delete_project(number)
+    assert tested.studio.project(number) is None
     for call in (
-        lambda: bench.studio.changed_tasks(number, None),
-        lambda: bench.studio.tasks_after(number),
-        lambda: bench.tasks(number, 1),
+        lambda: tested.studio.changed_tasks(number, None),
+        lambda: tested.studio.tasks_after(number),
+        lambda: tested.tasks(number, 1),
     ):
-        with pytest.raises(LabelStudioError) as caught:
+        with pytest.raises(ProjectNotFound):
             call()
-        assert caught.value.status == 404
 
 
-def test_tasks_get_numbers_in_their_order_and_keep_their_keys(bench: Bench) -> None:
-    project = bench.project()
-    numbers = bench.tasks(project, 5)
+def test_tasks_get_ids_in_order_and_keep_their_keys(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    numbers = tested.tasks(project, 5)
     assert numbers == sorted(numbers)
-    page = bench.studio.tasks_after(project, after=numbers[1], size=2)
+    page = tested.studio.tasks_after(project, after=numbers[1], size=2)
     assert [(one.id, one.key) for one in page.tasks] == [(numbers[2], "key:2"), (numbers[3], "key:3")]
     assert page.total == 3
 
 
-def test_of_tasks_that_are_to_go_those_that_somebody_annotated_stay(bench: Bench) -> None:
-    project, other = bench.project(), bench.project()
-    annotated, skipped, untouched, gone, kept = bench.tasks(project, 5)
-    (elsewhere,) = bench.tasks(other, 1)
-    bench.annotate(annotated)
-    bench.annotate(skipped, was_cancelled=True)
-    assert bench.studio.delete_unannotated(project, [gone]) == set()
+def test_annotated_tasks_are_not_deleted(tested: StudioUnderTest) -> None:
+    project, other = tested.project(), tested.project()
+    annotated, skipped, untouched, gone, kept = tested.tasks(project, 5)
+    (elsewhere,) = tested.tasks(other, 1)
+    tested.annotate(annotated)
+    tested.annotate(skipped, was_cancelled=True)
+    assert tested.studio.delete_unannotated(project, [gone]) == set()
     numbers = [annotated, skipped, untouched, gone, elsewhere]
-    assert bench.studio.delete_unannotated(project, numbers) == {annotated}
-    assert [one.id for one in bench.studio.tasks_after(project).tasks] == [annotated, kept]
-    assert [one.id for one in bench.studio.tasks_after(other).tasks] == [elsewhere]
-    assert bench.studio.delete_unannotated(project, []) == set()
-    assert bench.studio.delete_unannotated(project, [kept]) == set()
-    assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [annotated]
+    assert tested.studio.delete_unannotated(project, numbers) == {annotated}
+    assert [one.id for one in tested.studio.tasks_after(project).tasks] == [annotated, kept]
+    assert [one.id for one in tested.studio.tasks_after(other).tasks] == [elsewhere]
+    assert tested.studio.delete_unannotated(project, []) == set()
+    assert tested.studio.delete_unannotated(project, [kept]) == set()
+    assert [one.id for one in tested.studio.changed_tasks(project, None).tasks] == [annotated]
 
 
-def test_changed_tasks_are_those_with_work_the_longest_unchanged_first(bench: Bench) -> None:
-    project = bench.project()
-    first, second, third, skipped, _untouched = bench.tasks(project, 5)
+def test_changed_tasks_are_annotated_and_ordered_by_change(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    first, second, third, skipped, _untouched = tested.tasks(project, 5)
     for task in (second, third, first):
-        bench.annotate(task)
-    bench.annotate(skipped, was_cancelled=True)
-    everything = bench.studio.changed_tasks(project, None)
+        tested.annotate(task)
+    tested.annotate(skipped, was_cancelled=True)
+    everything = tested.studio.changed_tasks(project, None)
     assert [one.id for one in everything.tasks] == [second, third, first]
     assert everything.total == 3
     at = everything.tasks[1].changed_at
-    assert [one.id for one in bench.studio.changed_tasks(project, at).tasks] == [third, first]
-    assert [one.id for one in bench.studio.changed_tasks(project, at + TICK).tasks] == [first]
-    assert bench.studio.changed_tasks(project, at, size=1).total == 2
+    assert [one.id for one in tested.studio.changed_tasks(project, at).tasks] == [third, first]
+    assert [one.id for one in tested.studio.changed_tasks(project, at + TICK).tasks] == [first]
+    assert tested.studio.changed_tasks(project, at, size=1).total == 2
     (annotation,) = everything.tasks[0].annotations
     assert annotation["result"][0]["value"]["text"] == ["a text"]
     assert type(annotation["completed_by"]) is int
 
 
-def test_tasks_that_show_crowd_work_come_with_it_and_are_not_among_the_changed_ones(bench: Bench) -> None:
-    project = bench.project()
+def test_uploaded_crowd_work_is_not_among_the_changed_tasks(tested: StudioUnderTest) -> None:
+    project = tested.project()
     data = {"prompt": "p", "target": "positive", "target_title": "Positive", WORKER_FIELD: "somebody"}
     result = results(read_elements(PACK.create_xml, "create.xml"), {"text": "theirs"})
     made = {"data": data, "meta": {TASK_KEY: "crowd:1"}, "annotations": [{"result": result, "ground_truth": False}]}
-    (crowds,) = bench.studio.add_tasks(project, [made])
-    (own,) = bench.tasks(project, 1)
-    bench.annotate(own)
-    assert [one.id for one in bench.studio.changed_tasks(project, None).tasks] == [own]
-    moment = bench.studio.tasks_after(project).tasks[0].changed_at
-    assert bench.studio.tasks_changed_at(project, moment).tasks == ()
-    (seen,) = bench.studio.tasks_after(project, size=1).tasks
+    (crowds,) = tested.studio.add_tasks(project, [made])
+    (own,) = tested.tasks(project, 1)
+    tested.annotate(own)
+    assert [one.id for one in tested.studio.changed_tasks(project, None).tasks] == [own]
+    moment = tested.studio.tasks_after(project).tasks[0].changed_at
+    assert tested.studio.tasks_changed_at(project, moment).tasks == ()
+    (seen,) = tested.studio.tasks_after(project, size=1).tasks
     assert (seen.id, seen.key, seen.data[WORKER_FIELD]) == (crowds, "crowd:1", "somebody")
     (annotation,) = seen.annotations
     assert (annotation["result"], annotation["ground_truth"]) == (result, False)
 
 
-def test_of_tasks_of_which_one_is_refused_none_is_made(bench: Bench) -> None:
-    project = bench.project()
-    if isinstance(bench.studio, FakeLabelStudio):
-        bench.studio.refuses = lambda task: "prompt" not in task["data"]
+def test_a_refused_task_refuses_the_whole_batch(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    if isinstance(tested.studio, FakeLabelStudio):
+        tested.studio.refuses = lambda task: "prompt" not in task["data"]
     good = {"prompt": "p", "target": "positive", "target_title": "Positive"}
-    with pytest.raises(LabelStudioError) as caught:
-        bench.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
-    assert (caught.value.status, caught.value.retry) == (400, False)
-    assert bench.studio.tasks_after(project).total == 0
+    with pytest.raises(RequestRefused):
+        tested.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
+    assert tested.studio.tasks_after(project).total == 0
 
 
-def test_the_tasks_of_one_moment_can_be_read_by_number(bench: Bench) -> None:
-    project = bench.project()
-    for task in bench.tasks(project, 3):
-        bench.annotate(task)
-    middle = bench.studio.changed_tasks(project, None).tasks[1]
-    assert [one.id for one in bench.studio.tasks_changed_at(project, middle.changed_at).tasks] == [middle.id]
-    assert bench.studio.tasks_changed_at(project, middle.changed_at, after=middle.id).tasks == ()
+def test_tasks_of_one_moment_can_be_read_by_id(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    for task in tested.tasks(project, 3):
+        tested.annotate(task)
+    middle = tested.studio.changed_tasks(project, None).tasks[1]
+    assert [one.id for one in tested.studio.tasks_changed_at(project, middle.changed_at).tasks] == [middle.id]
+    assert tested.studio.tasks_changed_at(project, middle.changed_at, after=middle.id).tasks == ()
 
 
-def test_a_hook_is_what_it_was_made_or_changed_to(bench: Bench) -> None:
-    project = bench.project()
+def test_webhooks_are_created_and_replaced(tested: StudioUnderTest) -> None:
+    project = tested.project()
     hook = Webhook("http://127.0.0.1:9/a", {"X-Outfox-Secret": "one"}, frozenset({"ANNOTATION_CREATED"}))
-    made = bench.studio.add_webhook(project, hook)
+    made = tested.studio.add_webhook(project, hook)
     assert made.webhook == hook
     other = Webhook("http://127.0.0.1:9/b", {"X-Outfox-Secret": "two"}, frozenset({"ANNOTATION_UPDATED"}))
-    bench.studio.update_webhook(made.id, other)
-    assert [(one.id, one.webhook) for one in bench.studio.webhooks(project)] == [(made.id, other)]
+    tested.studio.update_webhook(made.id, other)
+    assert [(one.id, one.webhook) for one in tested.studio.webhooks(project)] == [(made.id, other)]
 
 
-def test_a_backend_moves_and_keeps_its_user(bench: Bench) -> None:
-    project = bench.project()
+def test_a_backend_can_be_moved_and_keeps_its_user(tested: StudioUnderTest) -> None:
+    project = tested.project()
     with counting_backend("prompt") as backend:
-        made = bench.studio.add_backend(project, f"{backend.url}/tasks/x", BackendAuth("user", "word"))
-        bench.studio.update_backend(project, made, f"{backend.url}/tasks/x/rounds/2", None)
-        (seen,) = bench.studio.backends(project)
+        made = tested.studio.add_backend(project, f"{backend.url}/tasks/x", BackendAuth("user", "word"))
+        tested.studio.update_backend(project, made, f"{backend.url}/tasks/x/rounds/2", None)
+        (seen,) = tested.studio.backends(project)
         assert (seen.id, seen.url, seen.user) == (made.id, f"{backend.url}/tasks/x/rounds/2", "user")
         assert (seen.interactive, seen.state) == (True, "Connected")
-        bench.studio.update_backend(project, seen, made.url, None, interactive=False)
-        (again,) = bench.studio.backends(project)
+        tested.studio.update_backend(project, seen, made.url, None, interactive=False)
+        (again,) = tested.studio.backends(project)
     assert (again.url, again.user, again.interactive) == (made.url, "user", False)
 
 
-def test_predictions_name_their_versions(bench: Bench) -> None:
-    project = bench.project("validate")
-    (task,) = bench.studio.add_tasks(project, [{"data": {"text": "fine"}}])
+def test_predictions_name_their_versions(tested: StudioUnderTest) -> None:
+    project = tested.project("validate")
+    (task,) = tested.studio.add_tasks(project, [{"data": {"text": "fine"}}])
     said = results(read_elements(PACK.validate_xml, "validate.xml"), {"label": "positive"})
     one = {"task": task, "result": said, "score": 0.5, "model_version": "v7"}
-    bench.studio.add_predictions(project, [one])
-    assert bench.studio.tasks_after(project).tasks[0].model_versions == {"v7"}
+    tested.studio.add_predictions(project, [one])
+    assert tested.studio.tasks_after(project).tasks[0].model_versions == {"v7"}

@@ -14,7 +14,7 @@ from tests.fakes.label_studio_adapter import Adapters, adapters, tidy_studio
 __all__ = ["adapters", "tidy_studio"]
 
 
-def test_label_studio_restarted_in_the_middle_loses_nothing(adapters: Adapters) -> None:
+def test_a_restart_of_label_studio_loses_nothing(adapters: Adapters) -> None:
     adapter = adapters(contexts=3)
     made = adapter.connect()
     adapter.push()
@@ -46,7 +46,7 @@ def test_label_studio_restarted_in_the_middle_loses_nothing(adapters: Adapters) 
 
 
 @pytest.mark.parametrize("status", [500, 502, 429])
-def test_a_label_studio_that_fails_is_told_and_caught_up_with(adapters: Adapters, status: int) -> None:
+def test_a_failing_label_studio_is_reported_and_caught_up(adapters: Adapters, status: int) -> None:
     adapter = adapters(contexts=1)
     made = adapter.connect()
     adapter.push()
@@ -61,7 +61,7 @@ def test_a_label_studio_that_fails_is_told_and_caught_up_with(adapters: Adapters
     assert adapter.sync() == SyncResult(read=1, examples=1)
 
 
-def test_an_answer_that_got_lost_does_not_double_the_tasks(adapters: Adapters) -> None:
+def test_a_lost_answer_does_not_double_the_tasks(adapters: Adapters) -> None:
     adapter = adapters()
     project = adapter.connect().projects["create"]
     adapter.proxy.lost_answers = 504
@@ -74,7 +74,7 @@ def test_an_answer_that_got_lost_does_not_double_the_tasks(adapters: Adapters) -
     assert len(keys) == len(set(keys)) == len(adapter.pack.contexts)
 
 
-def test_a_slow_label_studio_is_given_up_in_time(adapters: Adapters) -> None:
+def test_a_slow_label_studio_times_out(adapters: Adapters) -> None:
     adapter = adapters(contexts=1, seconds=0.5)
     adapter.proxy.hold = threading.Event()
     with pytest.raises(LabelStudioError, match="takes too long") as caught:
@@ -83,13 +83,13 @@ def test_a_slow_label_studio_is_given_up_in_time(adapters: Adapters) -> None:
     adapter.proxy.hold.set()
 
 
-def test_something_that_is_no_label_studio_is_told(adapters: Adapters) -> None:
+def test_another_server_is_not_taken_for_label_studio(adapters: Adapters) -> None:
     adapter = adapters(contexts=1)
     adapter.proxy.broken = 200
     assert "not its API" in (adapter.status().error or "")
 
 
-def test_a_revoked_token_is_told_and_nothing_is_lost(adapters: Adapters) -> None:
+def test_a_revoked_token_is_reported_and_nothing_is_lost(adapters: Adapters) -> None:
     adapter = adapters(contexts=1)
     made = adapter.connect()
     adapter.push()
@@ -104,7 +104,7 @@ def test_a_revoked_token_is_told_and_nothing_is_lost(adapters: Adapters) -> None
     assert adapter.sync() == SyncResult(read=1, examples=1)
 
 
-def test_a_personal_access_token_will_do(adapters: Adapters) -> None:
+def test_a_personal_access_token_works(adapters: Adapters) -> None:
     adapter = adapters(contexts=1)
     token = adapter.call("POST", "token/")["token"]
     adapter.remote = SdkLabelStudio(adapter.studio.server.url, token)
@@ -116,7 +116,7 @@ def test_a_personal_access_token_will_do(adapters: Adapters) -> None:
         broken.whoami()
 
 
-def test_a_deleted_project_is_told_and_made_anew(adapters: Adapters) -> None:
+def test_a_deleted_project_is_reported_and_created_again(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     old = adapter.connect().projects["create"]
     adapter.push()

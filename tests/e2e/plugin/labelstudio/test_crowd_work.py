@@ -1,4 +1,4 @@
-"""Crowd work in the real Label Studio: beside what is done there, once, shown by its editor, read by nobody as work."""
+"""Crowd work in the real Label Studio: uploaded once, shown by the editor, and never read back."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def crowds_tasks(adapter: Adapter, project: int) -> list[Json]:
 
 # The other packs have labels too.
 @pytest.mark.parametrize("name", ["nli", "qa"])
-def test_it_stands_beside_what_is_done_in_house_and_is_nobodys_to_do(adapters: Adapters, name: str) -> None:
+def test_uploaded_work_appears_beside_in_house_work(adapters: Adapters, name: str) -> None:
     adapter = adapters(name, contexts=4)
     made = adapter.connect()
     adapter.push()
@@ -89,7 +89,7 @@ def test_it_stands_beside_what_is_done_in_house_and_is_nobodys_to_do(adapters: A
     assert adapter.status().projects[0].unread == 0
 
 
-def test_an_answer_that_got_lost_doubles_nothing(adapters: Adapters) -> None:
+def test_a_lost_answer_doubles_nothing(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
     crowd = crowd_of(adapter.store, adapter.pack)
@@ -109,7 +109,7 @@ def test_an_answer_that_got_lost_doubles_nothing(adapters: Adapters) -> None:
     assert len(crowds_tasks(adapter, project)) == 1
 
 
-def test_what_label_studio_refuses_is_told_without_what_people_typed(adapters: Adapters) -> None:
+def test_refused_uploads_are_reported_without_quotes(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
     crowd = crowd_of(adapter.store, adapter.pack)
@@ -122,7 +122,7 @@ def test_what_label_studio_refuses_is_told_without_what_people_typed(adapters: A
     assert text not in refusal
 
 
-def test_the_owner_sees_it_in_the_editor(
+def test_the_editor_shows_uploaded_work(
     adapters: Adapters, page: Page, labelling: Callable[[Project, int], Complaints]
 ) -> None:
     adapter = adapters("qa", contexts=1)
@@ -141,7 +141,7 @@ def test_the_owner_sees_it_in_the_editor(
     expect(marked.first).to_have_text("den.")
 
 
-def test_the_command_and_the_web_apps_reader_show_it(
+def test_the_command_and_the_web_app_upload_crowd_work(
     outfox: Outfox, tidy_studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", tidy_studio.server.url)

@@ -19,7 +19,7 @@ DATABASE = "label_studio.sqlite3"
 
 
 def _filled_in(studio: Studio) -> dict[str, str]:
-    """An .env in which somebody has written what .env.example leaves empty."""
+    """An .env file with the values that .env.example leaves empty."""
     filled = {name: value or secrets.token_hex(32) for name, value in variables_of(EXAMPLE).items()}
     owner = {
         "LABEL_STUDIO_EMAIL": studio.server.email,
@@ -61,7 +61,7 @@ def _market(machine: Machine) -> Any:
     return json.loads(machine.run("marketplace", "outfox", "marketplace", "status", "--json"))
 
 
-def test_every_service_becomes_well_works_with_the_others_and_ends_when_told(studio: Studio, tmp_path: Path) -> None:
+def test_every_service_becomes_healthy_works_and_stops(studio: Studio, tmp_path: Path) -> None:
     values = _filled_in(studio)
     with Machine(services(values), tmp_path) as machine:
         _give_tables(studio, machine.folder("/var/lib/label-studio"))

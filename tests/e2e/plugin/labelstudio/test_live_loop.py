@@ -49,7 +49,7 @@ class Writing:
 
 @pytest.fixture(scope="module")
 def live(studio: Studio, tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[Live]:
-    """All four tasks, each with a model of its own and an open round."""
+    """All four tasks, each with its own model and an open round."""
     running = Live(tmp_path_factory.mktemp("live"), studio)
     running.outfox("db", "upgrade")
     for name in PACKS:
@@ -108,7 +108,7 @@ def test_a_stale_or_forged_verdict_is_shown_but_never_believed(
         drag_over(page, writing.span)
     write(page, writing, writing.fooling)
     see(page, live, writing, writing.fooling)
-    # The text is deleted and another one written while nobody answers: what stands there is about the old one.
+    # The text is replaced while the backend is down: the verdict shown is about the old one.
     page.route("**/api/ml/**", lambda route: route.abort())
     page.locator(f"textarea[name^='{writing.input}:']").fill("")
     page.locator("body").click(position={"x": 5, "y": 5})
@@ -145,7 +145,7 @@ def begin(live: Live, project: Project, name: str, place: int) -> Writing:
     """A task with texts that the task's own model is and is not fooled by; another one for another place."""
     tasks = live.studio.get(f"tasks/?project={project.id}&page_size=100&fields=all")["tasks"]
     pack = find_pack(name)
-    # Nobody may hand in the same text twice.
+    # The same text cannot be submitted twice.
     texts = [row.fields[pack.spec.with_role("input")[0].name] for row in pack.seed[place::29]]
     for task in sorted(tasks, key=lambda one: one["id"])[place::2]:
         found = _qa(live, pack, task, texts) if pack.spec.kind == "qa" else _labels(live, pack, task, texts)

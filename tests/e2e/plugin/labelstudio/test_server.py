@@ -21,7 +21,7 @@ def server(folder: Path, **changed: object) -> LabelStudioServer:
     return LabelStudioServer(folder, **given)  # type: ignore[arg-type]
 
 
-def test_a_taken_port_is_named_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_the_start(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -34,12 +34,12 @@ def test_a_taken_port_is_named_before_anything_is_started(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changed", "says"), [({"email": "owner"}, "not an e-mail address"), ({"token": "short"}, "40 hexadecimal digits")]
 )
-def test_what_label_studio_would_choke_on_is_refused_first(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+def test_invalid_options_are_refused_before_the_start(tmp_path: Path, changed: dict[str, str], says: str) -> None:
     with pytest.raises(LabelStudioError, match=says):
         server(tmp_path, **changed).start()
 
 
-def test_when_label_studio_dies_the_end_of_its_log_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
+def test_an_exit_during_the_start_shows_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "label_studio.sqlite3").mkdir()
     one = server(tmp_path)
     with pytest.raises(LabelStudioError, match="ended while it started") as caught:
@@ -53,12 +53,12 @@ def test_passwords_and_tokens_are_not_shown(tmp_path: Path) -> None:
     assert TOKEN not in repr(server(tmp_path))
 
 
-def test_a_first_start_makes_its_tables_and_says_so(first_start: FirstStart) -> None:
+def test_the_first_start_migrates_and_reports_it(first_start: FirstStart) -> None:
     assert first_start.told[0] == "Label Studio starts"
     assert first_start.told[-1] == "Label Studio prepares its database"
 
 
-def test_a_second_start_finds_the_first_ones_data_and_stopping_frees_the_port(studio: Studio) -> None:
+def test_a_second_start_keeps_the_data_and_stop_frees_the_port(studio: Studio) -> None:
     pack = find_pack("nli")
     project = studio.projects.ensure_project(pack, "create")
     first = studio.projects.import_contexts(project, pack)
@@ -88,5 +88,5 @@ def test_a_task_without_its_texts_is_refused_with_the_missing_name(studio: Studi
         studio.projects.import_tasks(project, [{"data": {"text": "a"}}])
 
 
-def test_its_folder_is_closed_to_other_people(first_start: FirstStart) -> None:
+def test_the_data_folder_is_private(first_start: FirstStart) -> None:
     assert first_start.database.parent.stat().st_mode & 0o077 == 0

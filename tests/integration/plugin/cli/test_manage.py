@@ -39,7 +39,7 @@ def owned(home_tables: str, tmp_path: Path) -> Iterator[Company]:
 
 
 @pytest.mark.usefixtures("home_tables")
-def test_where_there_is_no_task_status_tells_how_to_make_one(outfox: Outfox) -> None:
+def test_status_without_tasks_shows_how_to_create_one(outfox: Outfox) -> None:
     ran = outfox("status")
     assert (ran.code, "`outfox task create PACK` makes one" in ran.out) == (0, True)
     assert json.loads(outfox("status", "--json").out)["tasks"] == []
@@ -82,7 +82,7 @@ def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, 
     assert (task["queues"]["examples_waiting_for_votes"], task["queues"]["examples_waiting_for_owner"]) == (0, 0)
 
 
-def test_an_open_round_that_nobody_can_reach_says_so_with_the_cure(
+def test_an_open_round_without_access_is_reported_with_a_hint(
     outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacks = "nothing can come in: the task has no Label Studio project, and there are no access keys for a marketplace"
@@ -115,7 +115,7 @@ def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, o
     assert f"{told['queues']['hits_to_create']} HITs to create, 1 page to confirm" in text
 
 
-def test_what_nobody_confirmed_is_told_apart_from_what_a_round_has(outfox: Outfox, owned: Company) -> None:
+def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) -> None:
     owned.settle()
     owned.write(1)
     owned.settle()
@@ -135,7 +135,7 @@ def test_what_nobody_confirmed_is_told_apart_from_what_a_round_has(outfox: Outfo
     assert "not counted" in outfox("round", "list", "sentiment").out
 
 
-def test_status_shows_what_fails_and_what_is_waited_for(outfox: Outfox, owned: Company) -> None:
+def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None:
     now, who = owned.clock.now(), "manager@test"
     with owned.store.write() as session:
         note_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
@@ -178,7 +178,7 @@ def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_unt
 
 
 @pytest.mark.parametrize(("frozen", "told"), [(False, "waits for its archive"), (True, "round 2 waits to be opened")])
-def test_status_tells_what_comes_after_a_round(outfox: Outfox, owned: Company, frozen: bool, told: str) -> None:
+def test_status_shows_what_follows_a_round(outfox: Outfox, owned: Company, frozen: bool, told: str) -> None:
     owned.floor.pending()
     owned.floor.close_round()
     if frozen:
@@ -195,7 +195,7 @@ def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: 
     assert "3 tries wait in this machine's outbox" in outfox("status").out
 
 
-def test_what_is_one_is_told_in_the_singular(
+def test_counts_of_one_are_singular(
     outfox: Outfox, owned: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owned.settle()
@@ -213,7 +213,7 @@ def test_what_is_one_is_told_in_the_singular(
     assert "the manager's last pass ended 1 second ago, by manager@test" in text
 
 
-def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: Company) -> None:
+def test_status_of_an_unknown_task_is_one_line(outfox: Outfox, owned: Company) -> None:
     ran = outfox("status", "nothing")
     assert ran.code == 2
     assert ran.err.count("\n") == 1
@@ -223,14 +223,14 @@ def test_status_of_a_task_that_is_not_there_is_one_line(outfox: Outfox, owned: C
     ("arguments", "told"),
     [(["--task", "nothing"], "nothing"), (["--skip", "fly"], "the steps are collect"), (["--every", "0"], "--every")],
 )
-def test_a_mistake_is_told_before_anything_is_done(
+def test_invalid_arguments_are_refused_before_anything_runs(
     outfox: Outfox, owned: Company, arguments: list[str], told: str
 ) -> None:
     ran = outfox("manage", "--once", *arguments)
     assert (ran.code, told in ran.err) == (2, True), ran.err
 
 
-def test_once_does_a_pass_and_tells_what_was_done(outfox: Outfox, owned: Company) -> None:
+def test_once_runs_a_pass_and_reports_it(outfox: Outfox, owned: Company) -> None:
     owned.floor.close_round()
     ran = outfox("manage", "--once", "--dry-run", "--json")
     assert ran.code == 0
@@ -245,9 +245,7 @@ def test_once_does_a_pass_and_tells_what_was_done(outfox: Outfox, owned: Company
     assert outfox("manage", "--once", "--skip", "open").out == "nothing to do\n"
 
 
-def test_once_tells_by_its_exit_code_that_a_step_failed(
-    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_once_exits_with_1_if_a_step_failed(outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.floor.close_round()
     monkeypatch.setenv("OUTFOX_ARCHIVES", "/dev/null/archives")
     ran = outfox("manage", "--once", "--json")
@@ -257,7 +255,7 @@ def test_once_tells_by_its_exit_code_that_a_step_failed(
     assert "freeze sentiment failed once" in outfox("status").out
 
 
-def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+def test_sigterm_stops_the_manager_gracefully(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
     environment = {**os.environ, "OUTFOX_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PROGRAM, "manage", "--every", "0.1"]
 
@@ -274,7 +272,7 @@ def test_a_manager_that_is_told_to_end_does_so_with_grace(outfox: Outfox, owned:
     assert (process.returncode, out.decode().splitlines()[-1]) == (0, "stopped"), err
 
 
-def test_trainings_end_with_their_manager(owned: Company, tmp_path: Path) -> None:
+def test_trainings_stop_with_their_manager(owned: Company, tmp_path: Path) -> None:
     class EndlessRunner:
         stopped = False
 

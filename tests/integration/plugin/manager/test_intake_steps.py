@@ -1,4 +1,4 @@
-"""What the manager hears from outside: Label Studio where tasks are connected, and the marketplace's events."""
+"""The steps of connected tasks in Label Studio, and pauses that events of the marketplace end."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from tests.integration.plugin.manager.conftest import Found
 
 @dataclass
 class FakeConnection:
-    """A Label Studio that some tasks are connected to; it remembers what was asked of it."""
+    """A Label Studio with connected tasks that records the calls."""
 
     connected: Sequence[str]
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class FakeConnection:
 
 
 class FakeQueue:
-    """A queue with so many events in it, which fails first where a test says so."""
+    """A queue with these events; a CrowdUnavailable among them is raised."""
 
     def __init__(self, *told: ChangedHits | CrowdUnavailable) -> None:
         self._told = list(told)
@@ -55,7 +55,7 @@ class FakeQueue:
         self.handled.append(changed)
 
 
-def test_label_studio_is_read_and_filled_where_a_task_is_connected_to_it(small: Found) -> None:
+def test_connected_tasks_are_read_and_filled(small: Found) -> None:
     company = small()
     connected, stranger = FakeConnection(["sentiment"]), FakeConnection(["another"])
     done = [one.result.done for one in company.manage(label_studio=connected)]
@@ -74,7 +74,7 @@ def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) ->
     assert studio.asked == [("read", "sentiment"), ("follow", "sentiment")]
 
 
-def test_an_event_ends_the_pause_and_is_done_with() -> None:
+def test_an_event_ends_the_pause_and_is_acknowledged() -> None:
     hints = ChangedHits(frozenset({"HIT1"}), ("receipt",))
     queue, began = FakeQueue(ChangedHits(), hints), time.monotonic()
     PassTimer(threading.Event(), 3_600, queue).wait()
@@ -82,13 +82,13 @@ def test_an_event_ends_the_pause_and_is_done_with() -> None:
     assert hints in queue.handled
 
 
-def test_without_events_a_pause_takes_its_time_and_ends_with_the_manager() -> None:
+def test_a_pause_without_events_ends_in_time_or_with_the_manager() -> None:
     began = time.monotonic()
     PassTimer(threading.Event(), 0.05).wait()
     assert time.monotonic() - began >= 0.05
     stop = threading.Event()
     stop.set()
     PassTimer(stop, 3_600).wait()
-    # A queue that does not answer costs no more than the pause.
+    # A queue that does not respond costs only the pause.
     PassTimer(threading.Event(), 1.05, FakeQueue(CrowdUnavailable("no queue"))).wait()
     assert time.monotonic() - began < 60

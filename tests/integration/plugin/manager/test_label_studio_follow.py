@@ -1,4 +1,4 @@
-"""Label Studio asks for the round that is live, whoever opened it, and nobody has to touch anything for that."""
+"""Label Studio follows the live round automatically."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,7 +23,7 @@ from tests.integration.work.floor import pack_of
 
 BACKEND = "http://backend.test"
 ASKED = f"{BACKEND}/tasks/{TASK}"
-# What follows from the end of a round, and the step that is tried here.
+# The steps after the end of a round, and the step under test.
 STEPS = (Freeze(), Train(), Open(), Follow())
 Started = Callable[[], ConnectedLabelStudio]
 
@@ -48,7 +48,7 @@ def company(small: Found, studio: FakeLabelStudio) -> Company:
 
 @pytest.fixture
 def started(company: Company) -> Started:
-    """A manager's Label Studio as it is when the manager has just been started."""
+    """Label Studio as a newly started manager sees it."""
     settings = Settings(label_studio_url=URL, label_studio_token="0" * 40)
     context = ServiceContext(company.store, company.clock)
 
@@ -75,18 +75,18 @@ def told(company: Company) -> dict[str, str]:
 
 
 def end_round(company: Company) -> None:
-    """Round 1 is over, with something in it: the next one follows by itself."""
+    """End round 1 with an example in it, so that the next round opens automatically."""
     company.floor.pending()
     company.floor.close_round()
 
 
-def test_the_round_that_the_manager_opens_is_asked_for_in_the_same_pass(
+def test_label_studio_follows_a_new_round_in_the_same_pass(
     company: Company, studio: FakeLabelStudio, started: Started
 ) -> None:
     manager = started()
     company.manage(STEPS, label_studio=manager)
     end_round(company)
-    # As long as the next model is being trained, what people try is none of round 1's any more.
+    # While the next model is being trained, attempts no longer count for round 1.
     company.manage([Freeze(), Follow()], label_studio=manager)
     assert (company.statuses(), backend(studio).url) == (["closed"], ASKED)
     done = did(company.manage(STEPS, label_studio=manager))
@@ -95,7 +95,7 @@ def test_the_round_that_the_manager_opens_is_asked_for_in_the_same_pass(
     assert backend(studio).url == f"{ASKED}/rounds/2"
 
 
-def test_label_studio_is_asked_once_for_each_round_and_once_by_each_manager_that_starts(
+def test_label_studio_is_contacted_once_per_round_and_manager(
     company: Company, studio: FakeLabelStudio, started: Started
 ) -> None:
     manager = started()
@@ -107,9 +107,7 @@ def test_label_studio_is_asked_once_for_each_round_and_once_by_each_manager_that
     assert studio.changes == []
 
 
-def test_a_label_studio_that_is_away_stops_no_round_and_is_caught_up_with(
-    company: Company, studio: FakeLabelStudio, started: Started
-) -> None:
+def test_an_outage_of_label_studio_stops_no_round(company: Company, studio: FakeLabelStudio, started: Started) -> None:
     manager = started()
     end_round(company)
     studio.down = LabelStudioUnavailable("Label Studio does not answer")
@@ -124,9 +122,7 @@ def test_a_label_studio_that_is_away_stops_no_round_and_is_caught_up_with(
     assert (backend(studio).url, told(company)) == (f"{ASKED}/rounds/2", {})
 
 
-def test_a_backend_that_label_studio_refuses_is_told_and_tried_again(
-    company: Company, studio: FakeLabelStudio, started: Started
-) -> None:
+def test_a_refused_backend_is_reported_and_retried(company: Company, studio: FakeLabelStudio, started: Started) -> None:
     manager = started()
     end_round(company)
     studio.backend_answers = False
@@ -138,7 +134,7 @@ def test_a_backend_that_label_studio_refuses_is_told_and_tried_again(
     assert (backend(studio).url, told(company)) == (ASKED, {})
 
 
-def test_two_managers_and_one_that_was_too_late_end_at_the_right_round(
+def test_managers_with_stale_information_end_at_the_right_round(
     company: Company, studio: FakeLabelStudio, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = started(), started()
@@ -148,7 +144,7 @@ def test_two_managers_and_one_that_was_too_late_end_at_the_right_round(
     def opened_meanwhile(project: int) -> list[BackendConnection]:
         seen = backends(project)
         monkeypatch.setattr(studio, "backends", backends)
-        # Its owner opens round 2 by hand, which moves the connection too.
+        # The owner opens round 2 meanwhile, which moves the connection too.
         company.manage(STEPS[:3])
         started().follow(TASK)
         return seen
@@ -161,7 +157,7 @@ def test_two_managers_and_one_that_was_too_late_end_at_the_right_round(
     assert backend(studio).url == f"{ASKED}/rounds/2"
 
 
-def test_what_an_owner_enters_in_the_middle_of_a_round_stays_until_its_end(
+def test_an_owners_address_stays_until_the_round_ends(
     company: Company, studio: FakeLabelStudio, started: Started
 ) -> None:
     manager = started()
@@ -175,7 +171,7 @@ def test_what_an_owner_enters_in_the_middle_of_a_round_stays_until_its_end(
     assert backend(studio).url == ASKED
 
 
-def test_a_dry_run_tells_which_round_and_asks_nobody(
+def test_a_dry_run_names_the_round_without_a_request(
     company: Company, studio: FakeLabelStudio, started: Started
 ) -> None:
     def preview() -> str:

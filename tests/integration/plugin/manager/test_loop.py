@@ -1,4 +1,4 @@
-"""The whole loop with nobody touching it: rounds collect, are checked, paid, frozen, learned from, and followed."""
+"""The whole loop without a person: rounds collect, are checked, paid, frozen, learned from, and followed."""
 
 import threading
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_two_rounds_run_by_themselves(small: Found) -> None:
     assert len({*met, *pins.versions}) == 3
 
 
-def test_however_often_a_manager_is_killed_it_ends_the_same(company: Company) -> None:
+def test_a_killed_manager_ends_in_the_same_state(company: Company) -> None:
     company.last_round = 1
     fate = Fate(0.1)
     company.mortal(fate).play(lambda: company.is_over(1))
@@ -49,14 +49,14 @@ def test_however_often_a_manager_is_killed_it_ends_the_same(company: Company) ->
     assert company.books() == ONE_ROUND
 
 
-def test_two_managers_at_once_do_what_one_would_do(company: Company) -> None:
+def test_two_managers_do_the_same_as_one(company: Company) -> None:
     company.last_round = 1
     errors: list[BaseException] = []
 
     def settle(one: Company) -> None:
         try:
             one.settle()
-        except BaseException as error:  # noqa: BLE001 - the edge of a thread: the test tells it
+        except BaseException as error:  # noqa: BLE001 - the edge of a thread: the test raises it
             errors.append(error)
 
     def both() -> None:

@@ -1,4 +1,4 @@
-"""A real manager and its real training, when one of them is stopped, killed or not wanted any more."""
+"""A real manager and its real training, when one of them is stopped, killed or cancelled."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from tests.integration.learning.trained_home import Home, home_of_its_own, home_
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 
 pytestmark = pytest.mark.sqlite("what is tried here is processes")
-# Of one training: it imports PyTorch, and weighs two models in processes of their own.
+# For one training: it imports PyTorch, and measures two models in separate processes.
 SECONDS = 120.0
 # Between two looks: reading the database all the time would take longer than the training.
 PAUSE = 0.1

@@ -117,7 +117,7 @@ def test_a_paused_round_gets_no_new_hits_until_it_goes_on(small: Found) -> None:
 
 
 class PausedMeanwhile(Store):
-    """A store in which the owner pauses the round just before anybody else writes."""
+    """A store in which the owner pauses the round just before the next write."""
 
     def __init__(self, company: Company) -> None:
         super().__init__(company.store.engine)
@@ -162,7 +162,7 @@ def test_who_passes_the_quiz_is_qualified_and_paid(small: Found) -> None:
     assert len(company.floor.rows(QualificationGrant)) == 1
     (paid,) = company.floor.rows(LedgerEntry, LedgerEntry.state == EntryState.CONFIRMED)
     assert paid.cents == company.floor.spec.pay.quiz_cents
-    # Whoever holds the qualification can write.
+    # Every qualified worker can write.
     assert company.take(company.standing(HitKind.CREATE)[0], "NEW") is not None
 
 
@@ -172,7 +172,7 @@ def test_pay_is_brought_to_the_minimum_before_a_round_closes(small: Found) -> No
     company.slow = HOUR / 4
     company.play(lambda: company.is_over(1))
     top_ups = company.floor.rows(LedgerEntry, LedgerEntry.kind == EntryKind.TOP_UP)
-    # A quarter of an hour at 15 dollars is worth 375 cents: 270 more to who wrote for 45 and got 60 as a bonus.
+    # A quarter of an hour at 15 dollars is worth 375 cents: 270 more for the author who got 45 and a bonus of 60.
     assert sorted(one.cents for one in top_ups) == [270, 325, 325]
     assert {one.state for one in top_ups} == {EntryState.CONFIRMED}
 

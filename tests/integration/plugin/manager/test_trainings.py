@@ -1,4 +1,4 @@
-"""Trainings as the manager sees them: what may pass is tried on, and what is nobody's failure is told as none."""
+"""Trainings as the manager sees them: temporary failures are retried, and only failures count."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What goes wrong in one step stops no other, is tried again with patience, and is told until it is over."""
+"""An error in one step stops no other, is retried with backoff, and is reported until it is over."""
 
 from datetime import timedelta
 
@@ -55,32 +55,32 @@ def errors(outcomes: list[StepOutcome]) -> dict[str, str]:
     return {outcome.step: outcome.error for outcome in outcomes if outcome.error}
 
 
-def test_a_marketplace_that_does_not_answer_stops_only_what_needs_it(small: Found) -> None:
+def test_an_unavailable_marketplace_stops_only_its_own_steps(small: Found) -> None:
     company = small(rounds={"target_fooling": 300})
     company.manage()
     company.write(1)
-    company.crowd.fail(CrowdUnavailable("nobody is there"))
+    company.crowd.fail(CrowdUnavailable("no answer"))
     outcomes = company.manage()
-    assert errors(outcomes) == {"collect": "nobody is there"}
+    assert errors(outcomes) == {"collect": "no answer"}
     assert [outcome.step for outcome in outcomes] == list(STEP_NAMES)
-    # What can be done without it is: a page whose time is over is swept, and the pass is told.
+    # Steps that do not need it run: an expired page is ended, and the pass is recorded.
     assert [one.name for one in failing(company)] == ["collect"]
     assert company.manage()[0].result.done == "1 new piece of work"
     assert failing(company) == []
 
 
-def test_one_task_that_fails_keeps_no_other_from_its_turn(small: Found) -> None:
+def test_a_failing_task_does_not_block_the_others(small: Found) -> None:
     company = small()
     with company.store.write() as session:
         create_task(session, pack_of("nli"), now=company.clock.now())
-    for error in (Away("no answer"), ValueError("what somebody typed")):
+    for error in (Away("no answer"), ValueError("what a worker typed")):
         step = Broken(error)
         outcomes = company.manage([step])
         assert step.tried == ["nli", TASK]
         assert [bool(outcome.error) for outcome in outcomes] == [False, True]
 
 
-def test_words_of_errors_that_are_not_ours_are_told_to_nobody(small: Found, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_of_foreign_errors_are_not_shown(small: Found, caplog: pytest.LogCaptureFixture) -> None:
     company = small()
     (outcome,) = company.manage([Broken(ValueError("a worker's secret"))])
     assert outcome.error == "ValueError"
@@ -88,7 +88,7 @@ def test_words_of_errors_that_are_not_ours_are_told_to_nobody(small: Found, capl
     assert failing(company)[0].error == "ValueError"
 
 
-def test_what_may_pass_is_tried_again_after_pauses_that_grow(small: Found) -> None:
+def test_temporary_errors_are_retried_with_growing_backoff(small: Found) -> None:
     company, step = small(), Broken(Away("no answer"))
     company.manage([step])
     for failures in range(1, 5):
@@ -101,14 +101,12 @@ def test_what_may_pass_is_tried_again_after_pauses_that_grow(small: Found) -> No
         assert failing(company)[0].failures == len(step.tried) == failures + 1
     assert pause_after(4) == 8 * pause_after(1)
     assert pause_after(100) == timedelta(minutes=15)
-    # Whoever asks for one pass has it tried at once.
+    # A single pass ignores the backoff.
     company.manage([step])
     assert len(step.tried) == 6
 
 
-def test_what_trying_cannot_mend_is_told_when_it_changes_and_over_when_it_is(
-    small: Found, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_permanent_errors_are_logged_when_they_change(small: Found, caplog: pytest.LogCaptureFixture) -> None:
     company, step = small(), Broken(PluginError("set the setting"))
     caplog.set_level("INFO")
     for _ in range(3):
@@ -125,7 +123,7 @@ def test_what_trying_cannot_mend_is_told_when_it_changes_and_over_when_it_is(
     assert failing(company) == []
 
 
-def test_pages_that_workers_would_not_see_keep_hits_from_being_posted(small: Found) -> None:
+def test_no_hits_are_posted_while_workers_cannot_see_pages(small: Found) -> None:
     company = small()
 
     def away() -> bool:
@@ -139,7 +137,7 @@ def test_pages_that_workers_would_not_see_keep_hits_from_being_posted(small: Fou
     assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
 
 
-def test_hits_to_create_wait_until_a_model_answers_for_their_round(small: Found) -> None:
+def test_creation_hits_wait_until_a_model_serves_their_round(small: Found) -> None:
     company = small()
     asked: list[tuple[str, int]] = []
 
@@ -160,7 +158,7 @@ def test_hits_to_create_wait_until_a_model_answers_for_their_round(small: Found)
         assert troubles(session) == []
 
 
-def test_votes_are_asked_for_while_no_model_answers(small: Found) -> None:
+def test_validation_hits_are_posted_without_a_model(small: Found) -> None:
     company = small()
     company.manage()
     company.write(1)
@@ -168,7 +166,7 @@ def test_votes_are_asked_for_while_no_model_answers(small: Found) -> None:
     company.write(fooling=False)
 
     def away(task: str, number: int) -> None:
-        raise BackendUnreachable("nobody is there")
+        raise BackendUnreachable("no answer")
 
     company.check_backend = away
     company.settle()
@@ -188,7 +186,7 @@ def test_a_page_of_the_owners_needs_no_model_of_ours(small: Found) -> None:
     assert len(company.standing(HitKind.CREATE)) == 3
 
 
-def test_an_empty_account_is_told_and_nothing_is_lost(small: Found) -> None:
+def test_an_empty_account_is_reported_and_loses_nothing(small: Found) -> None:
     company = small()
     company.crowd.deposit(-company.crowd.balance())
     assert "post" in errors(company.manage())
@@ -197,7 +195,7 @@ def test_an_empty_account_is_told_and_nothing_is_lost(small: Found) -> None:
     assert len(company.standing(HitKind.CREATE)) == 3
 
 
-def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(small: Found) -> None:
+def test_a_dry_run_describes_the_pass_and_changes_nothing(small: Found) -> None:
     company = small()
     company.manage()
     company.write()
@@ -210,14 +208,14 @@ def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(small: Found) ->
     assert broken.error == "no answer"
 
 
-def test_a_dry_run_tells_of_hits_that_would_be_planned(small: Found) -> None:
+def test_a_dry_run_describes_planned_hits(small: Found) -> None:
     company = small()
     told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
     assert told["supply"] == "plan HITs: 3 to create"
     assert company.floor.rows(Hit) == []
 
 
-def test_each_pass_leaves_word_of_itself(small: Found) -> None:
+def test_each_pass_is_recorded(small: Found) -> None:
     company = small()
     company.manage()
     company.clock.advance(timedelta(minutes=3))
@@ -228,7 +226,7 @@ def test_each_pass_leaves_word_of_itself(small: Found) -> None:
     assert (found.ran_at, found.ran_by) == (company.clock.now(), MANAGER)
 
 
-def test_work_whose_page_was_not_finished_is_left_to_a_person_and_told(small: Found) -> None:
+def test_unfinished_work_is_left_to_a_person(small: Found) -> None:
     company = small()
     company.manage()
     _, second = company.standing(HitKind.CREATE)[:2]
@@ -243,6 +241,6 @@ def test_work_whose_page_was_not_finished_is_left_to_a_person_and_told(small: Fo
     states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
     assert states.pop(straight) == "submitted"
     assert list(states.values()) == ["approved"]
-    # Where HITs show a page of the owner's, nobody can tell.
+    # With pages of the owner's own, this is unknown.
     (approve,) = [one for one in company.manage() if one.step == "approve"]
     assert (approve.result.done, approve.result.waits) == ("1 piece of work approved", "")

@@ -66,7 +66,7 @@ class Gallery:
         return find_status(self.store, self.studio, self.name)
 
     def status_words(self) -> str:
-        """What the command tells the owner."""
+        """Return the text of `labelstudio status`."""
         console = Console(file=io.StringIO(), width=300, record=True)
         console.print(status_text(self.status()))
         return console.export_text()

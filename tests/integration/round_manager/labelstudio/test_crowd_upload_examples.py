@@ -1,4 +1,4 @@
-"""What crowd workers wrote stands in the creation project: theirs, confirmed, once, and nobody's work to read."""
+"""Confirmed examples of crowd workers are shown in the creation project, once, and never read back."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ from tests.integration.round_manager.labelstudio.gallery import CREATE, VALIDATE
 from tests.unit.round_manager.labelstudio.test_parallel_processes import both
 
 
-def test_a_confirmed_example_is_shown_as_its_author_handed_it_in(gallery: Gallery) -> None:
+def test_a_confirmed_example_is_uploaded_as_submitted(gallery: Gallery) -> None:
     example = gallery.write()
     assert gallery.show() == CrowdUpload(sent=1)
     (task,) = gallery.shown()
@@ -45,7 +45,7 @@ def test_a_confirmed_example_is_shown_as_its_author_handed_it_in(gallery: Galler
     assert gallery.crowd().shown == 1
 
 
-def test_workers_are_known_by_a_pseudonym_and_by_nothing_else(plain: Gallery) -> None:
+def test_workers_appear_by_pseudonym_only(plain: Gallery) -> None:
     for worker in ("AUTHOR-1", "AUTHOR-1", "AUTHOR-2"):
         plain.write(worker)
     plain.show()
@@ -57,7 +57,7 @@ def test_workers_are_known_by_a_pseudonym_and_by_nothing_else(plain: Gallery) ->
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_every_pack_is_shown_by_label_studios_own_rules(hang_up: Hang, name: str) -> None:
+def test_uploads_of_every_pack_are_valid_for_label_studio(hang_up: Hang, name: str) -> None:
     gallery = hang_up(name)
     example = gallery.write()
     for worker in ("V1", "V2"):
@@ -73,7 +73,7 @@ def test_every_pack_is_shown_by_label_studios_own_rules(hang_up: Hang, name: str
             assert len(task.annotations[0]["result"]) >= (2 if kind is CREATE else 1)
 
 
-def test_what_nobody_confirmed_is_not_shown(gallery: Gallery) -> None:
+def test_unconfirmed_examples_are_not_uploaded(gallery: Gallery) -> None:
     gallery.write("WAITING", confirmed=False)
     forged = gallery.floor.open("FORGED")
     gallery.floor.write_all(forged)
@@ -84,7 +84,7 @@ def test_what_nobody_confirmed_is_not_shown(gallery: Gallery) -> None:
     assert gallery.crowd().waiting == 0
 
 
-def test_what_is_withdrawn_before_it_is_shown_is_not_shown(plain: Gallery) -> None:
+def test_withdrawn_examples_are_not_uploaded(plain: Gallery) -> None:
     example = plain.write()
     with plain.floor.write() as session:
         row = session.get_one(Example, example.id)
@@ -92,7 +92,7 @@ def test_what_is_withdrawn_before_it_is_shown_is_not_shown(plain: Gallery) -> No
     assert plain.show() == CrowdUpload()
 
 
-def test_once_shown_nothing_is_asked_of_label_studio_again(plain: Gallery) -> None:
+def test_after_the_upload_label_studio_is_not_contacted_again(plain: Gallery) -> None:
     plain.write()
     plain.show()
     plain.studio.calls.clear()
@@ -100,7 +100,7 @@ def test_once_shown_nothing_is_asked_of_label_studio_again(plain: Gallery) -> No
     assert plain.studio.calls == []
 
 
-def test_it_is_never_read_back_as_somebodys_work(plain: Gallery) -> None:
+def test_uploaded_work_is_never_read_back(plain: Gallery) -> None:
     plain.write()
     plain.show()
     assert plain.sync() == plain.sync(from_start=True) == SyncResult()
@@ -110,7 +110,7 @@ def test_it_is_never_read_back_as_somebodys_work(plain: Gallery) -> None:
     assert len(plain.floor.rows(Example)) == 1
 
 
-def test_it_is_not_read_back_either_where_somebody_took_the_worker_from_its_data(plain: Gallery) -> None:
+def test_uploaded_work_is_not_read_back_without_the_worker_field(plain: Gallery) -> None:
     plain.write()
     plain.show()
     (task,) = plain.shown()
@@ -120,14 +120,14 @@ def test_it_is_not_read_back_either_where_somebody_took_the_worker_from_its_data
     assert [row.source for row in plain.floor.rows(Example)] == [Source.PAGES]
 
 
-def test_nobody_in_house_has_fewer_contexts_to_write_for(plain: Gallery) -> None:
+def test_uploads_do_not_reduce_the_contexts_to_write_for(plain: Gallery) -> None:
     plain.write()
     plain.show()
     assert plain.push().contexts == 8
     assert plain.status().projects[0].counts.sent == 8
 
 
-def test_what_the_owner_changes_or_removes_stays_as_the_owner_left_it(gallery: Gallery) -> None:
+def test_owners_changes_of_uploaded_work_stay(gallery: Gallery) -> None:
     example = gallery.write()
     gallery.write("AUTHOR-2")
     gallery.show()
@@ -140,7 +140,7 @@ def test_what_the_owner_changes_or_removes_stays_as_the_owner_left_it(gallery: G
     assert gallery.floor.one(example).fields == example.fields
 
 
-def test_another_project_shows_all_of_it_too(gallery: Gallery) -> None:
+def test_a_new_project_gets_all_uploads_again(gallery: Gallery) -> None:
     gallery.write()
     gallery.show()
     del gallery.studio.projects[gallery.project()]
@@ -150,7 +150,7 @@ def test_another_project_shows_all_of_it_too(gallery: Gallery) -> None:
     assert gallery.show_later() == CrowdUpload()
 
 
-def test_a_try_on_a_task_that_shows_it_is_not_its_authors(plain: Gallery) -> None:
+def test_an_attempt_on_an_uploaded_task_is_not_its_authors(plain: Gallery) -> None:
     example = plain.write()
     plain.show()
     (place,) = plain.floor.rows(LabelStudioTask)
@@ -167,7 +167,7 @@ def test_a_try_on_a_task_that_shows_it_is_not_its_authors(plain: Gallery) -> Non
     assert plain.floor.one(own).worker_id == example.author_id
 
 
-def test_a_model_can_be_asked_about_it_in_bulk(plain: Gallery) -> None:
+def test_uploaded_examples_can_be_predicted_in_bulk(plain: Gallery) -> None:
     plain.write()
     plain.show()
     predictor = FakeTarget(plain.pack.spec, "v1")
@@ -175,7 +175,7 @@ def test_a_model_can_be_asked_about_it_in_bulk(plain: Gallery) -> None:
     assert (done.sent, done.lacking) == (1, 0)
 
 
-def test_many_go_in_few_requests_and_each_once_with_two_at_it(gallery: Gallery) -> None:
+def test_two_processes_upload_many_items_in_few_requests_and_each_once(gallery: Gallery) -> None:
     many(gallery, 249)
     sent = both(gallery.show)  # type: ignore[arg-type]
     assert len(sent) == 2, "one of them failed"
@@ -187,7 +187,7 @@ def test_many_go_in_few_requests_and_each_once_with_two_at_it(gallery: Gallery) 
 
 
 def many(gallery: Gallery, count: int) -> None:
-    """A worker's example, and so many more of the same session."""
+    """A worker's example, and more of the same session."""
     first = gallery.floor.one(gallery.write())
     names = [column.name for column in Example.__table__.columns if column.name not in ("id", "verdict_id")]
     like_it = {name: getattr(first, name) for name in names}

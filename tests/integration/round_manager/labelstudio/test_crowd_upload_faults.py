@@ -19,7 +19,7 @@ from tests.unit.round_manager.labelstudio.test_interruptions import Reaper, unti
 AWAY = LabelStudioUnavailable("Label Studio at http://studio.test does not answer; is it running?")
 
 
-def test_killed_anywhere_each_piece_is_there_once(gallery: Gallery) -> None:
+def test_an_interrupted_upload_sends_each_item_once(gallery: Gallery) -> None:
     gallery.write()
     gallery.write("AUTHOR-2")
     for worker in ("V1", "V2"):
@@ -32,14 +32,14 @@ def test_killed_anywhere_each_piece_is_there_once(gallery: Gallery) -> None:
 
     reaper = Reaper(gallery)  # type: ignore[arg-type]
     assert until_done(reaper, show_much_later) > 10
-    # Of what the killed turns left, nothing is taken for somebody's work.
+    # Nothing that the interrupted runs left is read as work.
     assert gallery.sync() == SyncResult()
     assert show_much_later() == CrowdUpload()
     assert [len({task.key for task in gallery.shown(kind)}) for kind in (CREATE, VALIDATE)] == [2, 4]
     assert [len(gallery.shown(kind)) for kind in (CREATE, VALIDATE)] == [2, 4]
 
 
-def test_a_piece_that_was_sent_and_not_written_down_is_found_and_not_read_as_work(gallery: Gallery) -> None:
+def test_an_item_that_was_sent_but_not_recorded_is_found(gallery: Gallery) -> None:
     gallery.write()
     gallery.studio.after["add_tasks"] = Killed()
     with pytest.raises(Killed):
@@ -50,7 +50,7 @@ def test_a_piece_that_was_sent_and_not_written_down_is_found_and_not_read_as_wor
     assert len(gallery.shown()) == 1
 
 
-def test_an_answer_that_got_lost_doubles_nothing(plain: Gallery) -> None:
+def test_a_lost_answer_doubles_nothing(plain: Gallery) -> None:
     plain.write()
     plain.studio.after["add_tasks"] = LabelStudioUnavailable("answers 504", status=504)
     with pytest.raises(LabelStudioUnavailable):
@@ -59,7 +59,7 @@ def test_an_answer_that_got_lost_doubles_nothing(plain: Gallery) -> None:
     assert len(plain.shown()) == 1
 
 
-def test_while_label_studio_is_away_the_pauses_grow_and_status_says_what_waits_and_why(gallery: Gallery) -> None:
+def test_the_backoff_grows_during_an_outage(gallery: Gallery) -> None:
     gallery.write()
     gallery.studio.down = AWAY
     tries = []
@@ -83,7 +83,7 @@ def test_while_label_studio_is_away_the_pauses_grow_and_status_says_what_waits_a
     assert (gallery.crowd().waiting, gallery.crowd().failure) == (0, None)
 
 
-def test_an_odd_piece_keeps_no_other_from_being_shown_and_is_tried_again_later(plain: Gallery) -> None:
+def test_a_refused_item_blocks_no_other_and_is_retried(plain: Gallery) -> None:
     for number in range(5):
         plain.write(f"AUTHOR-{number}")
     odd = plain.write("ODD").fields["text"]
@@ -100,7 +100,7 @@ def test_an_odd_piece_keeps_no_other_from_being_shown_and_is_tried_again_later(p
     assert plain.crowd().refused == 0
 
 
-def test_a_project_that_refuses_everything_is_told_without_what_people_typed(plain: Gallery) -> None:
+def test_a_project_that_refuses_everything_is_reported_without_quotes(plain: Gallery) -> None:
     texts = [plain.write(f"AUTHOR-{number}").fields["text"] for number in range(8)]
     plain.studio.refuses = lambda _task: True
     with pytest.raises(RequestRefused) as caught:
@@ -113,7 +113,7 @@ def test_a_project_that_refuses_everything_is_told_without_what_people_typed(pla
     assert plain.show() == CrowdUpload(sent=8)
 
 
-def test_a_project_that_is_gone_is_told_with_the_cure(plain: Gallery) -> None:
+def test_a_deleted_project_is_reported_with_a_hint(plain: Gallery) -> None:
     plain.write()
     del plain.studio.projects[plain.project()]
     with pytest.raises(ProjectNotFound) as caught:
@@ -123,7 +123,7 @@ def test_a_project_that_is_gone_is_told_with_the_cure(plain: Gallery) -> None:
     assert plain.show_later() == CrowdUpload(sent=1)
 
 
-def test_a_removed_annotation_is_not_sent_again_though_nobody_wrote_it_down(plain: Gallery) -> None:
+def test_a_deleted_annotation_is_not_uploaded_again(plain: Gallery) -> None:
     plain.write()
     plain.studio.after["add_tasks"] = Killed()
     with pytest.raises(Killed):

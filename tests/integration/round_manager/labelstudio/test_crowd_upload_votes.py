@@ -1,4 +1,4 @@
-"""Crowd workers' votes stand in the validation project, and nobody who judges there finds them before."""
+"""Votes of crowd workers are shown in the validation project, once no validator there can see them too early."""
 
 from round_manager.labelstudio.annotations import read_judgement, read_submission
 from round_manager.labelstudio.crowd_upload import CrowdUpload
@@ -12,7 +12,7 @@ from tests.integration.round_manager.labelstudio.conftest import Hang
 from tests.integration.round_manager.labelstudio.gallery import CREATE, VALIDATE, Gallery
 
 
-def test_votes_are_shown_once_no_more_are_wanted(gallery: Gallery) -> None:
+def test_votes_are_uploaded_once_no_more_are_needed(gallery: Gallery) -> None:
     example = gallery.write()
     gallery.judge_as("V1", gallery.agreeing(example))
     assert gallery.show() == CrowdUpload(sent=1)
@@ -42,7 +42,7 @@ def test_votes_that_differ_wait_until_the_example_is_decided(gallery: Gallery) -
     assert gallery.show() == CrowdUpload(sent=2)
 
 
-def test_answers_wait_until_somebody_has_decided_whether_they_differ(hang_up: Hang) -> None:
+def test_answers_wait_until_they_are_compared(hang_up: Hang) -> None:
     gallery = hang_up("qa")
     example = gallery.write()
     passage = str(example.fields["passage"])
@@ -56,7 +56,7 @@ def test_answers_wait_until_somebody_has_decided_whether_they_differ(hang_up: Ha
     assert (gallery.shown(VALIDATE), gallery.crowd(VALIDATE).held) == ([], 2)
 
 
-def test_votes_wait_while_somebody_in_house_has_the_example_to_check(gallery: Gallery) -> None:
+def test_votes_wait_while_a_check_is_open_in_label_studio(gallery: Gallery) -> None:
     example = gallery.write()
     assert gallery.push().validations == 2
     for worker in ("V1", "V2"):
@@ -71,7 +71,7 @@ def test_votes_wait_while_somebody_in_house_has_the_example_to_check(gallery: Ga
     assert len(gallery.votes()) == 4
 
 
-def test_in_house_people_are_asked_for_what_the_crowd_has_not_judged_and_no_less(gallery: Gallery) -> None:
+def test_checks_are_planned_for_the_votes_that_the_crowd_has_not_cast(gallery: Gallery) -> None:
     example = gallery.write()
     gallery.judge_as("V1", gallery.agreeing(example))
     gallery.show()
@@ -83,7 +83,7 @@ def test_in_house_people_are_asked_for_what_the_crowd_has_not_judged_and_no_less
     assert gallery.show() == CrowdUpload()
 
 
-def test_a_flag_is_shown_at_once_and_answers_wait_for_the_owner_may_keep_the_example(plain: Gallery) -> None:
+def test_a_flag_is_uploaded_at_once_and_answers_wait(plain: Gallery) -> None:
     example = plain.write()
     plain.judge_as("V1", plain.agreeing(example))
     reason = plain.pack.spec.validation.flag_reasons[0]
@@ -101,7 +101,7 @@ def test_a_closed_round_holds_nothing_back(plain: Gallery) -> None:
     assert plain.show() == CrowdUpload(sent=2)
 
 
-def test_judgements_that_nobody_confirmed_are_not_shown(plain: Gallery) -> None:
+def test_unconfirmed_votes_are_not_uploaded(plain: Gallery) -> None:
     example = plain.write()
     plain.judge_as("V1", plain.agreeing(example), confirmed=False)
     plain.floor.close_round()
@@ -109,7 +109,7 @@ def test_judgements_that_nobody_confirmed_are_not_shown(plain: Gallery) -> None:
     assert plain.shown(VALIDATE) == []
 
 
-def test_an_answer_stands_where_it_was_marked_and_would_be_read_there(hang_up: Hang) -> None:
+def test_an_uploaded_answer_keeps_its_offsets(hang_up: Hang) -> None:
     gallery = hang_up("qa")
     example = gallery.write()
     passage, answer = example.fields["passage"], example.answer

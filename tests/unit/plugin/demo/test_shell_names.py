@@ -1,4 +1,4 @@
-"""What somebody has to type, from where they are, to run just these programs."""
+"""Programs and paths as they can be typed in the current folder."""
 
 import os
 import sys
@@ -11,13 +11,13 @@ from plugin.demo.welcome import shell_path, shell_program
 HERE = Path(sys.executable).parent
 
 
-def test_a_program_on_the_path_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_on_the_path_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(HERE))
     assert shell_program("outfox") == "outfox"
 
 
 @pytest.mark.parametrize("there", ["none", "another"])
-def test_one_that_is_not_there_or_hidden_by_another_is_told_by_its_path(
+def test_a_program_off_the_path_is_shown_with_its_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: str
 ) -> None:
     if there == "another":

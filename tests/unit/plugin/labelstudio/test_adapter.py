@@ -1,4 +1,4 @@
-"""What Label Studio says when it refuses something, and what of that is told."""
+"""What the adapter reports when Label Studio refuses a request."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from plugin.labelstudio.adapter import SdkLabelStudio
 from round_manager.labelstudio.errors import RequestRefused
 from tests.fakes.own_page import OwnPage
 
-SECRET = "what somebody typed"
+SECRET = "what a worker typed"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def refusing() -> Iterator[OwnPage]:
         yield page
 
 
-def test_what_people_wrote_is_not_repeated_when_it_is_refused(refusing: OwnPage) -> None:
+def test_refusals_do_not_quote_what_people_wrote(refusing: OwnPage) -> None:
     studio = SdkLabelStudio(refusing.url, "t" * 40)
     for send in (
         lambda: studio.add_tasks(1, [{"data": {"text": SECRET}}]),
@@ -36,7 +36,7 @@ def test_what_people_wrote_is_not_repeated_when_it_is_refused(refusing: OwnPage)
     assert SECRET not in str(told.value)
 
 
-def test_what_is_wrong_with_a_projects_settings_is_told(refusing: OwnPage) -> None:
+def test_refused_project_settings_are_explained(refusing: OwnPage) -> None:
     refusing.body = json.dumps({"validation_errors": {"label_config": ["there is no tag <b>Chooses</b>"]}})
     with pytest.raises(RequestRefused, match="refuses the request: label_config: there is no tag Chooses"):
         SdkLabelStudio(refusing.url, "t" * 40).create_project({"title": "A project"})

@@ -37,7 +37,7 @@ def test_each_template_has_its_page(client: FlaskClient, template: str) -> None:
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
 
 
-def test_a_template_with_a_mistake_shows_it_and_mending_it_needs_no_restart(folder: Path, client: FlaskClient) -> None:
+def test_a_template_error_is_shown_and_fixing_it_needs_no_restart(folder: Path, client: FlaskClient) -> None:
     replace_in(folder / "create.xml", "<Text ", "<Txt ")
     spoilt = client.get("/create").get_data(as_text=True)
     assert "&lt;Txt&gt; is not a tag of text templates" in spoilt
@@ -78,17 +78,17 @@ def test_nothing_else_is_served(client: FlaskClient, place: str) -> None:
     assert client.get(place.format(version=editor_bundle().version)).status_code == 404
 
 
-def test_another_sites_name_is_not_answered(client: FlaskClient) -> None:
+def test_other_host_names_are_refused(client: FlaskClient) -> None:
     assert client.get("/create", headers={"Host": "example.com"}).status_code == 400
 
 
-def test_without_label_studio_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(LabelStudioNotInstalled):
         editor.editor_files()
 
 
-def test_an_editor_that_we_do_not_know_is_refused_with_the_version_that_we_do(
+def test_an_unsupported_editor_is_refused_with_the_supported_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "main.js").write_text("nothing that we look for", encoding="utf-8")

@@ -52,7 +52,7 @@ def test_a_choice_that_the_template_lacks_is_refused_by_label_studio(
     assert any("refuses a sample prediction" in text for text in said), said
 
 
-def test_without_the_sdk_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sdk_is_reported_when_templates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("label_studio_sdk._legacy", "label_studio_sdk.label_interface.interface"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LabelStudioNotInstalled):
@@ -85,7 +85,7 @@ def test_instructions_become_html_and_nothing_in_them_runs() -> None:
     assert "<script>" not in html
 
 
-def test_in_label_studio_which_draws_no_markers_lists_have_theirs_as_text() -> None:
+def test_list_markers_are_written_as_text_for_label_studio() -> None:
     settings = project_settings(find_pack("sentiment"), "create")
     html = settings["expert_instruction"]
     assert "<div>1. Look at the label" in html
@@ -109,14 +109,14 @@ WARNING, PAY = "## Before you start\n\nBeware.\n", "## Pay\n\nGood.\n"
         ([PAY, CHECKING], ["Pay"]),
     ],
 )
-def test_whoever_checks_reads_first_what_is_for_them(parts: list[str], for_checkers: list[str]) -> None:
+def test_validators_read_their_section_first(parts: list[str], for_checkers: list[str]) -> None:
     text = "\n".join(parts)
     found = re.findall("<h[23]>(.*?)</h", instructions_html(text, "validate"))
     assert found == ["When you check other people's work", "Flags", *for_checkers]
     assert instructions_html(text, "create").startswith(f"<h2>{parts[0].splitlines()[0][3:]}</h2>")
 
 
-def test_what_stands_before_what_to_do_stays_before_it_for_those_who_check() -> None:
+def test_sections_before_what_you_do_stay_first_for_validators() -> None:
     html = instructions_html("\n".join([WARNING, WRITING, CHECKING]), "validate")
     found = re.findall("<h2>(.*?)</h", html)
     assert found == ["Before you start", "When you check other people's work", "What you do"]
@@ -128,23 +128,23 @@ def test_instructions_without_a_part_to_move_are_the_same_for_all(text: str) -> 
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_every_pack_tells_those_who_check_what_to_do_before_it_speaks_of_writing(name: str) -> None:
+def test_every_packs_instructions_put_validation_first_for_validators(name: str) -> None:
     html = instructions_html(find_pack(name).instructions, "validate")
     assert html.index("When you check") < html.index("What you do")
 
 
-def test_without_a_token_nothing_is_asked() -> None:
+def test_a_missing_token_is_refused_without_a_request() -> None:
     with pytest.raises(TokenRejected):
         open_sdk("http://127.0.0.1:1", "")
 
 
-def test_without_the_sdk_no_project_is_made_and_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sdk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "label_studio_sdk", None)
     with pytest.raises(LabelStudioNotInstalled):
         open_sdk("http://127.0.0.1:1", "0" * 40)
 
 
-def test_a_label_studio_that_does_not_answer_is_worth_another_try() -> None:
+def test_no_response_can_be_retried() -> None:
     url = "http://127.0.0.1:1"
     with pytest.raises(LabelStudioUnavailable) as caught, translated_errors(url):
         list(open_sdk(url, "0" * 40).projects.list())

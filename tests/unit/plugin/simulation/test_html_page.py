@@ -25,6 +25,6 @@ def test_forms_links_frames_and_the_setup_are_read_as_a_browser_reads_them() -> 
     assert page.setup == {"kind": "create", "note": "</script>"}
 
 
-def test_a_page_that_is_none_of_ours_has_no_setup() -> None:
+def test_a_foreign_page_has_no_setup() -> None:
     with pytest.raises(SiteError):
         _ = HtmlPage("<p>Bad gateway</p>").setup

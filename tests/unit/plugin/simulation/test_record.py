@@ -8,7 +8,7 @@ from templates import find_pack
 PACK = find_pack("sentiment")
 
 
-def test_what_was_written_is_read_as_it_was_meant_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_recorded_meaning_survives_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "notes.jsonl"
     SimulationRecord(file, PACK).note_text("Oh great, rain.", "negative")
     SimulationRecord(file, PACK).note_work("A1", 70.04)
@@ -18,18 +18,18 @@ def test_what_was_written_is_read_as_it_was_meant_also_after_a_restart(tmp_path:
     assert again.seconds == {"A1": 70.0}
 
 
-def test_gold_is_read_as_the_seed_says(tmp_path: Path) -> None:
+def test_gold_questions_mean_what_the_seed_says(tmp_path: Path) -> None:
     notes = SimulationRecord(tmp_path / "notes.jsonl", PACK)
     assert all(notes.reading(row.fields["text"]) == row.label for row in PACK.seed[::50])
 
 
-def test_a_sentence_that_nobody_here_wrote_is_read_like_the_most_similar_one(tmp_path: Path) -> None:
+def test_an_unknown_sentence_means_what_the_most_similar_one_does(tmp_path: Path) -> None:
     notes = SimulationRecord(tmp_path / "notes.jsonl", PACK)
     notes.note_text("The zeppelin was ghastly beyond words.", "negative")
     assert notes.reading("the zeppelin was ghastly, beyond all words") == "negative"
 
 
-def test_a_line_that_was_cut_off_by_a_kill_is_passed_over(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "notes.jsonl"
     SimulationRecord(file, PACK).note_text("Oh great, rain.", "negative")
     with file.open("a", encoding="utf-8") as notes:
@@ -38,7 +38,7 @@ def test_a_line_that_was_cut_off_by_a_kill_is_passed_over(tmp_path: Path) -> Non
     assert SimulationRecord(file, PACK).reading("Oh great, rain.") == "negative"
 
 
-def test_people_who_write_while_others_read_do_not_disturb_them(tmp_path: Path) -> None:
+def test_threads_can_read_and_write_at_once(tmp_path: Path) -> None:
     notes, over = SimulationRecord(tmp_path / "notes.jsonl", PACK), threading.Event()
 
     def write() -> None:

@@ -25,7 +25,7 @@ def test_the_same_seed_gives_the_same_people_and_sentences() -> None:
     assert first == again
 
 
-def test_an_honest_worker_writes_what_was_asked_for_and_a_dishonest_one_never_does() -> None:
+def test_honest_workers_write_the_requested_meaning_and_dishonest_ones_never_do() -> None:
     assert all(draft.reading == label for label, draft in _all_of(3))
     assert all(draft.reading != label for label, draft in _all_of(3, honest=False))
 
@@ -50,7 +50,7 @@ def test_skill_decides_how_often_a_sentence_is_a_hard_one() -> None:
     assert 0 < hard(0.5) < len(PROMPTS)
 
 
-def test_every_label_has_plain_patterns_and_several_ways_to_lead_astray() -> None:
+def test_every_label_has_plain_and_several_hard_patterns() -> None:
     for label in LABELS:
         devices = {one.device for one in PATTERNS if one.label == label}
         assert PLAIN in devices

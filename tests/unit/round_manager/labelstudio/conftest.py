@@ -77,14 +77,14 @@ class World:
             return list(session.query(model).order_by(model.id))
 
     def written(self, text: str, **more: str | Span) -> list[Json]:
-        """What somebody submits who writes a text."""
+        """Return the annotation of a writer."""
         (name,) = [one.name for one in self.pack.spec.with_role("input")]
         required = {one.name: "because" for one in self.pack.spec.with_role("reason") if one.required}
         elements = read_elements(self.pack.create_xml, "create.xml")
         return results(elements, {**required, name: text, **more})
 
     def judged(self, **values: str | Span) -> list[Json]:
-        """What somebody submits who checks."""
+        """Return the annotation of a validator."""
         return results(read_elements(self.pack.validate_xml, "validate.xml"), values)
 
     def open_round(self) -> None:

@@ -22,7 +22,7 @@ def asked(*spans: dict[str, Any]) -> dict[str, Any]:
     return {"result": [result("question", text=["What burned?"]), *spans]}
 
 
-def test_places_are_counted_as_browsers_do_or_as_we_do() -> None:
+def test_offsets_can_be_in_utf16_or_in_code_points() -> None:
     ours = PASSAGE.index("burned")
     theirs = ours + 2  # two emoji before it
     for start in (ours, theirs):
@@ -44,7 +44,7 @@ def test_places_are_counted_as_browsers_do_or_as_we_do() -> None:
         ({}, "no answer is marked"),
     ],
 )
-def test_an_answer_that_the_passage_does_not_have_is_refused(value: dict[str, Any], says: str) -> None:
+def test_an_answer_that_is_not_in_the_passage_is_refused(value: dict[str, Any], says: str) -> None:
     with pytest.raises(UnreadableAnnotation, match=says):
         read_submission(QA, {"passage": PASSAGE}, None, asked(result("answer", **value)))
 
@@ -57,7 +57,7 @@ def test_no_answer_and_two_answers_are_refused() -> None:
         read_submission(QA, {"passage": PASSAGE}, None, asked(span, span))
 
 
-def test_a_label_that_the_editor_put_on_something_without_a_place_marks_nothing() -> None:
+def test_a_label_on_a_result_without_offsets_marks_nothing() -> None:
     # Label Studio hangs the label that is selected on the verdict's own result too.
     span = result("answer", start=PASSAGE.index("mill"), end=PASSAGE.index("mill") + 4, text="mill")
     read = read_submission(QA, {"passage": PASSAGE}, None, asked(result("answer", labels=["Answer"]), span))
@@ -65,7 +65,7 @@ def test_a_label_that_the_editor_put_on_something_without_a_place_marks_nothing(
     assert read.answer["text"] == "mill"
 
 
-def test_choices_and_optional_fields_are_read_beside_the_text() -> None:
+def test_choices_and_optional_fields_are_read() -> None:
     annotation = {
         "result": [
             result("text", text=["a post"]),
@@ -79,12 +79,12 @@ def test_choices_and_optional_fields_are_read_beside_the_text() -> None:
     assert (written.label, written.explanation) == ("hateful", {"why_right": "since"})
 
 
-def test_a_label_in_the_annotation_does_not_replace_the_one_that_was_asked_for() -> None:
+def test_a_label_in_the_annotation_does_not_replace_the_requested_one() -> None:
     annotation = {"result": [result("text", text=["a"]), result("label", choices=["neutral"])]}
     assert read_submission(SENTIMENT, {}, "positive", annotation).label == "positive"
 
 
-def test_a_label_that_the_annotator_sets_is_read_where_the_task_says_so() -> None:
+def test_a_label_is_read_if_the_annotator_sets_it() -> None:
     chosen = SENTIMENT.model_copy(update={"target": SENTIMENT.target.model_copy(update={"set_by": "annotator"})})
     annotation = {"result": [result("text", text=["a"]), result("label", choices=["neutral"])]}
     assert read_submission(chosen, {}, "positive", annotation).label == "neutral"
@@ -92,13 +92,13 @@ def test_a_label_that_the_annotator_sets_is_read_where_the_task_says_so() -> Non
         read_submission(chosen, {}, "positive", {"result": annotation["result"][:1]})
 
 
-def test_a_flag_outweighs_a_label() -> None:
+def test_a_flag_overrides_a_label() -> None:
     annotation = {"result": [result("label", choices=["neutral"]), result("flag", choices=["It makes no sense"])]}
     judged = read_judgement(SENTIMENT, {}, annotation)
     assert (judged.label, judged.flag) == (None, "It makes no sense")
 
 
-def test_neither_label_nor_flag_is_no_vote() -> None:
+def test_a_judgement_needs_a_label_or_a_flag() -> None:
     with pytest.raises(UnreadableAnnotation, match="neither"):
         read_judgement(SENTIMENT, {}, {"result": [result("comment", text=["hm"])]})
     with pytest.raises(UnreadableAnnotation, match="neither"):
@@ -132,7 +132,7 @@ Anything = st.recursive(
 
 
 @given(Anything)
-def test_whatever_an_annotation_holds_it_is_read_or_refused(value: Any) -> None:
+def test_any_annotation_is_read_or_refused(value: Any) -> None:
     annotation = {"result": value if isinstance(value, list) else [value], "completed_by": value, "updated_at": value}
     content_sha256(annotation)
     for spec, fields in ((QA, {"passage": PASSAGE}), (SENTIMENT, {"prompt": "p"})):

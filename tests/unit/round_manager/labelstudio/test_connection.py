@@ -41,7 +41,7 @@ def test_connecting_again_changes_nothing(worlds: Worlds, auth: BackendAuth | No
 
 
 @pytest.mark.parametrize("call", ["create_project", "add_backend", "add_webhook"])
-def test_killed_between_making_and_writing_down_nothing_is_made_twice(worlds: Worlds, call: str) -> None:
+def test_an_interrupted_connect_creates_nothing_twice(worlds: Worlds, call: str) -> None:
     world = worlds(pushed=False)
     world.studio.after[call] = Killed()
     with pytest.raises(Killed):
@@ -52,7 +52,7 @@ def test_killed_between_making_and_writing_down_nothing_is_made_twice(worlds: Wo
     assert [len(one) for one in world.studio.webhook_of.values()] == [1, 1]
 
 
-def test_what_the_owner_changed_stays_and_what_must_be_right_is_set_right(worlds: Worlds) -> None:
+def test_owners_changes_stay_except_essential_settings(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     project = world.connect().projects["create"]
     theirs = {"title": "Ours, renamed", "expert_instruction": "read this", "show_collab_predictions": True}
@@ -76,7 +76,7 @@ def test_a_changed_pack_changes_the_project_but_not_its_title(worlds: Worlds) ->
     assert world.studio.projects[project]["title"] == "Renamed"
 
 
-def test_hooks_and_backends_of_other_people_are_left_alone(worlds: Worlds) -> None:
+def test_other_peoples_webhooks_and_backends_are_left_alone(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     project = world.connect(ml_backend=None).projects["create"]
     other = world.studio.add_webhook(project, Webhook("http://theirs.test/", {}, frozenset({"TASKS_CREATED"})))
@@ -87,7 +87,7 @@ def test_hooks_and_backends_of_other_people_are_left_alone(worlds: Worlds) -> No
     assert len(world.studio.backend_of[project]) == 2
 
 
-def test_a_project_of_the_same_name_that_is_not_ours_is_not_taken(worlds: Worlds) -> None:
+def test_another_project_of_the_same_name_is_not_used(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     theirs = world.studio.create_project({"title": "sentiment: write", "label_config": "<View/>"})
     assert world.connect().projects["create"] != theirs.id
@@ -107,7 +107,7 @@ def test_the_backend_moves_when_the_round_does_and_keeps_its_password(worlds: Wo
     assert "Connected at" in world.status().projects[0].backend
 
 
-def test_a_backend_that_does_not_answer_leaves_the_projects_made_and_is_told(worlds: Worlds) -> None:
+def test_projects_are_created_even_if_the_backend_does_not_respond(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.studio.backend_answers = False
     with pytest.raises(MlBackendUnreachable) as caught:
@@ -118,7 +118,7 @@ def test_a_backend_that_does_not_answer_leaves_the_projects_made_and_is_told(wor
     assert len(world.connect().changes) == 1
 
 
-def test_a_project_that_was_deleted_is_told_and_made_anew_and_its_examples_stay(worlds: Worlds) -> None:
+def test_a_deleted_project_is_reported_and_created_again_and_its_examples_stay(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one"])
     world.push()
@@ -137,11 +137,11 @@ def test_a_project_that_was_deleted_is_told_and_made_anew_and_its_examples_stay(
     assert world.sync().examples == 1
 
 
-def test_a_label_studio_that_was_set_up_anew_is_not_taken_for_the_old_one(worlds: Worlds) -> None:
+def test_a_new_label_studio_with_the_same_ids_is_recognised(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one"])
     world.studio = FakeLabelStudio()
-    # Somebody's project has the number that ours had, and their tasks the numbers of ours.
+    # Another project has the id that ours had, and its tasks the ids of ours.
     theirs = world.studio.create_project({"title": "theirs", "label_config": "<View/>"}).id
     world.studio.add_tasks(theirs, [{"data": {}} for _ in world.pack.contexts])
     assert theirs == world.link().project
@@ -166,7 +166,7 @@ def test_the_same_label_studio_at_another_address_keeps_everything(
     assert len(world.rows(LabelStudioTask)) == rows
 
 
-def test_a_task_that_is_not_in_the_database_is_refused_with_the_cure(worlds: Worlds) -> None:
+def test_an_unknown_task_is_refused(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.pack = find_pack("nli")
     with pytest.raises(TaskError, match="outfox task create nli"):
@@ -183,7 +183,7 @@ def test_secrets_differ_by_task_and_older_ones_are_still_known() -> None:
     assert not is_webhook_secret([old], "nli", "\ud800")
 
 
-def test_passwords_and_secrets_are_in_no_representation(worlds: Worlds) -> None:
+def test_repr_shows_no_passwords_and_secrets(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.connect(auth=BackendAuth("user", "a-password"))
     shown = repr((BackendAuth("user", "a-password"), world.studio.webhook_of, world.studio.backend_of))

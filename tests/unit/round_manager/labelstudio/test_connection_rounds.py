@@ -1,4 +1,4 @@
-"""The connection in Label Studio follows the rounds: moved when the round changes, and by nobody else's leave."""
+"""The ML backend connection in Label Studio follows the live round."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def enter(world: World, **changes: object) -> None:
     ]
 
 
-def test_each_round_is_asked_at_its_own_address_and_the_task_while_none_is_live(worlds: Worlds) -> None:
+def test_the_address_follows_the_live_round(worlds: Worlds) -> None:
     world = worlds(is_open=False, pushed=False)
     world.connect(auth=BackendAuth("user", "word"))
     seen = [connection(world).url]
@@ -55,7 +55,7 @@ def test_each_round_is_asked_at_its_own_address_and_the_task_while_none_is_live(
     assert (connection(world).user, world.studio.passwords[connection(world).id]) == ("user", "word")
 
 
-def test_where_it_is_right_nothing_is_changed(worlds: Worlds) -> None:
+def test_a_correct_address_is_not_changed(worlds: Worlds) -> None:
     world = worlds()
     world.studio.calls.clear()
     world.studio.changes.clear()
@@ -65,7 +65,7 @@ def test_where_it_is_right_nothing_is_changed(worlds: Worlds) -> None:
     assert (world.studio.calls, world.studio.changes) == (["backends", "backends"], [])
 
 
-def test_without_a_backend_of_ours_there_is_nothing_to_follow_with(worlds: Worlds) -> None:
+def test_there_is_no_route_without_a_backend_of_ours(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     assert find_route(world.store, world.name) is None
     project = world.connect(ml_backend=None).projects["create"]
@@ -74,7 +74,7 @@ def test_without_a_backend_of_ours_there_is_nothing_to_follow_with(worlds: World
     assert world.studio.backend_of[project] == [theirs]
 
 
-def test_what_the_owner_made_of_it_stays(worlds: Worlds) -> None:
+def test_owners_changes_of_the_connection_stay(worlds: Worlds) -> None:
     world = worlds()
     project = world.link().project
     theirs = world.studio.add_backend(project, f"{TASK}/rounds/1", None)
@@ -92,7 +92,7 @@ def test_what_the_owner_made_of_it_stays(worlds: Worlds) -> None:
     assert world.studio.backend_of[project] == [theirs]
 
 
-def test_a_connection_of_another_task_is_not_taken_for_ours(worlds: Worlds) -> None:
+def test_the_connection_of_another_task_is_left_alone(worlds: Worlds) -> None:
     world = worlds()
     world.close_round()
     for url in (f"{BACKEND}/tasks/nli/rounds/1", f"{TASK}_more/rounds/1", f"{TASK}/rounds/1/more"):
@@ -102,7 +102,7 @@ def test_a_connection_of_another_task_is_not_taken_for_ours(worlds: Worlds) -> N
 
 
 @pytest.mark.parametrize("call", ["backends", "update_backend"])
-def test_a_label_studio_that_is_away_is_told_and_caught_up_with(worlds: Worlds, call: str) -> None:
+def test_the_move_is_retried_after_an_outage(worlds: Worlds, call: str) -> None:
     world = worlds()
     world.close_round()
     world.open_round()
@@ -114,7 +114,7 @@ def test_a_label_studio_that_is_away_is_told_and_caught_up_with(worlds: Worlds, 
     assert world.link().last_error is None
 
 
-def test_a_backend_that_label_studio_cannot_use_is_told_with_the_address_that_is_still_asked(worlds: Worlds) -> None:
+def test_an_unreachable_backend_is_reported_with_the_current_address(worlds: Worlds) -> None:
     world = worlds()
     world.close_round()
     world.open_round()
@@ -126,7 +126,7 @@ def test_a_backend_that_label_studio_cannot_use_is_told_with_the_address_that_is
     assert move(world) == f"{TASK}/rounds/2"
 
 
-def test_a_refusal_that_trying_again_does_not_mend_says_so(worlds: Worlds) -> None:
+def test_permanent_errors_are_not_marked_for_retry(worlds: Worlds) -> None:
     world = worlds()
     world.close_round()
     world.studio.before["update_backend"] = TokenRejected("does not accept the token", status=401)
@@ -139,7 +139,7 @@ def test_a_refusal_that_trying_again_does_not_mend_says_so(worlds: Worlds) -> No
     assert gone.value.hint == CONNECT
 
 
-def test_killed_after_the_move_or_before_it_the_next_one_finds_the_right_address(worlds: Worlds) -> None:
+def test_an_interrupted_move_is_completed(worlds: Worlds) -> None:
     world = worlds()
     world.close_round()
     world.open_round()
@@ -152,7 +152,7 @@ def test_killed_after_the_move_or_before_it_the_next_one_finds_the_right_address
         assert connection(world).url == f"{TASK}/rounds/2"
 
 
-def test_connecting_goes_by_the_round_that_is_live_when_it_comes_to_the_backend(
+def test_connect_uses_the_round_that_is_live_when_it_sets_the_backend(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = worlds()

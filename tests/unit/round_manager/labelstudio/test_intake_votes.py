@@ -1,4 +1,4 @@
-"""Votes read back from the validation project: blind, once each, and never by somebody who should not."""
+"""Votes read from the validation project: blind, counted once, and only from the annotation's own user."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_vote_is_blind_and_counts_once(worlds: Worlds) -> None:
     assert world.push().validations == 0
 
 
-def test_a_flag_brings_the_example_to_its_owner_and_no_more_votes_are_asked(worlds: Worlds) -> None:
+def test_a_flagged_example_goes_to_the_owner_and_gets_no_more_votes(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive, they said"])
     world.push()
@@ -49,7 +49,7 @@ def test_a_refused_vote_frees_its_place(worlds: Worlds, user: int) -> None:
     assert world.push().validations == 0
 
 
-def test_nobody_votes_in_the_name_of_others(worlds: Worlds) -> None:
+def test_a_vote_in_another_users_name_is_not_counted(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive, they said"], user=7)
     world.push()

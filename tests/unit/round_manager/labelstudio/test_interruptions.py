@@ -30,7 +30,7 @@ class Reaper:
             with write() as session:
                 yield session
                 self.step()  # undone
-            self.step()  # done, and nobody told
+            self.step()  # done, but the answer is lost
 
         world.store.write = watched_write  # type: ignore[method-assign]
 

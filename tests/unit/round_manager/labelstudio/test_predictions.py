@@ -15,7 +15,7 @@ def asked(world: World, version: str = "v1", project: int | None = None) -> Pred
     return predict_tasks(world.store, world.studio, world.name, predictor, world.clock, project=project)
 
 
-def test_what_was_submitted_gets_one_prediction_for_each_version(worlds: Worlds) -> None:
+def test_a_submitted_example_gets_one_prediction_per_version(worlds: Worlds) -> None:
     world = worlds()
     numbers = world.examples(["positive one", "positive two"])
     project, rest = world.link().project, len(world.tasks()) - 2
@@ -28,7 +28,7 @@ def test_what_was_submitted_gets_one_prediction_for_each_version(worlds: Worlds)
     assert "You fooled the model!" in first["result"][0]["value"]["text"][0]
 
 
-def test_another_project_is_asked_about_its_tasks_own_texts(worlds: Worlds) -> None:
+def test_tasks_of_another_project_are_predicted_from_their_data(worlds: Worlds) -> None:
     world = worlds()
     project = world.studio.create_project({"title": "any", "label_config": world.pack.validate_xml}).id
     full = [{"data": {"text": f"neutral {number}"}} for number in range(TASKS_AT_ONCE + 5)]
@@ -37,7 +37,7 @@ def test_another_project_is_asked_about_its_tasks_own_texts(worlds: Worlds) -> N
     assert world.studio.predictions[0]["result"][0]["value"] == {"choices": ["neutral"]}
 
 
-def test_killed_while_sending_nothing_is_there_twice(worlds: Worlds) -> None:
+def test_an_interrupted_run_sends_no_prediction_twice(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one", "positive two"])
     world.studio.after["add_predictions"] = Killed()
@@ -47,12 +47,12 @@ def test_killed_while_sending_nothing_is_there_twice(worlds: Worlds) -> None:
     assert len(world.studio.predictions) == 2
 
 
-def test_whoever_checks_sees_no_prediction(worlds: Worlds) -> None:
+def test_the_validation_project_gets_no_predictions(worlds: Worlds) -> None:
     world = worlds()
     with pytest.raises(BlindProject):
         asked(world, project=world.link(ProjectKind.VALIDATE).project)
 
 
-def test_a_project_that_is_not_there_is_told(worlds: Worlds) -> None:
+def test_an_unknown_project_is_reported(worlds: Worlds) -> None:
     with pytest.raises(ProjectNotFound):
         asked(worlds(), project=77)

@@ -31,7 +31,7 @@ def test_each_context_becomes_one_task_as_the_pack_would_make_it(worlds: Worlds,
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_while_sending_nothing_is_sent_twice(worlds: Worlds, moment: str) -> None:
+def test_an_interrupted_push_sends_nothing_twice(worlds: Worlds, moment: str) -> None:
     world = worlds(pushed=False)
     world.connect()
     getattr(world.studio, moment)["add_tasks"] = Killed()
@@ -43,7 +43,7 @@ def test_killed_while_sending_nothing_is_sent_twice(worlds: Worlds, moment: str)
     assert {row.external_id for row in world.rows(LabelStudioTask)} == set(world.tasks())
 
 
-def test_a_label_studio_that_answers_too_late_gets_nothing_twice(worlds: Worlds) -> None:
+def test_a_lost_answer_sends_nothing_twice(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.connect()
     world.studio.after["add_tasks"] = LabelStudioUnavailable("takes too long")
@@ -54,7 +54,7 @@ def test_a_label_studio_that_answers_too_late_gets_nothing_twice(worlds: Worlds)
     assert len(keys(world)) == len(world.pack.contexts)
 
 
-def test_of_two_pushes_at_once_one_takes_its_tasks_back(worlds: Worlds) -> None:
+def test_two_pushes_at_once_leave_no_duplicates(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.connect()
     add = world.studio.add_tasks
@@ -80,13 +80,13 @@ def test_many_are_sent_in_batches_with_progress(worlds: Worlds) -> None:
     assert seen == [*((done, count) for done in range(0, count, TASKS_AT_ONCE)), (count, count)]
 
 
-def test_a_new_context_gets_the_label_that_was_asked_for_least(worlds: Worlds) -> None:
+def test_a_new_context_gets_the_least_requested_label(worlds: Worlds) -> None:
     world = worlds()
     asked = Counter(world.studio.tasks[number].data["target"] for number in world.tasks())
     assert max(asked.values()) - min(asked.values()) <= 1
 
 
-def test_pending_examples_get_one_task_for_each_vote_that_is_wanted(worlds: Worlds) -> None:
+def test_pending_examples_get_one_task_per_missing_vote(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one", "positive two", "positive three"])
     assert world.push() == PushResult(validations=6)
@@ -143,7 +143,7 @@ def test_the_next_round_gets_new_tasks_for_contexts_that_were_written_on(worlds:
     assert world.push().contexts == 0
 
 
-def test_a_number_that_is_written_down_twice_is_the_same(worlds: Worlds) -> None:
+def test_recording_a_task_id_twice_changes_nothing(worlds: Worlds) -> None:
     world = worlds()
     row = world.rows(LabelStudioTask)[0]
     with world.store.write() as session:

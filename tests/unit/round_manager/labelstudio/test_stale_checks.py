@@ -1,4 +1,4 @@
-"""Clearing: nobody is offered a check that can take no vote any more, and nobody's work is deleted."""
+"""Checks that can no longer take a vote are deleted; annotated ones stay."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def becomes(world: World, status: ExampleStatus, index: int = 0) -> None:
         example.decided_at = NOON if status in DECIDED else None
 
 
-def test_checks_of_a_closed_round_are_taken_down(worlds: Worlds) -> None:
+def test_checks_of_a_closed_round_are_deleted(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one", "positive two")
     world.close_round()
     assert world.sync() == SyncResult(cleared=4)
@@ -43,9 +43,7 @@ def test_checks_of_a_closed_round_are_taken_down(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize("status", DECIDED)
-def test_checks_of_an_example_that_is_decided_are_taken_down_and_others_stay(
-    worlds: Worlds, status: ExampleStatus
-) -> None:
+def test_checks_of_a_decided_example_are_deleted_and_others_stay(worlds: Worlds, status: ExampleStatus) -> None:
     world = with_checks(worlds, "positive one", "positive two")
     becomes(world, status)
     other = world.tasks(VALIDATE)[2:]
@@ -53,14 +51,14 @@ def test_checks_of_an_example_that_is_decided_are_taken_down_and_others_stay(
     assert world.tasks(VALIDATE) == other
 
 
-def test_a_flagged_example_may_come_back_and_keeps_its_checks(worlds: Worlds) -> None:
+def test_a_flagged_example_keeps_its_checks(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     becomes(world, ExampleStatus.FLAGGED)
     assert world.sync() == SyncResult()
     assert len(world.tasks(VALIDATE)) == 2
 
 
-def test_what_people_wrote_for_is_never_taken_down(worlds: Worlds) -> None:
+def test_creation_tasks_are_never_deleted(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     before = world.tasks()
     world.close_round()
@@ -68,7 +66,7 @@ def test_what_people_wrote_for_is_never_taken_down(worlds: Worlds) -> None:
     assert world.tasks() == before
 
 
-def test_what_somebody_annotated_stays_and_is_answered_as_before(worlds: Worlds) -> None:
+def test_an_annotated_check_stays_and_its_vote_is_refused(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     first, _ = world.tasks(VALIDATE)
     world.close_round()
@@ -80,7 +78,7 @@ def test_what_somebody_annotated_stays_and_is_answered_as_before(worlds: Worlds)
     assert world.tasks(VALIDATE) == [first]
 
 
-def test_what_is_submitted_at_the_very_moment_stays(worlds: Worlds) -> None:
+def test_a_check_that_is_submitted_meanwhile_stays(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     _, second = world.tasks(VALIDATE)
     world.close_round()
@@ -97,7 +95,7 @@ def test_what_is_submitted_at_the_very_moment_stays(worlds: Worlds) -> None:
     assert world.sync() == SyncResult(read=1, problems=1)
 
 
-def test_what_was_only_skipped_is_offered_to_nobody_else(worlds: Worlds) -> None:
+def test_a_skipped_check_is_deleted(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     world.studio.annotate(world.tasks(VALIDATE)[0], [], user=8, was_cancelled=True)
     world.close_round()
@@ -107,7 +105,7 @@ def test_what_was_only_skipped_is_offered_to_nobody_else(worlds: Worlds) -> None
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("fault", [Killed, lambda: LabelStudioUnavailable("takes too long")])
-def test_killed_or_unanswered_the_next_sync_finishes_it(
+def test_the_next_sync_finishes_an_interrupted_deletion(
     worlds: Worlds, moment: str, fault: Callable[[], BaseException]
 ) -> None:
     world = with_checks(worlds, "positive one")
@@ -120,7 +118,7 @@ def test_killed_or_unanswered_the_next_sync_finishes_it(
     assert world.sync() == SyncResult()
 
 
-def test_a_check_that_was_sent_and_never_written_down_is_found_and_taken_down(worlds: Worlds) -> None:
+def test_a_check_that_was_sent_but_not_recorded_is_found_and_deleted(worlds: Worlds) -> None:
     world = worlds()
     world.examples(["positive one"])
     world.studio.after["add_tasks"] = Killed()
@@ -145,7 +143,7 @@ def test_a_check_that_was_planned_in_a_closed_round_is_not_sent_in_the_next(worl
     assert all(row.external_id is not None for row in world.rows(LabelStudioTask))
 
 
-def test_an_example_that_wants_votes_again_gets_new_checks(worlds: Worlds) -> None:
+def test_an_example_that_needs_votes_again_gets_new_checks(worlds: Worlds) -> None:
     world = with_checks(worlds, "positive one")
     becomes(world, ExampleStatus.WITHDRAWN)
     world.sync()

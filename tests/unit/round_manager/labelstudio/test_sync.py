@@ -16,7 +16,7 @@ from tests.unit.round_manager.labelstudio.conftest import World, Worlds
 VALIDATE = ProjectKind.VALIDATE
 
 
-def test_what_somebody_wrote_becomes_an_example_with_our_own_verdict(worlds: Worlds) -> None:
+def test_a_submission_becomes_an_example_with_our_own_verdict(worlds: Worlds) -> None:
     world = worlds()
     number = next(one for one in world.tasks() if world.studio.tasks[one].data["target"] == "negative")
     world.studio.annotate(number, world.written("positive at last", feedback="Not fooled, honestly"), user=3)
@@ -39,9 +39,7 @@ def test_a_second_sync_finds_nothing_new(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize("edited", [{"prompt": "something else"}, {"target": "neither"}])
-def test_work_on_a_task_that_was_edited_in_label_studio_is_a_problem_and_no_example(
-    worlds: Worlds, edited: dict[str, str]
-) -> None:
+def test_a_submission_on_an_edited_task_is_a_problem(worlds: Worlds, edited: dict[str, str]) -> None:
     world = worlds()
     number = world.tasks()[0]
     world.studio.tasks[number].data.update(edited)  # type: ignore[attr-defined]
@@ -51,7 +49,7 @@ def test_work_on_a_task_that_was_edited_in_label_studio_is_a_problem_and_no_exam
     assert world.rows(Example) == []
 
 
-def test_an_answer_is_kept_as_it_stands_in_our_own_passage(worlds: Worlds) -> None:
+def test_an_answer_is_stored_with_offsets_in_our_passage(worlds: Worlds) -> None:
     world = worlds("qa")
     number = world.tasks()[0]
     passage = world.studio.tasks[number].data["passage"]
@@ -76,7 +74,7 @@ def test_an_answer_is_kept_as_it_stands_in_our_own_passage(worlds: Worlds) -> No
         ([{"from_name": "text", "value": 7}, "rubbish", None], "`text` is empty"),
     ],
 )
-def test_what_cannot_be_an_example_is_told_to_the_owner_and_blocks_nobody(
+def test_an_unreadable_annotation_is_reported_and_blocks_no_other(
     worlds: Worlds, results: list[object], says: str
 ) -> None:
     world = worlds()
@@ -90,7 +88,7 @@ def test_what_cannot_be_an_example_is_told_to_the_owner_and_blocks_nobody(
     assert world.sync() == SyncResult()
 
 
-def test_what_became_nothing_is_read_again_when_its_author_mends_it(worlds: Worlds) -> None:
+def test_an_unreadable_annotation_is_read_again_after_an_edit(worlds: Worlds) -> None:
     world = worlds()
     number = world.tasks()[0]
     annotation = world.studio.annotate(number, [])
@@ -101,7 +99,7 @@ def test_what_became_nothing_is_read_again_when_its_author_mends_it(worlds: Worl
     assert (kept.problem, kept.example_id) == (None, world.rows(Example)[0].id)
 
 
-def test_an_edit_after_it_was_read_changes_nothing_but_is_told(worlds: Worlds) -> None:
+def test_an_edit_after_the_read_is_reported_and_changes_nothing(worlds: Worlds) -> None:
     world = worlds()
     number = world.tasks()[0]
     annotation = world.studio.annotate(number, world.written("as it was"))
@@ -113,7 +111,7 @@ def test_an_edit_after_it_was_read_changes_nothing_but_is_told(worlds: Worlds) -
     assert world.sync() == SyncResult()
 
 
-def test_only_what_people_filled_in_counts_as_an_edit(worlds: Worlds) -> None:
+def test_a_changed_verdict_is_not_an_edit(worlds: Worlds) -> None:
     world = worlds()
     number = world.tasks()[0]
     annotation = world.studio.annotate(number, world.written("a text", feedback="one verdict"))
@@ -122,13 +120,13 @@ def test_only_what_people_filled_in_counts_as_an_edit(worlds: Worlds) -> None:
     assert world.sync() == SyncResult()
 
 
-def test_skipped_tasks_are_no_work(worlds: Worlds) -> None:
+def test_skipped_tasks_are_ignored(worlds: Worlds) -> None:
     world = worlds()
     world.studio.annotate(world.tasks()[0], world.written("never mind"), was_cancelled=True)
     assert world.sync() == SyncResult()
 
 
-def test_while_no_round_is_open_work_waits_and_is_read_when_one_is(worlds: Worlds) -> None:
+def test_submissions_wait_until_a_round_is_open(worlds: Worlds) -> None:
     world = worlds(is_open=False)
     numbers = world.tasks()[:3]
     for place, number in enumerate(numbers):
@@ -140,7 +138,7 @@ def test_while_no_round_is_open_work_waits_and_is_read_when_one_is(worlds: World
     assert world.sync() == SyncResult(read=3, examples=3)
 
 
-def test_a_round_that_ends_in_the_middle_leaves_the_rest_unread(worlds: Worlds) -> None:
+def test_a_round_that_ends_during_a_sync_leaves_the_rest_unread(worlds: Worlds) -> None:
     world = worlds()
     first, second = world.tasks()[:2]
     world.studio.annotate(first, world.written("one"))
@@ -153,7 +151,7 @@ def test_a_round_that_ends_in_the_middle_leaves_the_rest_unread(worlds: Worlds) 
     assert [one.round_id for one in world.rows(Example)] == [one.id for one in world.rows(Round)]
 
 
-def test_tasks_of_other_people_in_the_project_are_left_alone(worlds: Worlds) -> None:
+def test_other_tasks_in_the_project_are_ignored(worlds: Worlds) -> None:
     world = worlds()
     project = world.link().project
     (strange,) = world.studio.add_tasks(project, [{"data": {"prompt": "theirs"}}])
@@ -162,7 +160,7 @@ def test_tasks_of_other_people_in_the_project_are_left_alone(worlds: Worlds) -> 
     assert world.rows(LabelStudioAnnotation) == []
 
 
-def test_work_on_a_task_that_was_never_written_down_is_not_lost(worlds: Worlds) -> None:
+def test_a_submission_on_an_unrecorded_task_is_not_lost(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     world.connect()
     world.studio.after["add_tasks"] = Killed()
@@ -198,7 +196,7 @@ def test_a_sync_with_nothing_new_costs_the_same_however_much_is_there(worlds: Wo
     assert world.studio.calls == ["changed_tasks", "changed_tasks"]
 
 
-def test_what_became_visible_late_is_found(worlds: Worlds) -> None:
+def test_a_change_that_becomes_visible_late_is_found(worlds: Worlds) -> None:
     world = worlds()
     first, second = world.tasks()[:2]
     at = world.studio.now
@@ -208,7 +206,7 @@ def test_what_became_visible_late_is_found(worlds: Worlds) -> None:
     assert world.sync() == SyncResult(read=1, examples=1)
 
 
-def test_a_label_studio_whose_clock_was_ahead_and_is_set_right_loses_nothing(worlds: Worlds) -> None:
+def test_a_corrected_clock_of_label_studio_loses_nothing(worlds: Worlds) -> None:
     world = worlds()
     first, second = world.tasks()[:2]
     right = world.studio.now
@@ -218,7 +216,7 @@ def test_a_label_studio_whose_clock_was_ahead_and_is_set_right_loses_nothing(wor
     assert world.sync() == SyncResult(read=1, examples=1)
 
 
-def test_everything_can_be_looked_at_again_and_doubles_nothing(worlds: Worlds) -> None:
+def test_a_sync_from_the_start_doubles_nothing(worlds: Worlds) -> None:
     world = worlds()
     first, second = world.tasks()[:2]
     world.studio.annotate(first, world.written("now"), at=world.studio.now)
@@ -230,7 +228,7 @@ def test_everything_can_be_looked_at_again_and_doubles_nothing(worlds: Worlds) -
     assert world.sync() == SyncResult()
 
 
-def test_killed_after_any_annotation_nothing_is_doubled_or_lost(worlds: Worlds) -> None:
+def test_an_interrupted_sync_doubles_and_loses_nothing(worlds: Worlds) -> None:
     world = worlds()
     numbers = world.tasks()[:5]
     for place, number in enumerate(numbers):
@@ -252,7 +250,7 @@ def test_killed_after_any_annotation_nothing_is_doubled_or_lost(worlds: Worlds) 
     assert world.sync() == SyncResult()
 
 
-def test_label_studio_away_is_remembered_with_its_first_time_and_caught_up_with(worlds: Worlds) -> None:
+def test_an_outage_is_recorded_with_its_start_and_then_caught_up(worlds: Worlds) -> None:
     world = worlds()
     world.studio.annotate(world.tasks()[0], world.written("meanwhile"))
     world.studio.down = LabelStudioUnavailable("Label Studio does not answer")
@@ -283,7 +281,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_work_for_later(worlds: Worlds)
     assert world.sync().examples == 1
 
 
-def test_an_unconnected_task_is_told_how_to_be_connected(worlds: Worlds) -> None:
+def test_an_unconnected_task_is_refused(worlds: Worlds) -> None:
     with pytest.raises(NotConnected, match="no projects"):
         worlds(pushed=False).sync()
 
