@@ -1,4 +1,4 @@
-"""A Label Studio that starts from nothing, once for all tests of a run: making its tables takes half a minute."""
+"""A first start of Label Studio, once for all tests of a run, because its migrations take half a minute."""
 
 import fcntl
 import json
@@ -22,13 +22,13 @@ OWNERS = ("authtoken_token", "jwt_auth_jwtsettings", "organizations_organization
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What was told while it started, and its tables with nobody in them, as they are before the first owner comes."""
+    """The progress of the start, and the database without users."""
 
     told: tuple[str, ...]
     database: Path
 
     def give_tables(self, folder: Path) -> None:
-        """Whoever starts a Label Studio on the folder need not make them."""
+        """Copy the database to a folder, so that Label Studio starts there without migrations."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copyfile(self.database, folder / DATABASE)
 

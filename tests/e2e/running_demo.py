@@ -61,7 +61,7 @@ class RunningDemo:
 
     @property
     def said(self) -> str:
-        """What it told people since it was last started."""
+        """Return the output since the last start."""
         return self._file("err").read_text(encoding="utf-8", errors="replace")
 
     @property

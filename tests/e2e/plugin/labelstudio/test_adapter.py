@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from round_manager.labelstudio.errors import LabelStudioError
 from round_manager.labelstudio.port import BackendAuth
-from round_manager.labelstudio.predictions import PredictionResult
+from round_manager.labelstudio.predictions import BlindProject, PredictionResult
 from round_manager.labelstudio.push import PushResult
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, Vote
@@ -189,7 +188,7 @@ def test_predictions_can_go_to_another_project(adapters: Adapters) -> None:
     (task,) = adapter.tasks(own)
     (value,) = [one["value"] for one in task["predictions"][0]["result"]]
     assert passage[value["start"] : value["end"]] == value["text"] == "strict"
-    with pytest.raises(LabelStudioError, match="whoever checks"):
+    with pytest.raises(BlindProject):
         adapter.predict(project=made.projects["validate"])
 
 

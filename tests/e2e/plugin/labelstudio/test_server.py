@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin.labelstudio.server import LabelStudioServer
+from plugin.labelstudio.server import LabelStudioServer, ServerStartFailed
 from plugin.local_server import free_port
-from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.errors import RequestRefused, TokenRejected
 from templates import find_pack
 from tests.e2e.first_start import FirstStart
 from tests.e2e.plugin.labelstudio.conftest import Studio
@@ -26,23 +26,21 @@ def test_a_port_in_use_is_reported_before_the_start(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(LabelStudioError, match=f"port {port} is taken"):
+        with pytest.raises(ServerStartFailed, match=f"port {port}"):
             server(tmp_path / "data", port=port).start()
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"), [({"email": "owner"}, "not an e-mail address"), ({"token": "short"}, "40 hexadecimal digits")]
-)
-def test_invalid_options_are_refused_before_the_start(tmp_path: Path, changed: dict[str, str], says: str) -> None:
-    with pytest.raises(LabelStudioError, match=says):
+@pytest.mark.parametrize("changed", [{"email": "owner"}, {"token": "short"}])
+def test_invalid_options_are_refused_before_the_start(tmp_path: Path, changed: dict[str, str]) -> None:
+    with pytest.raises(ServerStartFailed):
         server(tmp_path, **changed).start()
 
 
 def test_an_exit_during_the_start_shows_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "label_studio.sqlite3").mkdir()
     one = server(tmp_path)
-    with pytest.raises(LabelStudioError, match="ended while it started") as caught:
+    with pytest.raises(ServerStartFailed) as caught:
         one.start()
     assert "unable to open database file" in str(caught.value)
     assert str(one.log_file) in str(caught.value)
@@ -54,7 +52,7 @@ def test_passwords_and_tokens_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_first_start_migrates_and_reports_it(first_start: FirstStart) -> None:
-    assert first_start.told[0] == "Label Studio starts"
+    assert first_start.told[0] == "Label Studio is starting"
     assert first_start.told[-1] == "Label Studio prepares its database"
 
 
@@ -71,20 +69,20 @@ def test_a_second_start_keeps_the_data_and_stop_frees_the_port(studio: Studio) -
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", studio.server.port))
     studio.server.start(lambda what, _seconds: seen.append(what))
-    assert set(seen) == {"Label Studio starts"}
+    assert set(seen) == {"Label Studio is starting"}
     assert studio.projects.find_project("nli: write") == project
     assert studio.projects.ensure_project(pack, "create", known_id=project.id) == project
 
 
 def test_a_wrong_token_is_explained(studio: Studio) -> None:
-    with pytest.raises(LabelStudioError, match="does not accept the token") as caught:
+    with pytest.raises(TokenRejected) as caught:
         LabelStudio(studio.server.url, "0" * 40).find_project("nli: write")
     assert not caught.value.retry
 
 
 def test_a_task_without_its_texts_is_refused_with_the_missing_name(studio: Studio) -> None:
     project = studio.projects.ensure_project(find_pack("nli"), "create")
-    with pytest.raises(LabelStudioError, match="premise"):
+    with pytest.raises(RequestRefused, match="premise"):
         studio.projects.import_tasks(project, [{"data": {"text": "a"}}])
 
 
