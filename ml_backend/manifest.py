@@ -9,7 +9,7 @@ from common.text import count
 from ml_backend.errors import ModelFileCorrupt
 from ml_backend.hashing import json_sha256
 from ml_backend.model_files import read_json_object
-from templates.part import Name
+from templates.sections import Name
 from templates.spec import TrainingSettings
 
 FILE = "model.json"

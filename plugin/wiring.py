@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.training_run import TrainingPorts
+    from templates import Pack, Problem
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,13 @@ class Application:
         from round_manager.crowd.qualifications import WorkerAccess
 
         return WorkerAccess(self.lazy_store.open(), self.crowd(), self.clock)
+
+    def check_pack(self, pack: "Pack") -> "list[Problem]":
+        """Return every problem of a pack, also those that Label Studio's own code finds in its templates."""
+        from plugin.labelstudio.template_check import check_templates
+        from round_manager.services.packs import check_pack
+
+        return check_pack(pack, check_templates)
 
     def registry(self, place: str | None = None, *, cache: "Path | None" = None) -> "Registry":
         """Return the registry of model versions, of the settings or at another place; `cache` is for its downloads."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from round_manager.errors import PolicyError
-from templates.policy import Validation
+from templates.sections import Validation
 
 GROUP = "outfox.validation_policies"
 ANLI_VERIFIERS = 2

@@ -1,7 +1,7 @@
-"""templates describes: one folder per task, loaded into one frozen TaskSpec."""
+"""Task packs: one folder per task, loaded into a frozen TaskSpec."""
 
-from templates.errors import PackError, Problem, TemplateError
-from templates.pack import BUILT_IN, FILES, Pack, find_pack, load_pack, pack_folders
+from templates.errors import PackError, PackNotFound, Problem, TemplateError
+from templates.pack import BUILT_IN, FILES, Pack, copy_pack, find_pack, load_pack, pack_folders
 from templates.rows import Context, SeedRow
 from templates.spec import TaskSpec
 
@@ -11,10 +11,12 @@ __all__ = [
     "Context",
     "Pack",
     "PackError",
+    "PackNotFound",
     "Problem",
     "SeedRow",
     "TaskSpec",
     "TemplateError",
+    "copy_pack",
     "find_pack",
     "load_pack",
     "pack_folders",

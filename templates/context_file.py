@@ -1,7 +1,7 @@
-"""Reading a file of contexts that an owner uploads: JSONL or CSV, one row at a time, every mistake with its line.
+"""A file of contexts that an owner uploads: JSONL or CSV, read row by row; every mistake is reported with its line.
 
-Contexts come out until the first mistake; the rest is read only to find the others. Whoever stores them undoes it all
-when the PackError comes at the end.
+Contexts are returned until the first mistake; the rest of the file is read only to find more mistakes. The caller
+stores contexts in a transaction and rolls it back on the PackError at the end.
 """
 
 import csv
@@ -14,13 +14,11 @@ from typing import Any, BinaryIO, NoReturn
 
 from common.text import count
 from templates.errors import PackError, Problem
-from templates.json_line import Unfit, read_json_line
-from templates.row_keeping import context_id_problems, text_problems
+from templates.row_checks import InvalidJsonValue, context_id_problems, read_json_line, shown_json, text_problems
 from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
 from templates.spec import TaskSpec
-from templates.wrong_values import shown_json
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 BOM = b"\xef\xbb\xbf"
 OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -31,35 +29,35 @@ Row = tuple[int, dict[str, Any]]
 
 
 def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
-    """Every context of the file, in its order; at the end, or when they are too many, a PackError with all mistakes."""
+    """Yield the contexts in the file's order; raise a PackError with all mistakes at the end, or after too many."""
     report = _Report(path.name)
     seen: dict[str, int] = {}
     with path.open("rb") as file:
         for number, row in _rows(file, path, spec, report):
             problems = [*context_problems(row, spec), *text_problems(row)]
-            # Without an id of its own, a row with mistakes may have no texts to make one of.
+            # An invalid row may have no texts to derive an id from.
             row_id = _row_id(path, row, spec) if not problems or row.get("id") is not None else ""
             problems += _id_problems(row_id, number, seen) if row_id or not problems else []
             for problem in problems:
-                report.complain(number, problem)
+                report.add(number, problem)
             if not report.problems:
                 yield context_in(row, row_id, spec)
     if not seen and not report.problems:
-        report.complain(None, "has no contexts; add rows")
+        report.add(None, "has no contexts; add rows")
     report.finish()
 
 
 class _Report:
-    """What was wrong so far."""
+    """The problems so far."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.problems: list[Problem] = []
 
-    def complain(self, number: int | None, text: str) -> None:
+    def add(self, number: int | None, text: str) -> None:
         self.problems.append(Problem(self._file, number, text))
-        if len(self.problems) == MOST_PROBLEMS:
-            self.problems.append(Problem(self._file, None, "there may be more; mend these first"))
+        if len(self.problems) == MAX_PROBLEMS:
+            self.problems.append(Problem(self._file, None, "has possibly more mistakes; fix these first"))
             self.finish()
 
     def finish(self) -> None:
@@ -67,7 +65,7 @@ class _Report:
             raise PackError(self.problems)
 
     def stop(self, number: int | None, text: str) -> NoReturn:
-        """What follows cannot be read either."""
+        """Raise at once, because the rest of the file cannot be read."""
         self.problems.append(Problem(self._file, number, text))
         raise PackError(self.problems)
 
@@ -79,7 +77,7 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
         report.stop(None, NOT_UTF8)
     text = start.removeprefix(BOM).lstrip()
     if text.startswith(b"["):
-        report.stop(1, "is one JSON list; write one object per line, without commas between them")
+        report.stop(1, "is a JSON list; write one object per line, without commas between them")
     lines = _lines(file, report)
     if text.startswith(b"{") or path.suffix.lower() in JSON_ENDINGS:
         return _from_jsonl(lines, report)
@@ -89,16 +87,16 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
 def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(_raw_lines(file), 1):
         if len(raw) > MAX_LINE_BYTES:
-            report.complain(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+            report.add(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
             continue
         try:
             yield number, (raw.removeprefix(BOM) if number == 1 else raw).decode()
         except UnicodeDecodeError:
-            report.complain(number, NOT_UTF8)
+            report.add(number, NOT_UTF8)
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Every line, whichever of the three line ends it has; of one that is far too long, the beginning."""
+    """Yield every line, with any of the three line ends; a line that is far too long is cut."""
     rest = b""
     while piece := file.readline(MAX_LINE_BYTES + 1):
         *whole, rest = (rest + piece).splitlines(keepends=True)
@@ -106,7 +104,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
         if rest.endswith(b"\n"):
             yield rest
             rest = b""
-        # A carriage return may be the first half of a line end.
+        # A carriage return may be the first half of \r\n.
         elif not rest.endswith(b"\r"):
             rest = rest[: MAX_LINE_BYTES + 1]
     if rest:
@@ -119,22 +117,22 @@ def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[R
             continue
         try:
             row = read_json_line(line)
-        except Unfit as error:
-            report.complain(number, str(error))
+        except InvalidJsonValue as error:
+            report.add(number, str(error))
             continue
         except (ValueError, RecursionError):
-            cure = "write one object per line, in double quotes, without a comma after it"
-            report.complain(number, f"is not JSON; {cure}")
+            fix = "write one object per line, with double quotes and without a trailing comma"
+            report.add(number, f"is not JSON; {fix}")
             continue
         if isinstance(row, dict):
             yield number, row
         else:
-            report.complain(number, "is not a JSON object; put the row in braces")
+            report.add(number, "is not a JSON object; put the row in braces")
 
 
 def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Report) -> Iterator[Row]:
     number, head = next(((number, line) for number, line in lines if line.strip()), (0, ""))
-    # Without the line that names the columns, nothing below it can be read.
+    # Without a header, the rest cannot be read.
     report.finish()
     if not head:
         return
@@ -144,20 +142,20 @@ def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Repor
         report.stop(number, _not_csv(error))
     missing = [name for name in names if name not in columns]
     if missing:
-        needs = f"name the columns there: {', '.join(names)}, and id, targets or others as you like"
-        report.stop(number, f"the first line has no column `{missing[0]}`; {needs}")
+        needed = f"it must name the columns {', '.join(names)}, and may name id, targets and others"
+        report.stop(number, f"the first line has no column `{missing[0]}`; {needed}")
     if len(set(columns)) < len(columns):
-        report.stop(number, "two columns have one name; rename one")
+        report.stop(number, "two columns have the same name; rename one")
     for number, cells in _records(lines, delimiter, report):
         if len(cells) == len(columns):
             yield number, _cells(dict(zip(columns, cells, strict=True)))
         elif any(cell.strip() for cell in cells):
-            cure = "put texts that have the separator or quotes in them in double quotes"
-            report.complain(number, f"has {count(len(cells), 'cell')} for {count(len(columns), 'column')}; {cure}")
+            fix = "put texts that contain the separator or quotes in double quotes"
+            report.add(number, f"has {count(len(cells), 'cell')} for {count(len(columns), 'column')}; {fix}")
 
 
 def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row; a text in quotes may go over several lines, and its row is told by the first of them."""
+    """Yield the cells of each row with its first line; quoted text can span several lines."""
     read: list[int] = []
 
     def texts() -> Iterator[str]:
@@ -178,7 +176,7 @@ def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) 
 
 
 def _columns(head: str, names: list[str]) -> tuple[list[str], str]:
-    """The names in the first line, by the separator that finds most of those that are needed."""
+    """Return the column names, and the separator that finds the most of those that are needed."""
     split = {mark: [cell.strip() for cell in next(csv.reader([head], delimiter=mark))] for mark in DELIMITERS}
     best = max(DELIMITERS, key=lambda mark: (len(set(names) & set(split[mark])), len(split[mark])))
     return split[best], best
@@ -187,12 +185,12 @@ def _columns(head: str, names: list[str]) -> tuple[list[str], str]:
 def _not_csv(error: csv.Error) -> str:
     if "field limit" in str(error):
         text = f"has a cell of more than {csv.field_size_limit():,} characters"
-        return f"{text}; shorten it, or close the quote that it begins with"
-    return f"cannot be read as CSV ({error}); look whether a quote is missing or too many"
+        return f"{text}; shorten it, or close its quote"
+    return f"is not valid CSV ({error}); check the quotes"
 
 
 def _cells(row: dict[str, str]) -> dict[str, Any]:
-    """A CSV row as a JSONL row would have it: what is empty is not there, and targets are a list."""
+    """Return a CSV row in the form of a JSONL row: without empty cells, and with targets as a list."""
     found: dict[str, Any] = {name: cell for name, cell in row.items() if cell.strip()}
     if "targets" in found:
         found["targets"] = [name.strip() for name in re.split("[|;,]", found["targets"]) if name.strip()]
@@ -200,7 +198,7 @@ def _cells(row: dict[str, str]) -> dict[str, Any]:
 
 
 def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
-    """The row's own id, or one by its texts, so that the same row has it wherever it stands in the file."""
+    """Return the row's own id, or one derived from its texts, which does not depend on its position in the file."""
     if row.get("id") is not None:
         return row["id"].strip() if isinstance(row["id"], str) else json.dumps(row["id"])
     texts = json.dumps([row[field.name] for field in spec.with_role("context")])
@@ -210,5 +208,5 @@ def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
 def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[str]:
     first = seen.setdefault(row_id, number)
     if first != number:
-        return [f"id {shown_json(row_id)} is also on line {first}, or its text is; give each row its own"]
+        return [f"id {shown_json(row_id)} is also on line {first}, or its text is; make rows unique"]
     return context_id_problems(row_id)

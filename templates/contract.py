@@ -1,28 +1,27 @@
-"""What the spec needs of the two templates; the rules are written down in `templates/markup.py`."""
+"""What the two templates must contain for a task; `templates/markup.py` documents the rules."""
 
 import re
 from collections.abc import Iterable, Iterator
 
-from templates.likeness import likeness, lookalikes
+from templates.label_config import OBJECT_TAGS, TAGS, Element
 from templates.spec import TaskField, TaskSpec
-from templates.tags import OBJECT_TAGS, TAGS
-from templates.xml_lines import Element
+from templates.texts import lookalike_key, lookalikes
 
 Found = Iterator[tuple[int, str]]
 
 ANSWER_LABEL = "Answer"
 TARGET_KEYS = ("target", "target_title")
-# The editor's own pattern: a dot or bracket right after a name is taken as a part of it.
+# The editor's own pattern, in which a dot or bracket after a name belongs to the name.
 _VARIABLE = re.compile(r"\$([\w[\].{}]+)")
 
 
 def judged_fields(spec: TaskSpec) -> list[str]:
-    """The fields that people judge when they check an example: what the model reads and what the author wrote."""
+    """Return the fields that validators judge: what the model reads and what the author wrote."""
     return [field.name for field in spec.fields if field.role == "input" or field.name in spec.model_input]
 
 
 def contract_problems(spec: TaskSpec, file: str, elements: list[Element]) -> Found:
-    """What is missing, of the wrong kind, or must not be there, with the line to mend."""
+    """Yield what is missing, of the wrong kind or not allowed, with its line."""
     template = _Template(spec, elements)
     return template.create() if file == "create.xml" else template.validate()
 
@@ -43,7 +42,7 @@ class _Template:
         yield from self._control("feedback", "TextArea", required=False)
         feedback = self._named.get("feedback")
         if feedback is not None and feedback.attributes.get("smartOnly") == "true":
-            yield feedback.line, "`feedback` would ask the model about its own answer; remove smartOnly"
+            yield feedback.line, "`feedback` must not ask the model; remove smartOnly"
         own = {"feedback"}
         if self._spec.kind == "classification":
             if not by_task:
@@ -51,9 +50,9 @@ class _Template:
                 yield from self._control("label", "Choices", required=True)
                 yield from self._choices("label", self._spec.label_names, "labels")
             elif "$target_title" not in " ".join(self._values()):
-                cure = 'add <Header value="… $target_title"/>'
-                yield self._elements[0].line, f"the label to write for is not shown; {cure}"
-        yield from self._strangers({*own, *(field.name for field in self._spec.fields)})
+                fix = 'add <Header value="… $target_title"/>'
+                yield self._elements[0].line, f"the target label is not shown; {fix}"
+        yield from self._unknown_controls({*own, *(field.name for field in self._spec.fields)})
 
     def validate(self) -> Found:
         judged = judged_fields(self._spec)
@@ -66,7 +65,7 @@ class _Template:
             yield from self._control("label", "Choices", required=True)
             yield from self._choices("label", self._spec.label_names, "labels")
             yield from self._titles()
-            yield from self._label_gives_way()
+            yield from self._label_is_hidden_by_flag()
         for field in self._spec.with_role("span"):
             known.add(field.name)
             yield from self._span(field)
@@ -74,9 +73,9 @@ class _Template:
         yield from self._choices("flag", self._spec.validation.flag_reasons, "flag_reasons")
         flag = self._named.get("flag")
         if flag is not None and flag.attributes.get("choice", "single") != "single":
-            yield flag.line, '`flag` could not be taken back; write choice="single"'
+            yield flag.line, '`flag` could not be unselected; write choice="single"'
         yield from self._control("comment", "TextArea", required=False)
-        yield from self._strangers(known)
+        yield from self._unknown_controls(known)
 
     def _field(self, field: TaskField) -> Found:
         if field.role == "context":
@@ -90,9 +89,9 @@ class _Template:
         else:
             yield from self._control(field.name, "TextArea", required=field.required)
         if field.role in ("input", "span"):
-            yield from self._attribute(field.name, "smartOnly", "true", "the model is not asked without it")
+            yield from self._attribute(field.name, "smartOnly", "true", "without it the model is not asked")
         if field.role == "input":
-            yield from self._attribute(field.name, "maxSubmissions", "1", "one text is judged at a time")
+            yield from self._attribute(field.name, "maxSubmissions", "1", "the model judges one text at a time")
 
     def _object(self, name: str) -> Found:
         element = self._named.get(name)
@@ -100,9 +99,9 @@ class _Template:
         if element is None:
             yield self._last, f"field `{name}` is not shown; add {want}"
         elif element.tag not in OBJECT_TAGS:
-            yield element.line, f"field `{name}` is shown here, not filled in; write {want}"
+            yield element.line, f"field `{name}` is shown to workers, who do not fill it in; write {want}"
         elif element.attributes.get("value") != f"${name}":
-            yield element.line, f'field `{name}` is not what is shown here; write value="${name}"'
+            yield element.line, f'does not show the field `{name}`; write value="${name}"'
 
     def _control(self, name: str, tag: str, *, required: bool) -> Found:
         element = self._named.get(name)
@@ -122,7 +121,7 @@ class _Template:
             return
         passage = self._spec.model_input[1]
         if element.attributes.get("toName") != passage:
-            yield element.line, f'the answer is selected in `{passage}`; write toName="{passage}"'
+            yield element.line, f'workers select the answer in `{passage}`; write toName="{passage}"'
         labels = [child for child in self._elements if child.tag == "Label" and child.inside("Labels") is element]
         stored = [label.stored_value for label in labels]
         if stored != [ANSWER_LABEL]:
@@ -136,19 +135,22 @@ class _Template:
         stored = [choice.stored_value for choice in choices]
         expected = list(wanted)
         for choice in choices:
-            near = [value for value in expected if likeness(value) == likeness(choice.stored_value)]
+            near = [value for value in expected if lookalike_key(value) == lookalike_key(choice.stored_value)]
             if near and choice.stored_value not in near:
-                text = f"choice `{choice.stored_value}` of `{name}` looks like `{near[0]}` of task.yaml and is another"
-                yield choice.line, f"{text} (case, spaces or letters); copy it from there"
+                text = f"choice `{choice.stored_value}` of `{name}` looks like `{near[0]}` in task.yaml but differs"
+                yield choice.line, f"{text} (case, spaces or Unicode form); copy it from there"
             elif choice.stored_value not in expected:
-                text = f"choice `{choice.stored_value}` of `{name}` is not among the {source} of task.yaml"
+                text = f"choice `{choice.stored_value}` of `{name}` is not one of the {source} in task.yaml"
                 yield choice.line, f"{text}: {', '.join(expected)}"
             elif stored.count(choice.stored_value) > 1:
-                yield choice.line, f"choice `{choice.stored_value}` of `{name}` is there twice; remove one"
+                yield choice.line, f"choice `{choice.stored_value}` of `{name}` is listed twice; remove one"
         yield from _same_looks(name, choices)
         for value in expected:
             if value not in stored:
-                yield element.line, f'`{name}` lacks `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
+                yield (
+                    element.line,
+                    f'`{name}` has no `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>',
+                )
 
     def _titles(self) -> Found:
         titles = {label.name: label.title for label in self._spec.labels}
@@ -158,19 +160,19 @@ class _Template:
             title, value = titles.get(name), choice.attributes.get("value")
             if label is not None and choice.inside("Choices") is label and title not in (None, value):
                 text = f"choice `{name}` of `label` has the value `{value}`"
-                yield choice.line, f'{text}; write the title of task.yaml, value="{title}"'
+                yield choice.line, f'{text}; write the title from task.yaml, value="{title}"'
 
-    def _label_gives_way(self) -> Found:
+    def _label_is_hidden_by_flag(self) -> Found:
         label = self._named.get("label")
         around = label
         while around is not None:
-            hides, by = around.attributes.get("visibleWhen"), around.attributes.get("whenTagName")
-            if (hides, by) == ("choice-unselected", "flag"):
+            when, tag = around.attributes.get("visibleWhen"), around.attributes.get("whenTagName")
+            if (when, tag) == ("choice-unselected", "flag"):
                 return
             around = around.parent
         if label is not None:
-            cure = 'add visibleWhen="choice-unselected" whenTagName="flag"'
-            yield label.line, f"nobody can flag while `label` is required; {cure}"
+            fix = 'add visibleWhen="choice-unselected" whenTagName="flag"'
+            yield label.line, f"an example cannot be flagged while `label` is required; {fix}"
 
     def _attribute(self, name: str, attribute: str, value: str, why: str) -> Found:
         element = self._named.get(name)
@@ -183,36 +185,36 @@ class _Template:
                 if name in known:
                     continue
                 if name.rstrip(".") in known:
-                    cure = f"put a space after ${name.rstrip('.')}, or end the sentence otherwise"
-                    yield element.line, f"`${name}` is read with its dot and shows nothing; {cure}"
+                    fix = f"put a space after ${name.rstrip('.')}, or remove the dot"
+                    yield element.line, f"`${name}` includes the dot and shows nothing; {fix}"
                 else:
                     shown = ", ".join(f"${other}" for other in known)
-                    yield element.line, f"`${name}` must not or cannot be shown here; known: {shown}"
+                    yield element.line, f"`${name}` is not available here; available: {shown}"
 
-    def _strangers(self, known: set[str]) -> Found:
+    def _unknown_controls(self, known: set[str]) -> Found:
         for element in self._elements:
             if element.name and "toName" in TAGS[element.tag] and element.tag != "Filter" and element.name not in known:
-                cure = "add it to the fields of task.yaml, or remove it"
-                yield element.line, f"`{element.name}` would be filled in and never read; {cure}"
+                fix = "add it to the fields of task.yaml, or remove it"
+                yield element.line, f"`{element.name}` would be filled in but never read; {fix}"
 
     def _values(self) -> list[str]:
         return [element.attributes.get("value", "") for element in self._elements]
 
 
 def _same_looks(name: str, choices: list[Element]) -> Found:
-    read = [re.sub(r"<[^>]*>", " ", one.attributes.get("html") or one.attributes.get("value", "")) for one in choices]
-    for place, first in lookalikes(read):
-        # One that is there twice is told as that.
+    texts = [re.sub(r"<[^>]*>", " ", one.attributes.get("html") or one.attributes.get("value", "")) for one in choices]
+    for place, first in lookalikes(texts):
+        # A choice that is listed twice is reported as that.
         if choices[place].stored_value != choices[first].stored_value:
-            text = f"what people read of choice `{choices[place].stored_value}` of `{name}` looks like that of"
+            text = f"the text of choice `{choices[place].stored_value}` of `{name}` looks like that of"
             yield choices[place].line, f"{text} `{choices[first].stored_value}`; word them differently"
 
 
 def _required(element: Element, name: str, *, required: bool) -> Found:
     is_required = element.attributes.get("required") == "true"
     if required and not is_required:
-        yield element.line, f'`{name}` has to be filled in; add required="true" requiredMessage="…"'
+        yield element.line, f'`{name}` must be filled in; add required="true" requiredMessage="…"'
     elif required and not element.attributes.get("requiredMessage"):
         yield element.line, f"`{name}` has no requiredMessage; add one that says what to do"
     elif is_required and not required:
-        yield element.line, f'`{name}` need not be filled in; remove required="true"'
+        yield element.line, f'`{name}` is optional; remove required="true"'

@@ -1,7 +1,11 @@
-"""What can be wrong with a task pack.
+"""Errors of task packs.
 
-TemplateError
-└── PackError      a pack has one or more Problems
+TemplateError                  template_error
+├── PackError                  pack_invalid          a pack has one or more Problems
+├── PackNotFound               pack_not_found        there is no pack of that name or in that folder
+└── PackNotCreated             pack_not_created      a pack cannot be copied to that folder
+    ├── InvalidPackName        invalid_pack_name
+    └── PackExists             pack_exists
 """
 
 from collections.abc import Iterable
@@ -12,29 +16,52 @@ from common.errors import CodedError
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in a pack: where it stands, what it is and what cures it."""
+    """One mistake in a pack: its file and line, what is wrong, and how to fix it."""
 
     file: str
     line: int | None
     text: str
 
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{where}: {self.text}"
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.text}"
 
 
 class TemplateError(CodedError):
-    """A mistake in a template folder; trying again does not help, mending the folder does."""
+    """A task pack cannot be found, used or copied."""
 
     code = "template_error"
-    retry = False
 
 
 class PackError(TemplateError):
-    """A pack that cannot be used, with every problem that was found."""
+    """A pack is invalid; `problems` lists every mistake that was found."""
 
     code = "pack_invalid"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PackNotFound(TemplateError):
+    """There is no pack of that name or in that folder."""
+
+    code = "pack_not_found"
+
+
+class PackNotCreated(TemplateError):
+    """A pack cannot be copied to that folder."""
+
+    code = "pack_not_created"
+
+
+class InvalidPackName(PackNotCreated):
+    """The folder's name cannot be the name of a task."""
+
+    code = "invalid_pack_name"
+
+
+class PackExists(PackNotCreated):
+    """The folder of the new pack already exists."""
+
+    code = "pack_exists"

@@ -1,30 +1,30 @@
-"""Checks of a pack's two Label Studio templates, with the line and the cure of each mistake.
+"""Checks of a pack's two Label Studio templates, with the line of each mistake.
 
-Here: that the editor will understand a template (known tags, attributes and values, unique names, `toName` that leads
-to something, nothing that fetches or runs). What a template must contain for the pack's task.yaml is the contract in
-`templates/contract.py`, which `check_markup` checks too:
+This module checks that the editor understands a template: known tags, attributes and values, unique names, `toName`
+that refers to a tag, nothing that fetches or runs code. `templates/contract.py` checks what a template must contain for
+the pack's task.yaml:
 
-create.xml, for people who write examples
+create.xml, for authors
   context fields   an object tag: `<Text name="F" value="$F"/>`
   input fields     a TextArea named F with `smartOnly="true"` (asks the model at once) and `maxSubmissions="1"`
-  span field       a Labels on the passage, with `smartOnly="true"` and one Label that is stored as `Answer`
+  span field       a Labels on the passage, with `smartOnly="true"` and one Label stored as `Answer`
   reason fields    a TextArea
-  extra fields     a Choices whose stored values are the field's choices; a TextArea when it has none
-  required fields  `required="true"` with a `requiredMessage` (Labels cannot be required by Label Studio)
-  feedback         a TextArea that the verdict is written to; never required, never smart
-  the target       set by the task: `$target_title` is shown. Set by the annotator: a required Choices named `label`
+  extra fields     a Choices whose stored values are the field's choices; a TextArea if it has none
+  required fields  `required="true"` with a `requiredMessage` (Label Studio cannot require Labels)
+  feedback         a TextArea that shows the verdict; never required, never `smartOnly`
+  the target       set by the task: show `$target_title`. Set by the annotator: a required Choices named `label`
 
-validate.xml, for people who check them
-  judged fields    object tags for the input fields and for what else the model reads: people judge what it judged;
-                   a prompt that only inspired the author could tell what they were asked for
-  label            a required Choices that is hidden while `flag` is chosen, so that exactly one of both is given
+validate.xml, for validators
+  judged fields    object tags for the input fields and everything else that the model reads, but not a prompt that
+                   only inspired the author: it could reveal the target
+  label            a required Choices that is hidden while `flag` is chosen, so that validators give one of the two
   span field       (qa) a Labels on the passage, as above
-  flag             a Choices of the pack's flag reasons, optional, that can be taken back: `choice="single"`
+  flag             an optional Choices of the pack's flag reasons that can be unselected: `choice="single"`
   comment          an optional TextArea
-  never            anything else: not the target, the reasons, the author or the model's answer
+  never            the target, the reasons, the author or the model's answer
 
-A Choice or Label is stored as its `alias`, or its `value` when it has none: write the label's name into `alias`, its
-title into `value`, and what else people should read into `html`.
+A Choice or Label is stored as its `alias`, or its `value` if it has none: put the label's name in `alias`, its title in
+`value`, and any further text in `html`.
 """
 
 import re
@@ -33,13 +33,12 @@ from difflib import get_close_matches
 
 from templates.contract import contract_problems
 from templates.errors import PackError, Problem
+from templates.label_config import OBJECT_TAGS, PARENTS, TAGS, TEXT_TAGS, Element, allowed_values, read_elements
 from templates.pack import Pack
-from templates.tags import OBJECT_TAGS, PARENTS, TAGS, TEXT_TAGS, allowed_values
-from templates.xml_lines import Element, read_elements
 
 Found = Iterator[tuple[int, str]]
 
-# Text formatting only: the editor drops scripts, but not images, links or forms that call elsewhere.
+# Text formatting only: the editor removes scripts, but not images, links or forms that contact other servers.
 _HTML_TAGS = ("b", "strong", "i", "em", "u", "small", "code", "span", "div", "p", "br", "ul", "ol", "li")
 _HTML_TAG = re.compile(r"</?([a-zA-Z][\w:-]*)")
 _RUNS = re.compile(r"javascript:|vbscript:|data:text|<[^>]*\bon[a-z]+\s*=", re.IGNORECASE)
@@ -47,7 +46,7 @@ _FETCHES = re.compile(r"url\s*\(|@import|expression\s*\(|!\[[^]]*\]\(", re.IGNOR
 
 
 def check_markup(pack: Pack) -> list[Problem]:
-    """Everything that is wrong with create.xml and validate.xml, in the order of the files."""
+    """Return every problem of create.xml and validate.xml, in the order of the files."""
     return [*_check_file(pack, "create.xml", pack.create_xml), *_check_file(pack, "validate.xml", pack.validate_xml)]
 
 
@@ -58,7 +57,7 @@ def _check_file(pack: Pack, file: str, xml: str) -> list[Problem]:
         return list(error.problems)
     found = [*_tags(elements), *_names(elements), *_safety(elements)]
     if not found:
-        # On a template that the editor cannot read, the contract would only report the same mistakes again.
+        # For a template that the editor cannot read, the contract would report the same mistakes again.
         found = list(contract_problems(pack.spec, file, elements))
     return [Problem(file, line, text) for line, text in sorted(found)]
 
@@ -72,7 +71,7 @@ def _tags(elements: list[Element]) -> Found:
             continue
         if element.tag in PARENTS and element.inside(*PARENTS[element.tag]) is None:
             where = " or ".join(f"<{tag}>" for tag in PARENTS[element.tag])
-            yield element.line, f"<{element.tag}> does nothing here; move it into {where}"
+            yield element.line, f"<{element.tag}> has no effect here; move it into {where}"
         if element.text.strip() and element.tag not in TEXT_TAGS:
             yield element.line, f'text inside <{element.tag}> is not shown; write <Header value="…"/> for it'
         yield from _attributes(element)
@@ -82,12 +81,11 @@ def _attributes(element: Element) -> Found:
     known = TAGS[element.tag]
     for attribute, value in element.attributes.items():
         if attribute not in known:
-            cure = _nearest(attribute, sorted(known))
-            yield element.line, f"<{element.tag}> has no attribute `{attribute}`; {cure}"
+            yield element.line, f"<{element.tag}> has no attribute `{attribute}`; {_nearest(attribute, sorted(known))}"
             continue
         allowed = allowed_values(element.tag, attribute)
         if allowed and value not in allowed:
-            yield element.line, f'{attribute}="{value}" is not understood; write one of {", ".join(allowed)}'
+            yield element.line, f'{attribute}="{value}" is not allowed; write one of {", ".join(allowed)}'
 
 
 def _names(elements: list[Element]) -> Found:
@@ -111,11 +109,11 @@ def _references(element: Element, objects: list[str], names: set[str]) -> Found:
         target = element.attributes.get("toName", "")
         for name in target.split(","):
             if name not in objects:
-                known = ", ".join(objects) or "no object tag is there yet"
-                yield element.line, f'toName="{name}" of <{element.tag}> leads nowhere; write one of: {known}'
+                known = ", ".join(objects) or "(no object tag yet)"
+                yield element.line, f'toName="{name}" of <{element.tag}> refers to nothing; write one of: {known}'
     when = element.attributes.get("whenTagName")
     if when is not None and when not in names:
-        yield element.line, f'whenTagName="{when}" leads nowhere; {_nearest(when, sorted(names))}'
+        yield element.line, f'whenTagName="{when}" refers to nothing; {_nearest(when, sorted(names))}'
     if element.tag in OBJECT_TAGS and not element.attributes.get("value") and not element.text.strip():
         yield element.line, f'<{element.tag}> shows nothing; add value="$field"'
     if element.tag in ("Choice", "Label") and not element.attributes.get("value"):
@@ -126,23 +124,26 @@ def _safety(elements: list[Element]) -> Found:
     for element in elements:
         text = "\n".join([*element.attributes.values(), element.text])
         if _FETCHES.search(text):
-            yield element.line, f"<{element.tag}> loads something from elsewhere; use text, colours and shapes only"
+            yield (
+                element.line,
+                f"<{element.tag}> loads from another server; use text, colours and shapes only",
+            )
         if _RUNS.search(text):
-            yield element.line, f"<{element.tag}> has a script or an event handler; remove it, templates run no code"
+            yield element.line, f"<{element.tag}> has a script or an event handler; remove it"
         if element.tag == "Style" and re.search("[<>&]", text):
-            # The editor writes the sheet back escaped, so that `a > b` becomes `a &gt; b`, which no browser reads.
-            yield element.line, "the style has <, > or &, which the editor breaks; write `a b` for `a > b`"
+            # The editor escapes the style sheet, so that `a > b` becomes `a &gt; b`, which browsers ignore.
+            yield element.line, "the style contains <, > or &, which the editor breaks; write `a b` for `a > b`"
             continue
         for tag in _HTML_TAG.findall(text):
             if tag.lower() not in _HTML_TAGS:
-                yield element.line, f"has HTML <{tag}>; only text formatting such as <b>, <i> and <br> is allowed"
+                yield element.line, f"contains HTML <{tag}>; only text formatting such as <b>, <i> and <br> is allowed"
 
 
 def _nearest(name: str, known: list[str]) -> str:
     folded = {other.lower(): other for other in known}
     close = get_close_matches(name.lower(), list(folded), n=3, cutoff=0.6)
     if close:
-        # People get beginnings right more often than ends.
+        # The beginning of a name is more often right than its end.
         best = max(close, key=lambda other: other[:3] == name.lower()[:3])
         return f"did you mean `{folded[best]}`?"
-    return f"known: {', '.join(known)}" if known else "it takes none, remove it"
+    return f"known: {', '.join(known)}" if known else "it has none; remove it"

@@ -1,6 +1,9 @@
-"""A task pack: one folder that describes one task, loaded whole or not at all."""
+"""A task pack: one folder that describes one task."""
 
 import os
+import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,28 +11,31 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from templates.errors import PackError, Problem, TemplateError
+from common.errors import Hint
+from templates.errors import InvalidPackName, PackError, PackExists, PackNotCreated, PackNotFound, Problem
 from templates.rows import Context, SeedRow, read_contexts, read_seed
 from templates.spec import COLUMNS, TaskSpec
 from templates.spec_problems import problems_of
-from templates.yaml_lines import LinedYaml
+from templates.yaml_document import YamlDocument
 
 BUILT_IN = Path(__file__).resolve().parent
 FILES = ("task.yaml", "create.xml", "validate.xml", "instructions.md", "contexts.jsonl", "seed.jsonl", "README.md")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_LIST_PACKS = Hint("list_packs")
 
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack whose task.yaml is known to be right; its other files are read and checked when asked for."""
+    """A pack with a valid task.yaml; its other files are read and checked on first use."""
 
     folder: Path
     spec: TaskSpec
-    source: LinedYaml = field(repr=False, compare=False)
+    source: YamlDocument = field(repr=False, compare=False)
 
     def problem(self, setting: str, text: str) -> Problem:
-        """A problem with a setting, such as `budget.round_cents` or `labels.0.title`, at its line of task.yaml."""
-        where = tuple(int(step) if step.isdigit() else step for step in setting.split("."))
-        return Problem("task.yaml", self.source.line_of(where), f"{setting}: {text}")
+        """Return a problem of a setting, such as `budget.round_cents` or `labels.0.title`, with its line."""
+        path = tuple(int(step) if step.isdigit() else step for step in setting.split("."))
+        return Problem("task.yaml", self.source.line_of(path), f"{setting}: {text}")
 
     @cached_property
     def create_xml(self) -> str:
@@ -38,12 +44,12 @@ class Pack:
 
     @cached_property
     def validate_xml(self) -> str:
-        """The template for checking examples."""
+        """The template for validating examples."""
         return self._text("validate.xml")
 
     @cached_property
     def instructions(self) -> str:
-        """What workers read first, in Markdown."""
+        """The workers' instructions, in Markdown."""
         return self._text("instructions.md")
 
     @cached_property
@@ -53,14 +59,14 @@ class Pack:
 
     @cached_property
     def seed(self) -> tuple[SeedRow, ...]:
-        """What the base model learns from, with its held-out part."""
+        """The data that the first model is trained on, with its held-out part."""
         return read_seed(self.folder / "seed.jsonl", self.spec)
 
     def model_base(self) -> str:
-        """Where the base model is: `embedded`, an absolute directory, or a hub id."""
+        """Return the base model: `embedded`, an absolute directory, or a hub id."""
         base = self.spec.model.base
-        beside = (self.folder / base).resolve()
-        return str(beside) if base != "embedded" and beside.is_dir() else base
+        directory = (self.folder / base).resolve()
+        return str(directory) if base != "embedded" and directory.is_dir() else base
 
     def _text(self, name: str) -> str:
         try:
@@ -70,54 +76,77 @@ class Pack:
 
 
 def load_pack(folder: Path) -> Pack:
-    """The pack in a folder, or a PackError that names file, line and cure."""
+    """Load the pack in a folder; raise a PackError with the file and line of each problem."""
     folder = folder.resolve()
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PackError([Problem(name, None, f"is missing in {folder}; add it") for name in missing])
-    # A link could lead out of the folder, to a file that was never meant to be read by annotators.
+    # A link could point to a file that annotators must not read.
     links = [name for name in FILES if (folder / name).is_symlink()]
     if links:
-        raise PackError([Problem(name, None, "is a link; put the file itself into the folder") for name in links])
-    document = LinedYaml(folder / "task.yaml")
+        raise PackError([Problem(name, None, "is a symbolic link; replace it with the file") for name in links])
+    document = YamlDocument(folder / "task.yaml")
     try:
         spec = TaskSpec.model_validate(document.value)
     except ValidationError as error:
         raise PackError(problems_of(error, document)) from error
     if spec.name != folder.name:
-        text = f"name is `{spec.name}` but the folder is called `{folder.name}`; make them equal"
+        text = f"name: is `{spec.name}` but the folder is `{folder.name}`; make them equal"
         raise PackError([Problem("task.yaml", document.line_of(("name",)), text)])
     pack = Pack(folder, spec, document)
-    # Not a rule of the spec: rounds that were opened with such names can still be read.
-    doubled = list(_doubled_columns(pack))
-    if doubled:
-        raise PackError(doubled)
+    # Not a rule of the spec: older rounds with such names can still be read.
+    if conflicts := list(_column_conflicts(pack)):
+        raise PackError(conflicts)
     return pack
 
 
-def _doubled_columns(pack: Pack) -> Iterator[Problem]:
-    """Fields that have the name which archives give to another one."""
+def _column_conflicts(pack: Pack) -> Iterator[Problem]:
+    """Yield fields whose name is the column that archives use for another field."""
     places = {field.name: place for place, field in enumerate(pack.spec.fields) if field.role != "span"}
     for name in sorted(places.keys() & COLUMNS):
         other = f"field_{name}"
         if other in places:
-            text = f"`{other}` is also what archives call the field `{name}`, whose name is a column's there"
-            yield pack.problem(f"fields.{places[other]}.name", f"{text}; choose another")
+            text = f"archives store the field `{name}` in the column `{other}`; choose another name"
+            yield pack.problem(f"fields.{places[other]}.name", text)
 
 
 def find_pack(name: str, own_folder: Path | None = None) -> Pack:
-    """The pack of that name or path: a folder, then one of the owner's, then a built-in one."""
+    """Return the pack of that name or path: a folder, then one of the owner's, then a built-in one."""
     if os.sep in name or Path(name, "task.yaml").is_file():
         if not Path(name).is_dir():
-            raise TemplateError(f"there is no folder {name}; `outfox templates list` shows the packs")
+            raise PackNotFound(f"there is no folder {name}", hint=_LIST_PACKS)
         return load_pack(Path(name))
     for parent in (own_folder, BUILT_IN):
         if parent is not None and (parent / name / "task.yaml").is_file():
             return load_pack(parent / name)
-    raise TemplateError(f"there is no task pack `{name}`; `outfox templates list` shows the packs")
+    raise PackNotFound(f"there is no task pack `{name}`", hint=_LIST_PACKS)
+
+
+def copy_pack(source: Pack, folder: Path) -> Pack:
+    """Copy a pack to a new folder, whose name becomes the task's name; after an error there is no folder."""
+    name = folder.name
+    if not _NAME.fullmatch(name):
+        raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")
+    if folder.exists():
+        raise PackExists(f"{folder} already exists; choose another name or remove it")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".outfox-") as temporary:
+            draft = Path(temporary) / name
+            draft.mkdir()
+            for file in FILES:
+                shutil.copyfile(source.folder / file, draft / file)
+            settings = draft / "task.yaml"
+            text = settings.read_text(encoding="utf-8-sig")
+            settings.write_text(re.sub(r"(?m)^name:.*$", f"name: {name}", text, count=1), encoding="utf-8")
+            load_pack(draft)
+            draft.rename(folder)
+    except OSError as error:
+        raise PackNotCreated(f"cannot write {folder}: {error.strerror}; choose another folder") from error
+    return load_pack(folder)
 
 
 def pack_folders(own_folder: Path | None = None) -> tuple[Path, ...]:
-    """The folders of all packs, the owner's first."""
+    """Return the folders of all packs, the owner's first."""
     parents = [parent for parent in (own_folder, BUILT_IN) if parent is not None and parent.is_dir()]
     return tuple(file.parent for parent in parents for file in sorted(parent.glob("*/task.yaml")))

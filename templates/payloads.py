@@ -1,27 +1,27 @@
-"""Tasks, annotations and predictions as Label Studio exchanges them, built from a spec and a template."""
+"""Tasks, annotations and predictions in Label Studio's format, built from a spec and a template."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from templates.contract import ANSWER_LABEL, judged_fields
+from templates.label_config import Element
 from templates.rows import Context
 from templates.spec import TaskSpec
-from templates.xml_lines import Element
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a passage: passage[start:start + len(text)] is text."""
+    """A part of a passage: `passage[start:start + len(text)] == text`."""
 
     start: int
     text: str
 
 
 def creation_task(spec: TaskSpec, context: Context, target: str | None) -> Json:
-    """A task for somebody who writes; `target` is the label to write for, None when the annotator chooses."""
+    """Return a task for an author. `target` is the label to write for, or None if the annotator chooses."""
     data = dict(context.fields)
     if target is not None:
         data |= {"target": target, "target_title": spec.label_title(target)}
@@ -29,9 +29,9 @@ def creation_task(spec: TaskSpec, context: Context, target: str | None) -> Json:
 
 
 def next_target(spec: TaskSpec, context: Context, asked: dict[str, int]) -> str | None:
-    """The label to write for next, of those that a context allows the one asked for least so far; counted in `asked`.
+    """Return the least used of the labels that the context allows, and count it in `asked`.
 
-    None where the annotator chooses.
+    Return None if the annotator chooses.
     """
     if spec.target.set_by == "annotator":
         return None
@@ -41,12 +41,12 @@ def next_target(spec: TaskSpec, context: Context, asked: dict[str, int]) -> str 
 
 
 def validation_task(spec: TaskSpec, fields: Mapping[str, str]) -> Json:
-    """A task for somebody who checks: what the model read, and nothing that tells what the author was asked for."""
+    """Return a task for a validator: what the model read, and nothing that reveals the target."""
     return {"data": {name: fields[name] for name in judged_fields(spec)}}
 
 
 def results(elements: list[Element], values: Mapping[str, str | Span]) -> list[Json]:
-    """One result for each control of the template that has a value, in the template's order."""
+    """Return one result for each control of the template that has a value, in the template's order."""
     found = []
     for element in elements:
         name, to_name = element.name, element.attributes.get("toName")

@@ -1,4 +1,4 @@
-"""Reading a pack's JSONL files: every row checked, every error with its line."""
+"""A pack's contexts and seed rows, read from JSONL; every mistake is reported with its line."""
 
 import json
 from collections import Counter
@@ -9,21 +9,26 @@ from typing import Any, Literal
 
 from common.text import count
 from templates.errors import PackError, Problem
-from templates.json_line import Unfit, read_json_line
-from templates.row_keeping import context_id_problems, id_problems, text_problems
+from templates.row_checks import (
+    InvalidJsonValue,
+    context_id_problems,
+    id_problems,
+    read_json_line,
+    shown_json,
+    text_problems,
+)
 from templates.spec import TaskSpec
-from templates.written import is_blank
-from templates.wrong_values import shown_json
+from templates.texts import is_blank
 
 MAX_LINE_BYTES = 1_000_000
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 
 Split = Literal["train", "held_out"]
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a worker is shown, and the labels that may be asked for with it."""
+    """What a worker is shown, and the labels that a worker may be asked to write for."""
 
     id: str
     fields: Mapping[str, str]
@@ -33,7 +38,7 @@ class Context:
 
 @dataclass(frozen=True)
 class SeedRow:
-    """One example with a known answer: a label, or for QA an answer and where it starts in the passage."""
+    """One example with a known answer: a label, or for QA an answer and its start in the passage."""
 
     id: str
     split: Split
@@ -45,13 +50,13 @@ class SeedRow:
 
 
 def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
-    """Every context of the file; all of it or a PackError."""
+    """Return every context of the file; raise a PackError if a row is invalid."""
     lines = _Lines(path)
     contexts = []
     for number, row in lines.objects():
         problems = context_problems(row, spec)
         for problem in problems:
-            lines.complain(number, problem)
+            lines.add_problem(number, problem)
         if not problems:
             contexts.append(context_in(row, lines.row_id(number, row, context_id_problems), spec))
     lines.finish()
@@ -59,33 +64,33 @@ def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
 
 
 def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
-    """What is wrong with a row that should be a context, each with its cure."""
+    """Return what keeps a row from being a context."""
     problems = []
     for field in spec.with_role("context"):
         value = row.get(field.name)
         if not isinstance(value, str) or is_blank(value):
             problems.append(f"has no text in `{field.name}`; add it")
         elif len(value) > field.max_chars:
-            longest = f"at most {field.max_chars:,} are accepted; shorten it, or raise max_chars in task.yaml"
-            problems.append(f"has {len(value):,} characters in `{field.name}`; {longest}")
+            limit = f"at most {field.max_chars:,} are allowed; shorten it, or raise max_chars in task.yaml"
+            problems.append(f"has {len(value):,} characters in `{field.name}`; {limit}")
     targets = row.get("targets", list(spec.label_names))
     known = isinstance(targets, list) and all(name in spec.label_names for name in targets)
     if not known or (spec.labels and not targets):
-        cure = f"list some of {', '.join(spec.label_names)}, or leave it out" if spec.labels else "leave it out"
-        problems.append(f"targets is {shown_json(targets)}; {cure}")
-    problems += [f"`{name[:40]}` begins with @, which the program uses; rename it" for name in row if name[:1] == "@"]
+        fix = f"list some of {', '.join(spec.label_names)}, or omit it" if spec.labels else "omit it"
+        problems.append(f"targets is {shown_json(targets)}; {fix}")
+    problems += [f"`{name[:40]}` begins with @, which is reserved; rename it" for name in row if name[:1] == "@"]
     return problems
 
 
 def context_in(row: Mapping[str, Any], row_id: str, spec: TaskSpec) -> Context:
-    """The context of a row that has no problems."""
+    """Return the context of a row without problems."""
     fields = {field.name: row[field.name] for field in spec.with_role("context")}
     extra = {key: value for key, value in row.items() if key not in fields and key not in ("id", "targets")}
     return Context(row_id, fields, tuple(row.get("targets", spec.label_names)), extra)
 
 
 def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
-    """Every seed row of the file; all of it or a PackError."""
+    """Return every seed row of the file; raise a PackError if a row is invalid."""
     lines = _Lines(path)
     rows = []
     for number, row in lines.objects():
@@ -94,7 +99,7 @@ def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
             continue
         split = row.get("split", "train")
         if split not in ("train", "held_out"):
-            lines.complain(number, f"split is {shown_json(split)}; write train or held_out")
+            lines.add_problem(number, f"split is {shown_json(split)}; write train or held_out")
             continue
         seed = _with_answer(lines, number, row, fields, split, spec)
         if seed is not None:
@@ -114,28 +119,28 @@ def _with_answer(
         label = row.get("label")
         if label not in spec.label_names:
             found = "has no label" if label is None else f"label is {shown_json(label)}"
-            lines.complain(number, f"{found}; write one of {', '.join(spec.label_names)}")
+            lines.add_problem(number, f"{found}; write one of {', '.join(spec.label_names)}")
             return None
         return SeedRow(row_id, split, fields, str(label), None, None, extra)
     passage = fields[spec.model_input[1]]
     answer = row.get("answer")
     if not isinstance(answer, str) or is_blank(answer):
-        lines.complain(number, "has no answer; add the text that answers the question")
+        lines.add_problem(number, "has no answer; add the text that answers the question")
         return None
     start = row.get("answer_start", passage.find(answer))
     if not isinstance(start, int) or start < 0 or passage[start : start + len(answer)] != answer:
-        cure = "copy the answer from it, or leave answer_start out"
-        lines.complain(number, f"the passage does not have {shown_json(answer)} at answer_start; {cure}")
+        fix = "copy the answer from the passage, or omit answer_start"
+        lines.add_problem(number, f"the passage does not contain {shown_json(answer)} at answer_start; {fix}")
         return None
     return SeedRow(row_id, split, fields, None, answer, start, extra)
 
 
 def _check_labels_are_used(file: str, rows: list[SeedRow], spec: TaskSpec) -> None:
-    for split, what in (("train", "to train on"), ("held_out", "to measure on")):
+    for split, what in (("train", "to train on"), ("held_out", "to evaluate on")):
         seen = Counter(row.label for row in rows if row.split == split)
         if not seen:
-            cure = f'add rows with "split": "{split}"'
-            raise PackError([Problem(file, None, f"has no rows {what}; {cure}")])
+            text = f'has no rows {what}; add rows with "split": "{split}"'
+            raise PackError([Problem(file, None, text)])
         unused = [name for name in spec.label_names if name not in seen]
         if unused:
             text = f'label `{unused[0]}` has no row with "split": "{split}"; add some, or remove it from task.yaml'
@@ -143,7 +148,7 @@ def _check_labels_are_used(file: str, rows: list[SeedRow], spec: TaskSpec) -> No
 
 
 class _Lines:
-    """One JSONL file being read, and what was wrong with it so far."""
+    """A JSONL file while it is read, with the problems so far."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -156,7 +161,7 @@ class _Lines:
         with self._path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 if len(raw) > MAX_LINE_BYTES:
-                    self.complain(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+                    self.add_problem(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
                     continue
                 row = self._parse(number, raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
                 if row is not None:
@@ -169,17 +174,19 @@ class _Lines:
         try:
             row = read_json_line(raw.decode("utf-8"))
         except UnicodeDecodeError:
-            self.complain(number, "is not UTF-8; save the file as UTF-8")
-        except Unfit as error:
-            self.complain(number, str(error))
+            self.add_problem(number, "is not UTF-8; save the file as UTF-8")
+        except InvalidJsonValue as error:
+            self.add_problem(number, str(error))
         except (ValueError, RecursionError):
-            self.complain(number, "is not JSON; write one object per line, in double quotes, without a comma after it")
+            self.add_problem(
+                number, "is not JSON; write one object per line, with double quotes and without a trailing comma"
+            )
         else:
             if not isinstance(row, dict):
-                self.complain(number, "is not a JSON object; put the row in braces")
+                self.add_problem(number, "is not a JSON object; put the row in braces")
             elif problems := text_problems(row):
                 for problem in problems:
-                    self.complain(number, problem)
+                    self.add_problem(number, problem)
             else:
                 return row
         return None
@@ -188,34 +195,34 @@ class _Lines:
         for name in names:
             value = row.get(name)
             if not isinstance(value, str) or is_blank(value):
-                self.complain(number, f"has no text in `{name}`; add it")
+                self.add_problem(number, f"has no text in `{name}`; add it")
                 return None
         return {name: row[name] for name in names}
 
     def row_id(self, number: int, row: dict[str, Any], problems: Callable[[str], list[str]]) -> str:
         given = row.get("id")
         if isinstance(given, list | dict | bool | float):
-            self.complain(number, f"its id is {shown_json(given)}; write text or a whole number")
+            self.add_problem(number, f"the id is {shown_json(given)}; write text or a whole number")
             return ""
-        told = given if isinstance(given, str) else json.dumps(given)
-        row_id = f"{self._path.stem}-{number}" if given is None else told
+        written = given if isinstance(given, str) else json.dumps(given)
+        row_id = f"{self._path.stem}-{number}" if given is None else written
         for problem in problems(row_id):
-            self.complain(number, problem)
+            self.add_problem(number, problem)
         first = self._ids.setdefault(row_id, number)
         if first != number:
-            self.complain(number, f"id {shown_json(row_id)} is also on line {first}; give each row its own")
+            self.add_problem(number, f"id {shown_json(row_id)} is also on line {first}; make ids unique")
         return row_id
 
-    def complain(self, number: int, text: str) -> None:
-        if len(self._problems) < MOST_PROBLEMS:
+    def add_problem(self, number: int, text: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(Problem(self._path.name, number, text))
         else:
             self._more += 1
 
     def finish(self) -> None:
-        """Raise everything that was found, or that nothing was there."""
+        """Raise the problems that were found, or that the file is empty."""
         if self._more:
-            text = f"has {count(self._more, 'more mistake')}; mend these first"
+            text = f"has {count(self._more, 'more mistake')}; fix these first"
             self._problems.append(Problem(self._path.name, None, text))
         if self._problems:
             raise PackError(self._problems)

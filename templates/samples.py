@@ -1,13 +1,13 @@
-"""Sample tasks, annotations and predictions of a pack, made of its own seed and contexts, to try its templates with."""
+"""Sample tasks, annotations and predictions from a pack's own seed and contexts, to test its templates."""
 
 from dataclasses import replace
 from typing import Literal
 
+from templates.label_config import Element, read_elements
 from templates.pack import Pack
 from templates.payloads import Json, Span, creation_task, results, validation_task
 from templates.rows import Context, SeedRow
 from templates.spec import TaskField
-from templates.xml_lines import Element, read_elements
 
 Template = Literal["create", "validate"]
 TEMPLATES: tuple[Template, ...] = ("create", "validate")
@@ -16,12 +16,12 @@ _CONFIDENCE = 0.87
 
 
 def template_xml(pack: Pack, template: Template) -> str:
-    """The text of one of the pack's two templates."""
+    """Return one of the pack's two templates."""
     return pack.create_xml if template == "create" else pack.validate_xml
 
 
 def sample_task(pack: Pack, template: Template) -> Json:
-    """A task in Label Studio's import form."""
+    """Return a task in Label Studio's import format."""
     row, context = _row(pack), _context(pack)
     if template == "validate":
         return validation_task(pack.spec, {**context.fields, **row.fields})
@@ -29,7 +29,7 @@ def sample_task(pack: Pack, template: Template) -> Json:
 
 
 def sample_annotation(pack: Pack, template: Template) -> Json:
-    """What somebody submits who fills in everything."""
+    """Return an annotation with every field filled in."""
     row = _row(pack)
     values: dict[str, str | Span] = {}
     if template == "create":
@@ -44,13 +44,13 @@ def sample_annotation(pack: Pack, template: Template) -> Json:
 
 
 def sample_flag(pack: Pack) -> Json:
-    """What somebody submits who flags the example instead of judging it."""
+    """Return the annotation of a validator who flags the example."""
     values = {"flag": pack.spec.validation.flag_reasons[0], "comment": "A sample comment."}
     return {"result": results(_elements(pack, "validate"), values)}
 
 
 def sample_prediction(pack: Pack, template: Template) -> Json:
-    """What the model says: the verdict's sentence for writers; for checkers the bare answer, which they never see."""
+    """Return the model's prediction: a message for authors; for validators the answer, which they never see."""
     row = _row(pack)
     values: dict[str, str | Span] = {"feedback": _verdict(pack, row)} if template == "create" else _answer(pack, row)
     result = results(_elements(pack, template), values)
@@ -58,13 +58,13 @@ def sample_prediction(pack: Pack, template: Template) -> Json:
 
 
 def _row(pack: Pack) -> SeedRow:
-    """The first seed row with a label that the first context may ask for."""
+    """Return the first seed row whose label the first context allows."""
     targets = pack.contexts[0].targets
     return next((row for row in pack.seed if row.label in targets), pack.seed[0])
 
 
 def _context(pack: Pack) -> Context:
-    """The first context, with the seed row's own texts where the row has them."""
+    """Return the first context, with the seed row's texts for the fields that the row has."""
     first, own = pack.contexts[0], _row(pack).fields
     return replace(first, fields={name: own.get(name, text) for name, text in first.fields.items()})
 
@@ -91,7 +91,7 @@ def _answer(pack: Pack, row: SeedRow) -> dict[str, str | Span]:
 
 
 def _verdict(pack: Pack, row: SeedRow) -> str:
-    """The pack's sentence for a fooled model that took another label, or the passage's first words."""
+    """Return the pack's message for a fooled model that predicted another label, or the passage's first words."""
     spec = pack.spec
     if row.label is not None:
         wrong = next(name for name in spec.label_names if name != row.label)

@@ -1,7 +1,7 @@
-"""What a task is: the frozen, typed form of a pack's `task.yaml`.
+"""A task's specification: the frozen, typed form of a pack's `task.yaml`.
 
-Every field's description is also its documentation (docs/task-yaml.md is made from it) and the cure that an
-error message offers, so each one tells what to write.
+Every field's description is also its documentation (docs/task-yaml.md is generated from it) and the suggestion in error
+messages, so each one says what to write.
 """
 
 from string import Formatter
@@ -9,14 +9,27 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from templates.part import Misfit, Name, Part, Place, Sentence, Share, Text
-from templates.policy import Budget, Pay, Quiz, RoundPolicy, Validation, Work
+from templates.sections import (
+    Budget,
+    Name,
+    Pay,
+    Quiz,
+    RoundPolicy,
+    Section,
+    Sentence,
+    SettingConflict,
+    SettingPath,
+    Share,
+    Text,
+    Validation,
+    Work,
+)
 
-# Keys that rows and Label Studio tasks carry beside the pack's own fields.
+# Keys that rows and Label Studio tasks have besides the pack's own fields.
 RESERVED_FIELDS = frozenset(
     {"id", "label", "answer", "answer_start", "split", "target", "target_title", "feedback", "flag", "comment"}
 )
-# What archives call their own columns; a field of that name is written there as `field_…`.
+# The columns that every archive has. A task's field with such a name is written as `field_…`.
 COLUMNS = frozenset(
     {
         "id", "round", "context", "author", "status", "split", "label", "answer", "answer_start", "gold_label",
@@ -25,20 +38,20 @@ COLUMNS = frozenset(
         "comment", "voted_at", "number", "latency_us", "asked_at",
     }
 )  # fmt: skip
-# What every verdict sentence of a pack may be built from.
+# The placeholders in a pack's messages.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})
 
 
-class Label(Part):
+class Label(Section):
     """One class of a classification task."""
 
     name: Name = Field(description="a short lower-case name, as seed rows write it, for example `positive`")
     title: Sentence = Field(description="the label as people read it, for example `Positive`")
-    hint: Text = Field("", description="one sentence that tells a worker when the label is right")
+    hint: Text = Field("", description="one sentence that says when the label is right")
 
 
-class TaskField(Part):
+class TaskField(Section):
     """One thing that a worker sees or fills in; its name is the control's name in the templates."""
 
     name: Name = Field(description="a short lower-case name; the templates' controls and the data use it")
@@ -52,15 +65,15 @@ class TaskField(Part):
     max_chars: int = Field(2_000, ge=1, le=20_000, description="the longest text that is accepted, 1 to 20000")
 
 
-class TargetLabel(Part):
-    """Who says what the right answer is."""
+class TargetLabel(Section):
+    """Who sets the right answer."""
 
     set_by: Literal["task", "annotator"] = Field(
         description="`task` (each task names the label to write for) or `annotator` (the worker chooses)"
     )
 
 
-class FooledRule(Part):
+class FooledRule(Section):
     """When the model counts as fooled."""
 
     rule: Name = Field(description="`label_differs` for classification, `squad_f1` for QA, or a registered rule's name")
@@ -70,7 +83,7 @@ class FooledRule(Part):
     )
 
 
-class ModelSettings(Part):
+class ModelSettings(Section):
     """The model in the loop."""
 
     base: Annotated[Text, Field(min_length=1)] = Field(
@@ -80,7 +93,7 @@ class ModelSettings(Part):
     doc_stride: int = Field(64, ge=1, le=256, description="for QA: overlap in tokens of windows over a long passage")
 
 
-class TrainingSettings(Part):
+class TrainingSettings(Section):
     """How the model is trained."""
 
     mode: Literal["full", "head"] = Field("full", description="`full` (fine-tune all) or `head` (seconds, weaker)")
@@ -94,18 +107,18 @@ class TrainingSettings(Part):
     seed: int = Field(13, ge=0, le=2**31 - 1, description="the random seed; the same seed gives the same model")
 
 
-class Messages(Part):
-    """What an annotator reads after a try, in the task's language.
+class Messages(Section):
+    """What an annotator reads after an attempt, in the task's language.
 
-    `{prediction}`, `{confidence}` and `{target}` are filled in, in `too_long` `{title}`, `{length}` and `{most}`.
+    The placeholders are `{prediction}`, `{confidence}`, `{target}`, and in `too_long` `{title}`, `{length}`, `{most}`.
     """
 
-    fooled: Sentence = Field(description="the sentence when the model was fooled")
-    not_fooled: Sentence = Field(description="the sentence when it was not")
-    answered: Sentence = Field(description="the sentence when the model answered but the target is not known yet")
+    fooled: Sentence = Field(description="the sentence if the model was fooled")
+    not_fooled: Sentence = Field(description="the sentence if it was not")
+    answered: Sentence = Field(description="the sentence if the model answered but the target is not known yet")
     too_long: Sentence = Field(
         "Too long: {title} has {length} characters, and at most {most} are accepted. Shorten it, then try again.",
-        description="the sentence instead of a verdict when a text is longer than its field's `max_chars`",
+        description="the sentence instead of a verdict if a text is longer than its field's `max_chars`",
     )
 
     @model_validator(mode="after")
@@ -116,18 +129,18 @@ class Messages(Part):
             try:
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
-                cure = "write {{ and }} for braces that people are to see"
-                raise Misfit(f"has a brace without its other half; {cure}", (name,)) from error
-            # Plain names only: {prediction.__class__} would reach into the program.
+                fix = "write {{ and }} for braces that people should see"
+                raise SettingConflict(f"has an unmatched brace; {fix}", (name,)) from error
+            # Plain names only: {prediction.__class__} would expose the program's objects.
             for slot, spec, how in slots:
                 if slot not in allowed or spec or how:
                     known = ", ".join(f"{{{slot}}}" for slot in sorted(allowed))
-                    raise Misfit(f"has a bad placeholder {{{slot}}}; use only {known}", (name,))
+                    raise SettingConflict(f"has an unknown placeholder {{{slot}}}; use only {known}", (name,))
         return self
 
 
-class TaskSpec(Part):
-    """One task, whole: everything in task.yaml, checked."""
+class TaskSpec(Section):
+    """One task: everything in task.yaml, checked."""
 
     name: Name = Field(description="the task's short name, equal to the folder's name")
     title: Sentence = Field(description="the task's title as workers read it")
@@ -143,27 +156,27 @@ class TaskSpec(Part):
     )
     target: TargetLabel = Field(description="who sets the right answer: `set_by: task` or `set_by: annotator`")
     fooled: FooledRule = Field(description="when the model counts as fooled")
-    validation: Validation = Field(description="how examples are checked by other people")
+    validation: Validation = Field(description="how other people validate examples")
     pay: Pay = Field(description="what people earn")
     budget: Budget = Field(description="what may be spent")
-    work: Work = Field(description="how HITs are cut")
+    work: Work = Field(description="how work is divided into HITs")
     rounds: RoundPolicy = Field(description="when rounds close and how their data is split")
-    quiz: Quiz | None = Field(None, description="the onboarding quiz; leave it out for none")
+    quiz: Quiz | None = Field(None, description="the onboarding quiz; omit it for none")
     model: ModelSettings = Field(description="the model in the loop")
     training: TrainingSettings = Field(description="how it is trained")
-    messages: Messages = Field(description="what annotators read after a try")
+    messages: Messages = Field(description="what annotators read after an attempt")
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The labels in the order that models use for their outputs."""
+        """The names of the labels, in the order of the models' outputs."""
         return tuple(label.name for label in self.labels)
 
     def with_role(self, role: str) -> tuple[TaskField, ...]:
-        """The fields of one role, in the pack's order."""
+        """Return the fields of one role, in the pack's order."""
         return tuple(field for field in self.fields if field.role == role)
 
     def label_title(self, name: str) -> str:
-        """How people read a label."""
+        """Return a label's title."""
         return next(label.title for label in self.labels if label.name == name)
 
     @model_validator(mode="after")
@@ -172,52 +185,52 @@ class TaskSpec(Part):
         _no_repeats("labels", list(self.label_names))
         _no_repeats("fields", names)
         for place, field in enumerate(self.fields):
-            # Seed rows hold the span under `answer`, so that name is the span field's and nobody else's.
+            # Seed rows have the span under `answer`, so only the span field may have that name.
             if field.name in RESERVED_FIELDS and field.role != "span":
-                raise Misfit(f"`{field.name}` is used by the program; choose another", ("fields", place, "name"))
+                raise SettingConflict(f"`{field.name}` is reserved; choose another name", ("fields", place, "name"))
         for place, name in enumerate(self.model_input):
             if name not in names:
-                raise Misfit(f"`{name}` is not among the fields; add it or correct it", ("model_input", place))
+                raise SettingConflict(f"`{name}` is not one of the fields; fix the name", ("model_input", place))
         if self.kind == "qa":
             self._check_qa()
         else:
             self._check_classification()
         if not any(field.role == "input" and field.name in self.model_input for field in self.fields):
-            text = "has no field of role `input`: workers could not change what the model reads; add one"
-            raise Misfit(text, ("model_input",))
+            text = "has no field of role `input`, so workers cannot change what the model reads; add one"
+            raise SettingConflict(text, ("model_input",))
         return self
 
     def _check_classification(self) -> None:
         if len(self.labels) < 2:
-            text = f"a classification task needs at least two labels, this has {len(self.labels)}; add some"
-            raise Misfit(text, ("labels",), ("kind",))
-        for place in self._places_with_role("span"):
-            raise Misfit("`span` belongs to a task of kind qa; write another role", place)
+            text = f"a classification task needs at least two labels and has {len(self.labels)}; add some"
+            raise SettingConflict(text, ("labels",), ("kind",))
+        for path in self._paths_with_role("span"):
+            raise SettingConflict("`span` is for tasks of kind qa; use another role", path)
         if self.fooled.rule == "squad_f1":
-            raise Misfit("squad_f1 is for kind qa; use label_differs", ("fooled", "rule"))
+            raise SettingConflict("squad_f1 is for kind qa; use label_differs", ("fooled", "rule"))
 
     def _check_qa(self) -> None:
         if self.labels:
-            raise Misfit("a qa task has no labels; remove them or set kind: classification", ("labels",))
-        spans = self._places_with_role("span")
+            raise SettingConflict("a qa task has no labels; remove them or set kind: classification", ("labels",))
+        spans = self._paths_with_role("span")
         if len(spans) != 1:
-            text = f"a qa task needs exactly one field of role `span` for the answer, this has {len(spans)}"
-            raise Misfit(text, spans[1] if spans else ("fields",))
+            text = f"a qa task needs exactly one field of role `span` for the answer and has {len(spans)}"
+            raise SettingConflict(text, spans[1] if spans else ("fields",))
         roles = [field.role for name in self.model_input for field in self.fields if field.name == name]
         if roles != ["input", "context"]:
-            text = "for qa, write the question (a field of role input), then the passage (role context)"
-            raise Misfit(text, ("model_input",))
+            text = "for qa, list the question (a field of role input), then the passage (role context)"
+            raise SettingConflict(text, ("model_input",))
         if self.target.set_by != "annotator":
-            text = "in a qa task the worker selects the answer; write `set_by: annotator` under target"
-            raise Misfit(text, ("target", "set_by"))
+            text = "in a qa task the worker selects the answer; write `set_by: annotator`"
+            raise SettingConflict(text, ("target", "set_by"))
         if self.fooled.rule == "label_differs":
-            raise Misfit("label_differs is for classification; use squad_f1", ("fooled", "rule"))
+            raise SettingConflict("label_differs is for classification; use squad_f1", ("fooled", "rule"))
 
-    def _places_with_role(self, role: str) -> list[Place]:
+    def _paths_with_role(self, role: str) -> list[SettingPath]:
         return [("fields", place, "role") for place, field in enumerate(self.fields) if field.role == role]
 
 
 def _no_repeats(section: str, names: list[str]) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise Misfit(f"`{name}` is listed twice; remove or rename one", (section, place, "name"))
+            raise SettingConflict(f"`{name}` is listed twice; remove or rename one", (section, place, "name"))

@@ -1,75 +1,85 @@
-"""What a task.yaml that does not fit says to its author: the line, what is wrong there, and what to write."""
+"""Problems of a task.yaml that does not fit the specification, in its author's terms: no types, classes or patterns."""
 
+from collections.abc import Mapping
+from datetime import date
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from common.text import count
 from templates.errors import Problem
-from templates.part import Misfit
+from templates.row_checks import MAX_SHOWN_CHARS, shown_json
+from templates.sections import SettingConflict, SettingPath
 from templates.spec import TaskSpec
-from templates.wrong_values import fault_of
-from templates.yaml_lines import LinedYaml, Where
+from templates.yaml_document import YamlDocument
+
+# What each pattern requires, by its beginning.
+PATTERNS = {
+    "^[a-z][a-z0-9_]": "a name of small letters, digits and _, a letter first, at most 40 characters",
+    "^[a-z]{2,3}": "a code of two or three small letters, optionally with a region, such as en or pt-BR",
+}
+WHOLE_NUMBER = ("int_type", "int_parsing", "int_from_float", "int_parsing_size", "finite_number")
+NUMBER = ("float_type", "float_parsing")
+TRUTH = ("bool_type", "bool_parsing")
 
 
-def problems_of(error: ValidationError, document: LinedYaml) -> list[Problem]:
-    """One Problem for each thing that is wrong, in the order of the file."""
+def problems_of(error: ValidationError, document: YamlDocument) -> list[Problem]:
+    """Return one Problem for each mistake, in the order of the file."""
     found = []
     details = error.errors(include_url=False)
     for detail in details:
-        loc = detail["loc"]
-        # Entries that do not fit are not counted; what is wrong with them is told already.
-        if detail["type"] == "too_short" and _has_wrong_entries(loc, details):
+        section = detail["loc"]
+        # Invalid entries are not counted by pydantic; they are reported already.
+        if detail["type"] == "too_short" and _has_invalid_entries(section, details):
             continue
-        places = [(*loc, *place) for place in _misfits(detail)] or [loc]
-        written = next((place for place in places if document.has(place)), places[0])
-        found.append(Problem("task.yaml", document.line_of(written), _sentence(detail, places[0])))
+        paths = [(*section, *path) for path in _conflicting_paths(detail)] or [section]
+        written = next((path for path in paths if document.has(path)), paths[0])
+        found.append(Problem("task.yaml", document.line_of(written), _sentence(detail, paths[0])))
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def _has_wrong_entries(where: Where, details: list[ErrorDetails]) -> bool:
-    return any(len(one["loc"]) > len(where) and one["loc"][: len(where)] == where for one in details)
+def _has_invalid_entries(path: SettingPath, details: list[ErrorDetails]) -> bool:
+    return any(len(one["loc"]) > len(path) and one["loc"][: len(path)] == path for one in details)
 
 
-def _misfits(detail: ErrorDetails) -> tuple[Where, ...]:
+def _conflicting_paths(detail: ErrorDetails) -> tuple[SettingPath, ...]:
     cause = detail.get("ctx", {}).get("error")
-    return cause.places if isinstance(cause, Misfit) else ()
+    return cause.paths if isinstance(cause, SettingConflict) else ()
 
 
-def _sentence(detail: ErrorDetails, where: Where) -> str:
+def _sentence(detail: ErrorDetails, path: SettingPath) -> str:
     kind = detail["type"]
-    name = ".".join(str(step) for step in where) or "the file"
+    name = ".".join(str(step) for step in path) or "the file"
     if kind == "value_error":
         return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
     if kind == "extra_forbidden":
-        known = ", ".join(sorted(_fields_at(where[:-1]))) or "nothing else"
+        known = ", ".join(sorted(_fields_at(path[:-1]))) or "none"
         return f"{name}: is not a known setting; known here: {known}"
     if kind == "string_unicode":
-        return f"{name}: has half of a character in it, which nobody can read; remove it"
-    cure = _description(where)
+        return f"{name}: contains half of a character; remove it"
+    description = _description(path)
     if kind == "missing":
-        return f"{name}: is missing; write {cure}"
+        return f"{name}: is missing; write {description}"
     if kind == "model_type":
-        found = fault_of(kind, detail["input"], {}).removesuffix(", which does not fit")
-        below = "settings of its own below it" if where else "settings, one below the other"
-        return f"{name}: {found}; write {below}: {', '.join(_fields_at(where))}"
-    return f"{name}: {fault_of(kind, detail['input'], detail.get('ctx', {}))}; write {cure}"
+        below = "settings below it" if path else "settings, one per line"
+        return f"{name}: is {_shown(detail['input'])}; write {below}: {', '.join(_fields_at(path))}"
+    return f"{name}: {_fault(kind, detail['input'], detail.get('ctx', {}))}; write {description}"
 
 
-def _description(where: Where) -> str:
-    for length in range(len(where), 0, -1):
-        last = where[length - 1]
-        field = _fields_at(where[: length - 1]).get(str(last))
+def _description(path: SettingPath) -> str:
+    for length in range(len(path), 0, -1):
+        field = _fields_at(path[: length - 1]).get(str(path[length - 1]))
         if field is not None and field.description:
             return field.description
     return "a section with the settings of another pack's task.yaml"
 
 
-def _fields_at(where: Where) -> dict[str, FieldInfo]:
-    """The settings that are allowed at a place of the file."""
+def _fields_at(path: SettingPath) -> dict[str, FieldInfo]:
+    """Return the settings that are allowed at a path."""
     here: type[BaseModel] | None = TaskSpec
-    for step in where:
+    for step in path:
         if isinstance(step, int):
             continue
         field = here.model_fields.get(step) if here else None
@@ -82,3 +92,58 @@ def _section(annotation: Any) -> type[BaseModel] | None:
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate
     return None
+
+
+def _fault(kind: str, value: Any, limits: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value; `kind` and `limits` are pydantic's."""
+    if _is_empty(value):
+        return "is empty"
+    if kind in WHOLE_NUMBER:
+        return f"is {_shown(value)} and must be a whole number"
+    if kind in NUMBER:
+        return f"is {_shown(value)} and must be a number"
+    if kind in TRUTH:
+        return f"is {_shown(value)}"
+    if kind == "string_type":
+        return f"is {_shown(value)} and must be text{'' if isinstance(value, list | dict) else ' (in quotes)'}"
+    if kind == "tuple_type":
+        return f"is {_shown(value)} and must be a list"
+    return _limit_fault(kind, value, limits) or f"is {_shown(value)}, which is invalid"
+
+
+def _limit_fault(kind: str, value: Any, limits: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value of the right type that is too large, too small or not one of the known ones."""
+    if kind == "string_pattern_mismatch":
+        rule = next((words for start, words in PATTERNS.items() if limits["pattern"].startswith(start)), "")
+        return f"is {_shown(value)} and must be {rule}" if rule else ""
+    if kind == "string_too_long":
+        return f"has {count(len(value), 'character')}, at most {limits['max_length']:,} are allowed"
+    if kind in ("too_short", "too_long"):
+        limit = f"at least {limits['min_length']:,}" if kind == "too_short" else f"at most {limits['max_length']:,}"
+        return f"has {count(len(value), 'entry', 'entries')}, {limit} are allowed"
+    for name, words in (("ge", "at least"), ("le", "at most"), ("gt", "more than"), ("lt", "less than")):
+        if name in limits:
+            limit = limits[name]
+            return f"is {_shown(value)} and must be {words} {int(limit) if limit == int(limit) else limit:,}"
+    return f"is {_shown(value)}" if kind == "literal_error" else ""
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | tuple | Mapping) and not value)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as its author wrote it."""
+    if _is_empty(value):
+        return "empty"
+    if isinstance(value, str):
+        return f"`{value[:MAX_SHOWN_CHARS]}{'…' if len(value) > MAX_SHOWN_CHARS else ''}`"
+    if isinstance(value, Mapping):
+        return "a group of settings"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, bytes):
+        return "binary data"
+    if isinstance(value, date):
+        return f"the date {value}"
+    return shown_json(value)

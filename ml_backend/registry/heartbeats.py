@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ml_backend.registry.errors import RegistryCorrupt
-from templates.part import Name
+from templates.sections import Name
 
 MAX_BYTES = 100_000
 FOLDER = ".beats"

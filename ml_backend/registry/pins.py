@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import Hint
 from ml_backend.registry.errors import InvalidPins, PinsChanged, RegistryCorrupt
-from templates.part import Name
+from templates.sections import Name
 
 FILE = "pins.json"
 MAX_BYTES = 1_000_000

@@ -6,9 +6,9 @@ from typing import Any
 
 from ml_backend.serving.errors import InvalidRequest, InvalidTaskData, LabellingConfigMismatch, RequestTooLarge
 from templates.errors import PackError
+from templates.label_config import MAX_CHARS, read_elements
 from templates.spec import TaskSpec
-from templates.written import TooLong, first_too_long, is_blank
-from templates.xml_lines import MAX_CHARS, read_elements
+from templates.texts import TooLong, first_too_long, is_blank
 
 MAX_TASKS = 10_000
 MAX_TEXT_CHARS = 20_000

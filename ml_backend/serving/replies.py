@@ -8,10 +8,10 @@ from typing import Any
 from ml_backend.errors import BackendError
 from ml_backend.serving.errors import Busy, RequestRefused
 from ml_backend.verdict import Verdict
+from templates.label_config import read_elements
 from templates.pack import Pack
 from templates.payloads import results
-from templates.written import TooLong
-from templates.xml_lines import read_elements
+from templates.texts import TooLong
 
 FEEDBACK = "feedback"
 RETRY_SECONDS = 2

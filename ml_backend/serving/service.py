@@ -18,7 +18,7 @@ from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
 from templates.spec import TaskSpec
-from templates.written import TooLong
+from templates.texts import TooLong
 
 SOURCE = "label_studio"
 # Rows of a bulk call that are predicted in one slot: an interactive call waits no longer than these take.

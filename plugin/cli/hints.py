@@ -20,6 +20,7 @@ COMMANDS = {
     "list_marketplace_keys": "outfox marketplace key {account}",
     "list_marketplace_workers": "outfox marketplace workers",
     "list_models": "outfox model list {task}",
+    "list_packs": "outfox templates list",
     "list_settings": "outfox config",
     "list_trainings": "outfox model jobs {task}",
     "open_round": "outfox round open {task}",

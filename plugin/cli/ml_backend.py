@@ -12,7 +12,6 @@ from plugin.cli.auth import backend_auth
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
 from plugin.packs import find_named_pack
-from plugin.settings import Settings
 from plugin.wiring import Application
 from templates import Pack
 from templates.errors import PackError, TemplateError
@@ -116,7 +115,7 @@ def ml_backend(
         with suppress(OSError):  # The registry reports what is wrong with its folder.
             (settings.make_home() / "models").mkdir(exist_ok=True)
     auth = backend_auth(settings, auth_file)
-    packs, can_serve = _served_packs(settings, names, app.registry(where))
+    packs, can_serve = _served_packs(app, names, app.registry(where))
     if auth is None and not unguarded and host not in LOOPBACK:
         text = f"other machines can reach {host}"
         raise BackendUnprotected(f"{text}: set a password with --auth or ml_backend_auth, or pass --open")
@@ -141,7 +140,7 @@ def ml_backend(
 
 
 def _served_packs(
-    settings: Settings, names: str | None, registry: "Registry"
+    app: Application, names: str | None, registry: "Registry"
 ) -> tuple[Mapping[str, Pack], CanServe | None]:
     """Return the packs of the named tasks; or of those that have pins now, and how to add later ones.
 
@@ -151,9 +150,9 @@ def _served_packs(
     from ml_backend.serving.backend import PackCatalogue
 
     if names:
-        found = [find_named_pack(name.strip(), settings) for name in names.split(",")]
+        found = [find_named_pack(app, name.strip()) for name in names.split(",")]
         return {pack.spec.name: pack for pack in found}, None
-    catalogue = PackCatalogue(lambda task: find_named_pack(task, settings))
+    catalogue = PackCatalogue(lambda task: find_named_pack(app, task))
     broken = None
     for task in registry.tasks():
         if registry.stamp(task):

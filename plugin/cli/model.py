@@ -15,7 +15,7 @@ from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import PluginError
 from plugin.wiring import Application
 from templates import Pack, TaskSpec
-from templates.json_line import Unfit, read_json_line
+from templates.row_checks import InvalidJsonValue, read_json_line
 from templates.rows import read_seed
 
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
@@ -172,7 +172,7 @@ def _asked(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
     for number, line in enumerate(file, 1):
         try:
             row = read_json_line(line.decode("utf-8"))
-        except Unfit as error:
+        except InvalidJsonValue as error:
             raise PluginError(f"line {number} {error}") from error
         except (ValueError, RecursionError) as error:
             raise PluginError(f"line {number} is not JSON in UTF-8; write one object per line") from error

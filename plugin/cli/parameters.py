@@ -24,12 +24,12 @@ class PackType(click.ParamType[Pack]):
         if isinstance(value, Pack):
             return value
         app = ctx.find_object(Application) if ctx else None
-        return find_named_pack(str(value), app.settings) if app else find_pack(str(value))
+        return find_named_pack(app, str(value)) if app else find_pack(str(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete names of packs, then folders."""
         app = ctx.find_object(Application)
-        folders = known_folders(app.settings) if app else pack_folders()
+        folders = known_folders(app) if app else pack_folders()
         names = [CompletionItem(folder.name) for folder in folders if folder.name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="dir")]
 

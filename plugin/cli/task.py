@@ -32,14 +32,12 @@ def create(app: Application, pack: Pack) -> None:
     """Check a pack and make its task, or bring it up to date; safe to run again."""
     settings = app.settings
     from common.clock import SystemClock
-    from plugin.pack_check import check_pack
     from round_manager.database.store import open_store
     from round_manager.tasks.contexts import count_contexts
     from round_manager.tasks.rounds import list_rounds
     from round_manager.tasks.tasks import create_task
 
-    problems = check_pack(pack)
-    if problems:
+    if problems := app.check_pack(pack):
         raise PackError(problems)
     # Whoever makes their first task has no database yet; one that is there is upgraded only when its owner says so.
     first = not settings.database_url and not (settings.make_home() / DATABASE).exists()

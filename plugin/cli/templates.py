@@ -12,17 +12,17 @@ from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.packs import find_named_pack, known_folders
 from plugin.wiring import Application
-from templates import Pack, PackError, load_pack
+from templates import Pack, PackError, Problem, copy_pack, load_pack
 from templates.samples import Template
 
-WHICH = click.option(
+TEMPLATE = click.option(
     "--template", type=click.Choice(["create", "validate"]), default="create", help="Which of the two templates."
 )
 
 
 @click.group()
 def templates() -> None:
-    """Find, check, copy and look at task packs."""
+    """List, check, copy and preview task packs."""
 
 
 @templates.command("list")
@@ -30,13 +30,12 @@ def templates() -> None:
 @click.pass_obj
 def list_packs(app: Application) -> None:
     """List the task packs, yours first."""
-    settings = app.settings
     rows = []
-    for folder in known_folders(settings):
+    for folder in known_folders(app):
         try:
             spec = load_pack(folder).spec
         except PackError as error:
-            rows.append((folder.name, "cannot be read", str(error.problems[0]), "", str(folder)))
+            rows.append((folder.name, "invalid", str(error.problems[0]), "", str(folder)))
         else:
             rows.append((spec.name, spec.kind, spec.title, ", ".join(spec.languages), str(folder)))
     columns = ("name", "kind", "title", "languages", "folder")
@@ -47,7 +46,7 @@ def list_packs(app: Application) -> None:
 @click.argument("pack", type=PACK)
 @json_option
 def show_pack(pack: Pack) -> None:
-    """Show what a pack asks for, what it pays and what it costs."""
+    """Show a pack's settings, its pay and its costs."""
     from round_manager.policies import first_votes, most_votes
     from round_manager.tasks.affordability import pack_costs
 
@@ -83,21 +82,20 @@ def _votes(least: int, most: int) -> str:
 @json_option
 @click.pass_obj
 def check(app: Application, names: tuple[str, ...]) -> None:
-    """Check packs, all of them if none is named: data, numbers, and both templates against Label Studio's own rules."""
-    settings = app.settings
-    from plugin.pack_check import check_pack
-
-    wanted = names or [str(folder) for folder in known_folders(settings)]
-    packs, problems = [], []
+    """Check the settings, data and templates of packs (default: all), also with Label Studio's own rules."""
+    wanted = names or [str(folder) for folder in known_folders(app)]
+    packs: list[Pack] = []
+    problems: list[Problem] = []
     for name in wanted:
         try:
-            packs.append(find_named_pack(name, settings))
-            problems += [(name, one) for one in check_pack(packs[-1])]
+            packs.append(find_named_pack(app, name))
+            found = app.check_pack(packs[-1])
         except PackError as error:
-            problems += [(name, one) for one in error.problems]
+            found = list(error.problems)
+        # With several packs, a file's name alone is ambiguous.
+        problems += [replace(one, file=f"{name}/{one.file}") for one in found] if len(wanted) > 1 else found
     if problems:
-        # One pack has one task.yaml; of several, it has to be told which.
-        raise PackError(replace(one, file=f"{name}/{one.file}") if len(wanted) > 1 else one for name, one in problems)
+        raise PackError(problems)
     data = [{"name": pack.spec.name, "contexts": len(pack.contexts), "seed": len(pack.seed)} for pack in packs]
     lines = [
         f"{pack.spec.name}: fine, {count(len(pack.contexts), 'context')}, {count(len(pack.seed), 'seed row')}"
@@ -111,13 +109,11 @@ def check(app: Application, names: tuple[str, ...]) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option
 def new(source: Pack, folder: Path) -> None:
-    """Make a working copy of a pack; FOLDER's last part is the new task's name."""
-    from templates.copying import copy_pack
-
+    """Copy a pack to FOLDER, whose last part is the new task's name."""
     made = copy_pack(source, folder)
     steps = (
         f"made {made.folder}",
-        "change task.yaml, create.xml, validate.xml, instructions.md and the two .jsonl files, then:",
+        "edit task.yaml, create.xml, validate.xml, instructions.md and the two .jsonl files, then run:",
         f"  outfox templates check {folder}",
         f"  outfox templates preview {folder}",
         f"  outfox model train {folder}",
@@ -127,20 +123,20 @@ def new(source: Pack, folder: Path) -> None:
 
 @templates.command()
 @click.argument("pack", type=PACK)
-@WHICH
+@TEMPLATE
 @json_option
 def render(pack: Pack, template: Template) -> None:
     """Print a template as text, filled in with a sample."""
-    from plugin.labelstudio.render import render as rendered
+    from plugin.labelstudio.render import render as render_text
 
-    text = rendered(pack, template)
+    text = render_text(pack, template)
     show({"name": pack.spec.name, "template": template, "text": text}, Group(text))
 
 
 @templates.command()
 @click.argument("pack", type=PACK)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 finds a free one."
+    "--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 picks a free one."
 )
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def preview(pack: Pack, port: int, browser: bool) -> None:

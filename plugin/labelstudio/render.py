@@ -5,9 +5,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from templates import Pack
+from templates.label_config import OBJECT_TAGS, Element, read_elements
 from templates.samples import Template, sample_task, template_xml
-from templates.tags import OBJECT_TAGS
-from templates.xml_lines import Element, read_elements
 
 WIDTH = 88
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from round_manager.archive.duplicates import Duplicates, Texts, WrittenBatch, find_duplicates
 from round_manager.models import Split
-from templates.policy import RoundPolicy
+from templates.sections import RoundPolicy
 
 FIRST_RULE, RULE = 1, 2
 

@@ -13,7 +13,7 @@ from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, StaleVerdict
 from templates import TaskSpec
 from templates.spec import TaskField
-from templates.written import is_blank, too_long
+from templates.texts import is_blank, too_long
 
 WRITTEN = ("input", "reason", "extra")
 

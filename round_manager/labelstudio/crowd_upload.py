@@ -32,9 +32,9 @@ from round_manager.labelstudio.upload_queue import (
 )
 from round_manager.models import Example, LabelStudioLink, Vote
 from templates import TaskSpec
+from templates.label_config import Element, read_elements
 from templates.payloads import Span, creation_task, results, validation_task
 from templates.rows import Context
-from templates.xml_lines import Element, read_elements
 
 ITEMS_PER_REQUEST = 100
 # So that a long queue of one task does not keep the others waiting.

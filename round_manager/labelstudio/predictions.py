@@ -16,8 +16,8 @@ from round_manager.labelstudio.tasks import submitted_on
 from round_manager.models import LabelStudioLink, ProjectKind
 from round_manager.specs import spec_of
 from templates import TaskSpec
+from templates.label_config import Element, read_elements
 from templates.payloads import Span, results
-from templates.xml_lines import Element, read_elements
 
 TASKS_AT_ONCE = 100
 

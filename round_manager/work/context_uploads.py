@@ -18,7 +18,7 @@ from round_manager.database.columns import public_id
 from round_manager.models import AuditEntry, Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.leases import lock_task
-from templates.row_keeping import CHANGED
+from templates.row_checks import CHANGED_SUFFIX
 from templates.rows import Context as PackContext
 
 BATCH = 500
@@ -171,8 +171,8 @@ class _Upload:
         )
         found: dict[str, list[str]] = {}
         for key in self._session.scalars(keys):
-            if CHANGED.search(key):
-                found.setdefault(CHANGED.sub("", key), []).append(key)
+            if CHANGED_SUFFIX.search(key):
+                found.setdefault(CHANGED_SUFFIX.sub("", key), []).append(key)
         return found
 
     def _see(self, position: int) -> None:

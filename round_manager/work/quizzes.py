@@ -28,7 +28,7 @@ from round_manager.specs import spec_of
 from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, InvalidInput, PageUnknown
 from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec
-from templates.policy import Quiz
+from templates.sections import Quiz
 
 WHOLE = 100
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from templates.label_config import read_elements
 from templates.pack import Pack
 from templates.payloads import Span, results
 from templates.samples import Template, sample_task, template_xml
-from templates.xml_lines import read_elements
 
 Json = dict[str, Any]
 

@@ -22,8 +22,8 @@ from round_manager.models import RoundStatus
 from round_manager.tasks.rounds import live_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, find_pack, load_pack
+from templates.label_config import read_elements
 from templates.payloads import Json, Span, results
-from templates.xml_lines import read_elements
 from tests.e2e.plugin.labelstudio.backend import CountingBackend, counting_backend
 from tests.e2e.plugin.labelstudio.conftest import Studio
 from tests.fakes.judge import FakeJudge

@@ -19,8 +19,8 @@ from round_manager.database.store import open_store
 from round_manager.learning.rows import closed_rounds
 from round_manager.learning.training_jobs import JobOwner, start_job
 from round_manager.work.reports import report
+from templates.label_config import read_elements
 from templates.payloads import results
-from templates.xml_lines import read_elements
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil

@@ -24,8 +24,8 @@ from plugin.web.process import work_pages
 from plugin.web.work.access import PageLimits
 from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
+from templates.label_config import read_elements
 from templates.payloads import Span, results
-from templates.xml_lines import read_elements
 from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget

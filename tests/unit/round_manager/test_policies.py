@@ -23,7 +23,7 @@ from round_manager.policies import (
     replay,
 )
 from round_manager.validation.outcomes import camps
-from templates.policy import Validation
+from templates.sections import Validation
 
 AUTHOR = "a"
 DEFAULTS = Validation(policy="adaptive")

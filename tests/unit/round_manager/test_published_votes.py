@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from round_manager.policies import Settled, Wants, find_policy, replay
-from templates.policy import Validation
+from templates.sections import Validation
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 DYNASENT = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from round_manager.archive.duplicates import WrittenBatch
 from round_manager.archive.split_plan import FIRST_RULE, Sides, SplitReport, plan_splits
-from templates.policy import RoundPolicy
+from templates.sections import RoundPolicy
 
 SEED = "sentiment/1"
 WAITER = "The waiter forgot our order twice and then blamed the kitchen for everything that went wrong"

@@ -12,8 +12,8 @@ from round_manager.labelstudio.errors import ProjectNotFound, RequestRefused
 from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, BackendAuth, LabelStudio, Webhook
 from round_manager.labelstudio.projects import project_settings
 from templates import find_pack
+from templates.label_config import read_elements
 from templates.payloads import results
-from templates.xml_lines import read_elements
 from tests.e2e.plugin.labelstudio.backend import counting_backend
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.label_studio_adapter import tidy_studio

@@ -16,7 +16,7 @@ from plugin.errors import PluginError
 from plugin.settings import Settings
 from plugin.wiring import Application
 from templates import PackError, find_pack
-from templates.copying import copy_pack
+from templates.pack import copy_pack
 from tests.fakes.calls import predict, shown, writes
 from tests.fakes.registry import TASK, make_version
 from tests.integration.ml_backend.serving.running import ROOT, Running, wait_for

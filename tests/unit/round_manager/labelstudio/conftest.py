@@ -19,8 +19,8 @@ from round_manager.tasks.rounds import live_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack
 from templates import find_pack as load_pack
+from templates.label_config import read_elements
 from templates.payloads import Json, Span, results
-from templates.xml_lines import read_elements
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeLabelStudio

@@ -1,21 +1,54 @@
-"""What the owner decides about people and money: validation, pay, budget, work, rounds and the quiz."""
+"""The sections of task.yaml about people and money, and the types that all sections are made of."""
 
-from typing import Literal, Self
+import re
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from templates.part import Cents, Misfit, Name, Part, Sentence, Share, Text
+# Control characters except tab and line feed: pages do not show them, terminals obey them, PostgreSQL refuses NUL.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
-class Validation(Part):
-    """How other people check an example."""
+def _without_controls(text: str) -> str:
+    found = _CONTROL.search(text)
+    if found:
+        raise ValueError(f"contains the unreadable character U+{ord(found[0]):04X}; remove it")
+    return text
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+Cents = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, AfterValidator(_without_controls)]
+# The length comes first: after a validator of ours, pydantic reports it as the length of a list.
+Sentence = Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(_without_controls)]
+
+SettingPath = tuple[str | int, ...]
+
+
+class SettingConflict(ValueError):
+    """Settings that contradict each other, with their paths below the section; the first is the one to change."""
+
+    def __init__(self, text: str, *paths: SettingPath) -> None:
+        super().__init__(text)
+        self.paths = paths
+
+
+class Section(BaseModel):
+    """A frozen section of task.yaml that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class Validation(Section):
+    """How other people validate an example."""
 
     policy: Name = Field(description="`adaptive`, `anli`, `dynasent`, or a registered policy's name")
     first_votes: int = Field(2, ge=1, le=9, description="votes that every example gets, 1 to 9")
-    max_votes: int = Field(5, ge=1, le=15, description="most votes on one example, from first_votes to 15")
+    max_votes: int = Field(5, ge=1, le=15, description="maximum votes on one example, from first_votes to 15")
     sample_non_fooling: Share = Field(0.1, description="share of non-fooling examples that are validated too, 0 to 1")
     gold_rate: Share = Field(0.1, description="share of validation items with a known answer, 0 to 1")
-    span_f1: Share = Field(0.6, description="for QA: two answers agree when their F1 is at least this, 0 to 1")
+    span_f1: Share = Field(0.6, description="for QA: two answers agree if their F1 is at least this, 0 to 1")
     flag_reasons: tuple[Sentence, ...] = Field(
         ("The text makes no sense", "Personal or private information"),
         min_length=1,
@@ -26,11 +59,11 @@ class Validation(Part):
     def _votes_in_order(self) -> Self:
         if self.max_votes < self.first_votes:
             text = f"is {self.max_votes}, below first_votes {self.first_votes}; raise it, or lower first_votes"
-            raise Misfit(text, ("max_votes",), ("first_votes",))
+            raise SettingConflict(text, ("max_votes",), ("first_votes",))
         return self
 
 
-class Pay(Part):
+class Pay(Section):
     """What people earn, in whole cents."""
 
     create_cents: Cents = Field(description="whole cents for one creation HIT")
@@ -40,7 +73,7 @@ class Pay(Part):
     minimum_hourly_cents: Cents = Field(description="the hourly wage, in whole cents, that pay is topped up to")
 
 
-class Budget(Part):
+class Budget(Section):
     """What may be spent, fees included, in whole cents."""
 
     round_cents: Cents = Field(description="whole cents that one round may cost, fees included")
@@ -50,15 +83,15 @@ class Budget(Part):
     def _task_covers_a_round(self) -> Self:
         if self.task_cents < self.round_cents:
             text = f"is {self.task_cents}, below round_cents {self.round_cents}; raise it, or lower round_cents"
-            raise Misfit(text, ("task_cents",))
+            raise SettingConflict(text, ("task_cents",))
         return self
 
 
-class Work(Part):
-    """How one HIT is cut."""
+class Work(Section):
+    """How work is divided into HITs."""
 
-    tries: int = Field(10, ge=1, le=100, description="most verdicts for one example, 1 to 100")
-    tries_before_skip: int = Field(3, ge=0, le=100, description="tries before a context may be given up, 0 to tries")
+    tries: int = Field(10, ge=1, le=100, description="maximum attempts for one example, 1 to 100")
+    tries_before_skip: int = Field(3, ge=0, le=100, description="attempts before a context may be skipped, 0 to tries")
     examples_per_hit: int = Field(1, ge=1, le=20, description="examples in one creation HIT, 1 to 20")
     validations_per_hit: int = Field(5, ge=1, le=50, description="examples in one validation HIT, 1 to 50")
     create_minutes: int = Field(20, ge=1, le=1_440, description="minutes a worker has for a creation HIT")
@@ -67,7 +100,7 @@ class Work(Part):
         20,
         ge=0,
         le=1_440,
-        description="minutes that people in Label Studio have for what they began, when a round ends",
+        description="minutes that annotators in Label Studio have to finish open work when a round ends",
     )
     repeat_context: bool = Field(False, description="true or false: whether a worker may see one context twice")
     content_warning: Text = Field("", description="shown with a consent button before anything else; empty for none")
@@ -76,12 +109,12 @@ class Work(Part):
     def _skip_is_reachable(self) -> Self:
         if self.tries_before_skip > self.tries:
             text = f"is {self.tries_before_skip}, above tries {self.tries}; lower it, or raise tries"
-            raise Misfit(text, ("tries_before_skip",), ("tries",))
+            raise SettingConflict(text, ("tries_before_skip",), ("tries",))
         return self
 
 
-class RoundPolicy(Part):
-    """When a round ends, and how its data is handed out and split."""
+class RoundPolicy(Section):
+    """When a round ends, and how contexts are chosen and its data is split."""
 
     target_fooling: int = Field(200, ge=1, description="validated fooling examples that close the round")
     days: int = Field(14, ge=1, le=365, description="days after which the round closes, 1 to 365")
@@ -96,25 +129,25 @@ class RoundPolicy(Part):
     guard_points: float = Field(2.0, ge=0, le=100, description="points a new model may lose on any earlier round")
 
 
-class QuizQuestion(Part):
+class QuizQuestion(Section):
     """One question about the instructions."""
 
     question: Sentence = Field(description="the question")
     choices: tuple[Sentence, ...] = Field(min_length=2, max_length=8, description="two to eight answers")
-    answer: int = Field(ge=0, le=7, description="the right answer's place in choices, counted from 0")
+    answer: int = Field(ge=0, le=7, description="the right answer's position in choices, counted from 0")
     explain: Sentence = Field(description="one sentence shown after a wrong answer")
 
     @model_validator(mode="after")
     def _answer_exists(self) -> Self:
         if self.answer >= len(self.choices):
-            text = f"is {self.answer} but there are {len(self.choices)} choices, counted from 0; correct it"
-            raise Misfit(text, ("answer",))
+            text = f"is {self.answer} but there are {len(self.choices)} choices, counted from 0; fix it"
+            raise SettingConflict(text, ("answer",))
         return self
 
 
-class Quiz(Part):
-    """The onboarding quiz that grants the task's qualification."""
+class Quiz(Section):
+    """The onboarding quiz, which grants the task's qualification."""
 
     pass_share: Share = Field(0.8, description="share of right answers that passes, 0 to 1")
-    max_attempts: int = Field(2, ge=1, le=10, description="how often a worker may try, 1 to 10")
+    max_attempts: int = Field(2, ge=1, le=10, description="how many times a worker may take the quiz, 1 to 10")
     questions: tuple[QuizQuestion, ...] = Field(min_length=1, description="at least one question")

@@ -1,3 +1,5 @@
+"""`outfox templates`: every mistake in a pack is reported with its file and line, in its author's terms."""
+
 import json
 import re
 from collections.abc import Callable
@@ -12,23 +14,21 @@ CopyOf = Callable[[str], Path]
 MakeWrong = Callable[[Path], None]
 
 
-def test_the_packs_are_listed_for_people_and_for_programs(outfox: Outfox) -> None:
+def test_the_packs_are_listed_as_text_and_as_json(outfox: Outfox) -> None:
     for name in PACKS:
         assert name in outfox("templates", "list").out
     listed = json.loads(outfox("templates", "list", "--json").out)
     assert {one["name"] for one in listed} == set(PACKS)
 
 
-def test_a_pack_is_shown_with_what_it_costs(outfox: Outfox) -> None:
+def test_a_pack_is_shown_with_its_costs(outfox: Outfox) -> None:
     ran = outfox("templates", "show", "sentiment")
     assert ran.code == 0
-    assert "$1.50 to $1.86, fees included" in ran.out
+    assert "$1.50 to $1.86" in ran.out
     assert json.loads(outfox("templates", "show", "qa", "--json").out)["kind"] == "qa"
 
 
-def test_labels_that_look_the_same_and_instructions_that_nobody_can_read_are_told(
-    outfox: Outfox, copy_of: CopyOf
-) -> None:
+def test_lookalike_labels_and_unreadable_instructions_are_reported(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "task.yaml", "title: Negative", "title: positive")
     lines = (folder / "task.yaml").read_text(encoding="utf-8").splitlines()
@@ -36,14 +36,14 @@ def test_labels_that_look_the_same_and_instructions_that_nobody_can_read_are_tol
     (folder / "instructions.md").write_text(" \n", encoding="utf-8")
     ran = outfox("templates", "check", folder)
     assert ran.code == 2
-    assert f"task.yaml:{line}: labels.1.title: `positive` looks like the title of the label positive" in ran.err
-    assert "instructions.md: is empty; tell workers what to do" in ran.err
+    assert f"task.yaml:{line}: labels.1.title: `positive`" in ran.err
+    assert "instructions.md: is empty" in ran.err
     (folder / "instructions.md").write_bytes(b"\xff\xfe")
-    assert "instructions.md: is not UTF-8; save the file as UTF-8" in outfox("templates", "check", folder).err
+    assert "instructions.md: is not UTF-8" in outfox("templates", "check", folder).err
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "problem"),
     [
         ("task.yaml", "title: Negative", 'title: "POSITIVE\\u200b"', "labels.1.title: "),
         (
@@ -63,42 +63,39 @@ def test_labels_that_look_the_same_and_instructions_that_nobody_can_read_are_tol
             "validate.xml",
             'html="&lt;b>Neutral&lt;/b> The sentence reports, asks or describes; it takes no side."',
             'html="&lt;b>positive&lt;/b> most readers would say that the writer is  pleased."',
-            "what people read of choice `neutral` of `label` looks like that of `positive`; word them differently",
+            "choice `neutral` of `label` looks like that of `positive`",
         ),
-        ("task.yaml", "base: embedded", "base: ./nowhere", "model.base: is the path `./nowhere`, where"),
-        ("task.yaml", "base: embedded", "base: /no/where", "model.base: is the path `/no/where`, where"),
+        ("task.yaml", "base: embedded", "base: ./nowhere", "model.base: "),
+        ("task.yaml", "base: embedded", "base: /no/where", "model.base: "),
         ("task.yaml", "policy: adaptive\n  first_votes: 2", "policy: anli\n  first_votes: 1", "validation.first_votes"),
     ],
 )
-def test_what_would_only_be_noticed_by_people_or_in_training_is_told_at_its_line(
-    outfox: Outfox, copy_of: CopyOf, file: str, old: str, new: str, said: str
+def test_a_mistake_that_no_parser_notices_is_reported_at_its_line(
+    outfox: Outfox, copy_of: CopyOf, file: str, old: str, new: str, problem: str
 ) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / file, old, new)
     texts = (folder / file).read_text(encoding="utf-8").splitlines()
-    told = [line for line in outfox("templates", "check", folder).err.splitlines() if said in line]
-    assert told, "nothing was said of it"
-    line = int(told[0].split(f"{file}:")[1].split(":")[0])
+    reported = [line for line in outfox("templates", "check", folder).err.splitlines() if problem in line]
+    line = int(reported[0].split(f"{file}:")[1].split(":")[0])
     assert new.splitlines()[-1] in "\n".join(texts[line - 1 : line + 1])
 
 
-def test_of_many_mistakes_it_is_told_how_many_more_there_are_and_other_files_are_checked_too(
-    outfox: Outfox, copy_of: CopyOf
-) -> None:
+def test_many_mistakes_are_counted_and_other_files_are_still_checked(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
     broken = [row.replace('"label": ', '"lable": ') for row in rows[:30]]
     (folder / "seed.jsonl").write_text("\n".join([*broken, *rows[30:]]), encoding="utf-8")
     replace_in(folder / "contexts.jsonl", '"prompt": ', '"promt": ')
     replace_in(folder / "validate.xml", "<Header", "<Haeder")
-    told = outfox("templates", "check", folder).err.splitlines()
-    assert sum("seed.jsonl:" in line for line in told) == 21
-    assert "outfox: seed.jsonl: has 10 more mistakes; mend these first" in told
-    assert sum("contexts.jsonl:1: " in line for line in told) == 1
-    assert sum("validate.xml:" in line for line in told) == 1
+    reported = outfox("templates", "check", folder).err.splitlines()
+    assert sum("seed.jsonl:" in line for line in reported) == 21
+    assert any("seed.jsonl: has 10 more mistakes" in line for line in reported)
+    assert sum("contexts.jsonl:1: " in line for line in reported) == 1
+    assert sum("validate.xml:" in line for line in reported) == 1
 
 
-def test_a_text_that_is_trained_on_and_held_out_is_told(outfox: Outfox, copy_of: CopyOf) -> None:
+def test_a_text_in_both_splits_is_reported(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     row = {"split": "train", "text": "The very same.", "label": "neutral"}
     same = {**row, "id": "mine", "split": "held_out", "text": "the very  same."}
@@ -106,18 +103,22 @@ def test_a_text_that_is_trained_on_and_held_out_is_told(outfox: Outfox, copy_of:
         file.write("".join(f"{json.dumps(one)}\n" for one in (row, same)))
     ran = outfox("templates", "check", folder)
     assert ran.code == 2
-    assert "seed.jsonl: row mine is held out, and row seed-1201 to train on has the same text; remove one" in ran.err
+    (problem,) = ran.err.splitlines()
+    assert problem.startswith("outfox: seed.jsonl: ")
+    assert "mine" in problem
+    assert "seed-1201" in problem
 
 
-def test_a_choice_that_is_called_otherwise_than_its_label_is_told(outfox: Outfox, copy_of: CopyOf) -> None:
+def test_a_choice_with_another_title_than_its_label_is_reported(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "validate.xml", 'value="Negative"', 'value="Bad"')
     ran = outfox("templates", "check", folder)
     assert ran.code == 2
-    assert 'choice `negative` of `label` has the value `Bad`; write the title of task.yaml, value="Negative"' in ran.err
+    assert "validate.xml:" in ran.err
+    assert 'value="Negative"' in ran.err
 
 
-def test_a_field_as_the_readme_of_the_pack_tells_it_passes(outfox: Outfox, copy_of: CopyOf) -> None:
+def test_the_example_in_the_packs_readme_passes_the_check(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     blocks = re.findall(r"(?:^    .*\n)+", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     (field,) = [dedent(block) for block in blocks if "role: extra" in block]
@@ -128,7 +129,7 @@ def test_a_field_as_the_readme_of_the_pack_tells_it_passes(outfox: Outfox, copy_
     assert ran.code == 0, ran.err
 
 
-def test_a_base_model_beside_the_pack_or_on_the_hub_is_no_mistake(outfox: Outfox, copy_of: CopyOf) -> None:
+def test_a_base_model_in_the_pack_or_on_the_hub_is_accepted(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "task.yaml", "base: embedded", "base: ./mine")
     (folder / "mine").mkdir()
@@ -137,17 +138,15 @@ def test_a_base_model_beside_the_pack_or_on_the_hub_is_no_mistake(outfox: Outfox
     assert outfox("templates", "check", folder).code == 0
 
 
-def test_what_an_example_costs_at_most_goes_by_the_votes_that_its_policy_can_ask_for(
-    outfox: Outfox, copy_of: CopyOf
-) -> None:
+def test_the_maximum_cost_follows_from_the_policys_maximum_of_votes(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "task.yaml", "policy: adaptive", "policy: anli")
     replace_in(folder / "task.yaml", "max_votes: 5", "max_votes: 15")
-    # What the third vote costs is in it, and what a fifteenth would is not: the budget covers the target.
+    # The maximum includes the third vote and not a fifteenth, so the budget covers the target.
     replace_in(folder / "task.yaml", "round_cents: 60000", "round_cents: 32400")
     shown = outfox("templates", "show", folder).out
     assert "anli: 2 to 3 votes" in shown
-    assert "$1.50 to $1.62, fees included" in shown
+    assert "$1.50 to $1.62" in shown
     assert "200 validated fooling examples" in shown
     ran = outfox("templates", "check", folder)
     assert ran.code == 0, ran.err
@@ -162,15 +161,14 @@ def test_every_built_in_pack_passes_its_check(outfox: Outfox) -> None:
     assert ran.out.count(": fine, ") == len(PACKS)
 
 
-def test_every_one_of_several_packs_is_checked_and_named(outfox: Outfox, tmp_path: Path) -> None:
+def test_several_packs_are_checked_and_problems_name_their_pack(outfox: Outfox, tmp_path: Path) -> None:
     for name in ("moods", "fine", "tones"):
         outfox("templates", "new", "--from", "sentiment", tmp_path / name)
     replace_in(tmp_path / "moods" / "task.yaml", "kind: classification", "kind: poetry")
     replace_in(tmp_path / "tones" / "task.yaml", "kind: classification", "kind: !!nobody x")
     ran = outfox("templates", "check", *(tmp_path / name for name in ("moods", "fine", "tones")))
     assert ran.code == 2
-    told = ran.err.splitlines()
-    assert [f"{name}/task.yaml:" in " ".join(told) for name in ("moods", "fine", "tones")] == [True, False, True]
+    assert [f"{name}/task.yaml:" in ran.err for name in ("moods", "fine", "tones")] == [True, False, True]
 
 
 def test_a_new_pack_is_a_working_copy_under_its_own_name(outfox: Outfox, tmp_path: Path) -> None:
@@ -178,15 +176,14 @@ def test_a_new_pack_is_a_working_copy_under_its_own_name(outfox: Outfox, tmp_pat
     assert made.code == 0, made.err
     assert outfox("templates", "check", tmp_path / "moods").code == 0
     assert json.loads(outfox("templates", "show", tmp_path / "moods", "--json").out)["name"] == "moods"
-    again = outfox("templates", "new", "--from", "sentiment", tmp_path / "moods")
-    assert (again.code, again.err.count("\n")) == (2, 1)
-    assert "already there" in again.err
+    again = outfox("templates", "new", "--from", "sentiment", tmp_path / "moods", "--json")
+    assert (again.code, json.loads(again.err)["code"]) == (2, "pack_exists")
 
 
 @pytest.mark.parametrize("name", ["Moods", "1st", "a-b", "x" * 41])
-def test_a_name_that_cannot_be_a_tasks_name_makes_nothing(outfox: Outfox, tmp_path: Path, name: str) -> None:
-    ran = outfox("templates", "new", "--from", "sentiment", tmp_path / "new" / name)
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
+def test_an_invalid_task_name_is_refused(outfox: Outfox, tmp_path: Path, name: str) -> None:
+    ran = outfox("templates", "new", "--from", "sentiment", tmp_path / "new" / name, "--json")
+    assert (ran.code, json.loads(ran.err)["code"]) == (2, "invalid_pack_name")
     assert not (tmp_path / "new").exists()
 
 
@@ -207,11 +204,11 @@ def test_a_task_with_other_labels_fields_and_language_needs_no_code(outfox: Outf
     assert ran.code == 0, ran.err
     trained = outfox("model", "train", folder, "--mode", "head", "--json")
     assert trained.code == 0, trained.err
-    said = json.loads(outfox("model", "predict", folder, "satz=Das war wunderbar.", "--json").out)
-    assert set(said[0]["probabilities"]) == {"gut", "schlecht", "sachlich"}
+    predicted = json.loads(outfox("model", "predict", folder, "satz=Das war wunderbar.", "--json").out)
+    assert set(predicted[0]["probabilities"]) == {"gut", "schlecht", "sachlich"}
 
 
-def _a_label_that_the_template_lacks(folder: Path) -> None:
+def _a_label_without_a_choice(folder: Path) -> None:
     replace_in(folder / "task.yaml", "labels:\n", "labels:\n  - {name: mixed, title: Mixed}\n")
     seed = (folder / "seed.jsonl").read_text(encoding="utf-8")
     rows = [f'{{"text": "Row {split}.", "label": "mixed", "split": "{split}"}}' for split in ("train", "held_out")]
@@ -256,7 +253,7 @@ def _a_context_with_two_prompts(folder: Path) -> None:
     (folder / "contexts.jsonl").write_text('{"prompt": "Write."}\n{"prompt": "A", "prompt": "B"}\n', encoding="utf-8")
 
 
-def _a_seed_row_without_a_number(folder: Path) -> None:
+def _a_seed_row_with_nan(folder: Path) -> None:
     _added(folder / "seed.jsonl", '{"text": "Fine.", "label": "positive", "score": NaN}')
 
 
@@ -264,7 +261,7 @@ def _an_empty_seed(folder: Path) -> None:
     (folder / "seed.jsonl").write_text("")
 
 
-def _a_label_that_no_row_has(folder: Path) -> None:
+def _a_label_without_rows(folder: Path) -> None:
     rows = (folder / "seed.jsonl").read_text(encoding="utf-8").splitlines()
     kept = [row for row in rows if '"label": "neutral"' not in row]
     (folder / "seed.jsonl").write_text("\n".join(kept), encoding="utf-8")
@@ -282,75 +279,81 @@ def _an_unknown_rule(folder: Path) -> None:
     replace_in(folder / "task.yaml", "rule: label_differs", "rule: label_difers")
 
 
-# What only programmers say.
-PROGRAMMERS = (
+# Terms of Python, pydantic and PyYAML.
+JARGON = (
     "input should", "tuple", "dictionary", "instance of", "boolean", "integer", "valid string", "parse", "pattern",
     "NoneType", "None", "dict", "True", "False", "Error", "TaskSpec", "Node(", "format string", "<block", "fractional",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "problem"),
     [
-        ("first_votes: 2", "first_votes: two", "validation.first_votes: is `two`, and should be a whole number; write"),
-        ("first_votes: 2", "first_votes: 2.5", "validation.first_votes: is 2.5, and should be a whole number; write"),
-        ("first_votes: 2", "first_votes: 12", "validation.first_votes: is 12, and 9 is the most; write"),
-        ("first_votes: 2", "first_votes:", "validation.first_votes: is empty; write"),
-        ("first_votes: 2", "first_votes: .nan", "validation.first_votes: is NaN, and should be a whole number; write"),
-        ("first_votes: 2", "first_votes: 2027-01-01", "is the date 2027-01-01, and should be a whole number; write"),
-        ("create_cents: 45", 'create_cents: "45"', "pay.create_cents: is `45`, and should be a whole number; write"),
-        ("gold_rate: 0.1", "gold_rate: [0.1]", "validation.gold_rate: is a list, and should be a number; write"),
-        ("gold_rate: 0.1", "gold_rate: 10", "validation.gold_rate: is 10, and 1 is the most; write"),
-        ("learning_rate: 0.0002", "learning_rate: 0", "is 0, and has to be more than 0; write"),
+        (
+            "first_votes: 2",
+            "first_votes: two",
+            "validation.first_votes: is `two` and must be a whole number",
+        ),
+        ("first_votes: 2", "first_votes: 2.5", "validation.first_votes: is 2.5 "),
+        ("first_votes: 2", "first_votes: 12", "validation.first_votes: is 12 and must be at most 9"),
+        ("first_votes: 2", "first_votes:", "validation.first_votes: is empty"),
+        ("first_votes: 2", "first_votes: .nan", "validation.first_votes: is NaN "),
+        ("first_votes: 2", "first_votes: 2027-01-01", "validation.first_votes: is the date 2027-01-01 "),
+        ("create_cents: 45", 'create_cents: "45"', "pay.create_cents: is `45` "),
+        ("gold_rate: 0.1", "gold_rate: [0.1]", "validation.gold_rate: is a list and must be a number"),
+        ("gold_rate: 0.1", "gold_rate: 10", "validation.gold_rate: is 10 and must be at most 1"),
+        ("learning_rate: 0.0002", "learning_rate: 0", "training.learning_rate: is 0 and must be more than 0"),
         ("split_by_worker: true", "split_by_worker: maybe", "rounds.split_by_worker: is `maybe`; write true or false"),
         ("split_by_worker: true", "split_by_worker: {}", "rounds.split_by_worker: is empty; write true or false"),
-        ("title: Fool the sentiment model", "title: 5", "title: is 5, and should be text (in quotes); write"),
-        ("title: Fool the sentiment model", "title: yes", "title: is true, and should be text (in quotes); write"),
-        ("title: Fool the sentiment model", "title: [a]", "title: is a list, and should be text; write"),
+        ("title: Fool the sentiment model", "title: 5", " title: is 5 and must be text (in quotes)"),
+        ("title: Fool the sentiment model", "title: yes", " title: is true "),
+        ("title: Fool the sentiment model", "title: [a]", " title: is a list and must be text"),
         (
             "title: Fool the sentiment model",
             "title: {a: 1}",
-            "title: is a group of settings, and should be text; write",
+            " title: is a group of settings ",
         ),
-        ("title: Fool the sentiment model", f"title: {'x' * 2_001}", "title: has 2,001 characters, and 2,000 is the"),
-        ("title: Fool the sentiment model", "title: It: a task", "is not valid YAML: a colon too many"),
-        ("title: Fool the sentiment model", "\ttitle: x", "is not valid YAML: there is a tab; indent with spaces"),
-        ("languages: [en]", "languages: en", "languages: is `en`, and should be a list; write"),
-        ("languages: [en]", "languages: [5]", "languages.0: is 5, and should be text (in quotes); write"),
-        ("languages: [en]", "languages: [English]", "languages.0: is `English`, and what stands here is two or three"),
-        ("model_input: [text]", "model_input: [a, b, c]", "model_input: has 3 entries, and 2 is the most; write"),
-        ("name: positive\n", "name: Very Good\n", "labels.0.name: is `Very Good`, and what stands here begins with a"),
-        ("target:\n  set_by: task", "target: task", "target: is `task`; write settings of its own below it: set_by"),
-        ("target:\n  set_by: task", "target:", "target: is empty; write settings of its own below it: set_by"),
+        ("title: Fool the sentiment model", f"title: {'x' * 2_001}", " title: has 2,001 characters, at most 2,000"),
+        ("title: Fool the sentiment model", "title: It: a task", "task.yaml:3: is not valid YAML: one colon too many"),
+        ("title: Fool the sentiment model", "\ttitle: x", "is not valid YAML: a tab"),
+        ("languages: [en]", "languages: en", " languages: is `en` and must be a list"),
+        ("languages: [en]", "languages: [5]", " languages.0: is 5 "),
+        ("languages: [en]", "languages: [English]", " languages.0: is `English` and must be a code of two or three"),
+        ("model_input: [text]", "model_input: [a, b, c]", " model_input: has 3 entries, at most 2"),
+        ("name: positive\n", "name: Very Good\n", " labels.0.name: is `Very Good` and must be a name of small letters"),
+        ("target:\n  set_by: task", "target: task", " target: is `task`; write settings below it: set_by"),
+        ("target:\n  set_by: task", "target:", " target: is empty; write settings below it: set_by"),
         ("set_by: task", "set_by: 5", "target.set_by: is 5; write `task`"),
-        ("kind: classification", "{a: 1}: x", "has brackets where a setting's name should be"),
+        ("kind: classification", "{a: 1}: x", "brackets"),
         (
             "It says {prediction}",
             "It says {prediction",
-            "messages.fooled: has a brace without its other half; write {{",
+            " messages.fooled: ",
         ),
     ],
 )
-def test_a_wrong_value_is_told_in_a_task_makers_words(
-    outfox: Outfox, copy_of: CopyOf, old: str, new: str, said: str
+def test_an_invalid_value_is_reported_without_jargon(
+    outfox: Outfox, copy_of: CopyOf, old: str, new: str, problem: str
 ) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "task.yaml", old, new)
     ran = outfox("templates", "check", folder)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert not [word for word in PROGRAMMERS if word in ran.err.replace(str(folder), "")]
+    assert problem in ran.err
+    assert not [word for word in JARGON if word in ran.err.replace(str(folder), "")]
 
 
-def test_a_task_yaml_that_is_a_text_is_told_what_it_should_have(outfox: Outfox, copy_of: CopyOf) -> None:
+def test_a_task_yaml_without_settings_is_reported_with_the_known_ones(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     (folder / "task.yaml").write_text("just a text\n", encoding="utf-8")
-    said = "the file: is `just a text`; write settings, one below the other: name, title, "
-    assert said in outfox("templates", "check", folder).err
+    assert (
+        "the file: is `just a text`; write settings, one per line: name, title, "
+        in outfox("templates", "check", folder).err
+    )
 
 
 @pytest.mark.parametrize(
-    ("file", "row", "said"),
+    ("file", "row", "problem"),
     [
         ("seed.jsonl", '{"text": "Fine."}', "has no label; write one of positive"),
         ("seed.jsonl", '{"text": "Fine.", "label": ["positive"]}', 'label is ["positive"]; write one of positive'),
@@ -360,37 +363,37 @@ def test_a_task_yaml_that_is_a_text_is_told_what_it_should_have(outfox: Outfox, 
         ("contexts.jsonl", '{"prompt": "Write.", "targets": [false]}', "targets is [false]; list some of positive"),
     ],
 )
-def test_a_wrong_row_is_told_as_it_stands_there(
-    outfox: Outfox, copy_of: CopyOf, file: str, row: str, said: str
+def test_an_invalid_row_is_quoted_as_written(
+    outfox: Outfox, copy_of: CopyOf, file: str, row: str, problem: str
 ) -> None:
     folder = copy_of("sentiment")
     _added(folder / file, row)
     ran = outfox("templates", "check", folder)
-    assert (ran.code, said in ran.err) == (2, True), ran.err
-    assert not [word for word in PROGRAMMERS if word in ran.err]
+    assert (ran.code, problem in ran.err) == (2, True), ran.err
+    assert not [word for word in JARGON if word in ran.err]
 
 
 @pytest.mark.parametrize(
     ("make_wrong", "where", "what"),
     [
-        (_a_label_that_the_template_lacks, "validate.xml:", "mixed"),
+        (_a_label_without_a_choice, "validate.xml:", "mixed"),
         (_a_duplicate_name, "create.xml:", "why_right"),
         (_a_wrong_to_name, "create.xml:", "promt"),
         (_an_unknown_tag, "create.xml:", "Buttn"),
         (_an_unknown_attribute, "create.xml:", "placholder"),
         (_malformed_xml, "validate.xml:", ""),
         (_an_unreadable_seed_line, "seed.jsonl:1201:", "is not JSON"),
-        (_a_seed_row_with_two_labels, "seed.jsonl:1201:", "has `label` twice; keep one of them"),
-        (_a_context_with_two_prompts, "contexts.jsonl:2:", "has `prompt` twice; keep one of them"),
-        (_a_seed_row_without_a_number, "seed.jsonl:1201:", "has NaN, which is no number in JSON"),
+        (_a_seed_row_with_two_labels, "seed.jsonl:1201:", "`label` twice"),
+        (_a_context_with_two_prompts, "contexts.jsonl:2:", "`prompt` twice"),
+        (_a_seed_row_with_nan, "seed.jsonl:1201:", "NaN"),
         (_an_empty_seed, "seed.jsonl:", "is empty"),
-        (_a_label_that_no_row_has, "seed.jsonl:", "neutral"),
+        (_a_label_without_rows, "seed.jsonl:", "neutral"),
         (_a_budget_too_small, "task.yaml:", "budget.round_cents"),
         (_an_unknown_policy, "task.yaml:", "adaptive, anli, dynasent"),
         (_an_unknown_rule, "task.yaml:", "label_differs"),
     ],
 )
-def test_a_wrong_pack_is_told_in_one_line_with_its_place(
+def test_a_problem_is_one_line_with_its_place(
     outfox: Outfox, copy_of: CopyOf, make_wrong: MakeWrong, where: str, what: str
 ) -> None:
     folder = copy_of("sentiment")
@@ -400,11 +403,12 @@ def test_a_wrong_pack_is_told_in_one_line_with_its_place(
     assert ran.out == ""
     lines = [line for line in ran.err.splitlines() if where in line and what in line]
     assert lines, ran.err
-    assert all(line.startswith("outfox: ") for line in ran.err.splitlines()), "an error is one line, not a traceback"
-    assert json.loads(outfox("templates", "check", folder, "--json").err)["problems"]
+    assert all(line.startswith("outfox: ") for line in ran.err.splitlines())
+    error = json.loads(outfox("templates", "check", folder, "--json").err)
+    assert (error["code"], error["problems"] != []) == ("pack_invalid", True)
 
 
-def test_nothing_is_trained_from_a_pack_whose_data_is_wrong(outfox: Outfox, copy_of: CopyOf, tmp_path: Path) -> None:
+def test_a_pack_with_invalid_data_is_not_trained(outfox: Outfox, copy_of: CopyOf, tmp_path: Path) -> None:
     folder = copy_of("sentiment")
     _an_unreadable_seed_line(folder)
     ran = outfox("model", "train", folder, "--mode", "head")
@@ -414,16 +418,14 @@ def test_nothing_is_trained_from_a_pack_whose_data_is_wrong(outfox: Outfox, copy
 
 @pytest.mark.parametrize("template", ["create", "validate"])
 @pytest.mark.parametrize("name", PACKS)
-def test_a_template_is_rendered_as_text_with_a_sample_in_it(outfox: Outfox, name: str, template: str) -> None:
+def test_a_template_is_rendered_as_text_with_a_sample(outfox: Outfox, name: str, template: str) -> None:
     ran = outfox("templates", "render", name, "--template", template)
     assert ran.code == 0, ran.err
     assert "$" not in ran.out.replace("$0", "")
     assert len(ran.out) > 100
 
 
-def test_a_pack_that_is_not_there_is_one_line(outfox: Outfox) -> None:
-    ran = outfox("templates", "check", "nothing_like_it")
-    assert (ran.code, ran.err) == (
-        2,
-        "outfox: there is no task pack `nothing_like_it`; `outfox templates list` shows the packs\n",
-    )
+def test_an_unknown_pack_is_an_error_with_a_hint(outfox: Outfox) -> None:
+    ran = outfox("templates", "check", "unknown", "--json")
+    error = json.loads(ran.err)
+    assert (ran.code, error["code"], error["hint"]["command"]) == (2, "pack_not_found", "outfox templates list")
