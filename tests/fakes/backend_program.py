@@ -1,6 +1,6 @@
-"""A whole ML backend as a process of its own, with models that need no loading and that a test can hold.
+"""A complete ML backend in a process, with models that need no loading and that a test can block.
 
-In its folder, `hold` keeps the models from answering and `down` keeps tries from being delivered, while they exist.
+In its folder, `hold` keeps the models from answering and `down` keeps attempts from being delivered, while they exist.
 """
 
 import json
@@ -34,7 +34,7 @@ def main() -> None:
         while (folder / "hold").exists():
             time.sleep(0.002)
 
-    def shelf() -> FakeModelProvider:
+    def models() -> FakeModelProvider:
         made = FakeModelProvider()
         for pack in packs.values():
             predictor: Target = FakeTarget(pack.spec, before=held)
@@ -43,14 +43,14 @@ def main() -> None:
 
     lock = threading.Lock()
 
-    def deliver(tries: Sequence[AttemptRecord]) -> None:
+    def deliver(attempts: Sequence[AttemptRecord]) -> None:
         if (folder / "down").exists():
-            raise ConnectionRefusedError("nobody is there")
+            raise ConnectionRefusedError("connection refused")
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
-            file.writelines(json.dumps(one.to_json()) + "\n" for one in tries)
+            file.writelines(json.dumps(one.to_json()) + "\n" for one in attempts)
 
-    plan = BackendConfig(packs, shelf, deliver, folder / "outbox", **settings)
-    serve(plan, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
+    config = BackendConfig(packs, models, deliver, folder / "outbox", **settings)
+    serve(config, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requests that nobody would send: Label Studio's calls, spoiled at random."""
+"""Malformed requests: Label Studio's calls, changed at random."""
 
 import copy
 import json
@@ -60,9 +60,9 @@ NAMES = ("text", "question", "passage", "label", "answer", "value", "result", "t
 
 
 def request(dice: Random) -> Request:
-    """One request, more or less spoiled; the same dice throw the same one."""
+    """Return one request, more or less malformed; the same generator state gives the same one."""
     task, route, sound = dice.choice(_sound_bodies())
-    raw = _damaged(dice, json.dumps(_spoiled(dice, json.loads(sound))).encode())
+    raw = _damaged(dice, json.dumps(_changed(dice, json.loads(sound))).encode())
     task = dice.choice(TASKS) if dice.random() < 0.1 else task
     route = dice.choice(ROUTES) if dice.random() < 0.1 else route
     number = dice.choice(NUMBERS) if dice.random() < 0.25 else ""
@@ -71,7 +71,7 @@ def request(dice: Random) -> Request:
     return Request(method, f"/tasks/{task}{number}/{route}", raw, headers)
 
 
-def _spoiled(dice: Random, body: Any) -> Any:
+def _changed(dice: Random, body: Any) -> Any:
     for _ in range(dice.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 3))):
         spot = body
         while True:

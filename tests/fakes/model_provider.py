@@ -1,4 +1,4 @@
-"""A shelf whose models a test puts there."""
+"""A model provider whose models a test sets."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tests.fakes.target import FakeTarget
 
 
 class NotThere(BackendError):
-    """What a shelf raises while nothing is loaded."""
+    """Raised while nothing is loaded."""
 
     code = "not_there"
     retry = True

@@ -81,7 +81,7 @@ def load_fixed(directory: Path) -> FixedTarget:
     return FixedTarget(directory.name, config["label"], read_probes(directory))
 
 
-def spoil(directory: Path) -> None:
+def corrupt(directory: Path) -> None:
     """Changes a bit of the weights."""
     weights = directory / "model.safetensors"
     content = bytearray(weights.read_bytes())

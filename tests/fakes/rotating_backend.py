@@ -1,4 +1,4 @@
-"""A whole ML backend as a process of its own: the real server, pool and registry, and models that take no time."""
+"""A complete ML backend in a process: the real server, pool and registry, with instant models."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.fakes.registry import TASK, load_fixed
 
 
 def main() -> None:
-    """Serves the registry at the first argument; the second is the folder for what it downloads."""
+    """Serve the registry at the first argument; the second is the folder for its downloads."""
     registry, cache = sys.argv[1], Path(sys.argv[2])
 
     def open_pool() -> ModelPool:

@@ -1,4 +1,4 @@
-"""Sinks that a test can look into and break."""
+"""Sinks and receivers of attempts that a test can inspect and break."""
 
 import threading
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ class ListSink:
     """A AttemptSink that keeps everything in a list."""
 
     def __init__(self) -> None:
-        self.tries: list[AttemptRecord] = []
+        self.attempts: list[AttemptRecord] = []
 
-    def put(self, tried: AttemptRecord) -> None:
-        self.tries.append(tried)
+    def put(self, attempt: AttemptRecord) -> None:
+        self.attempts.append(attempt)
 
     def state(self) -> SinkState:
-        return SinkState(delivered=len(self.tries))
+        return SinkState(delivered=len(self.attempts))
 
 
-class FarSide:
-    """What a BufferedSink delivers to: down when a test says so, and with a dislike for single tries."""
+class Receiver:
+    """The receiver of delivered attempts: a test can take it down or make it refuse some."""
 
     def __init__(self) -> None:
         self.down = False
@@ -31,15 +31,15 @@ class FarSide:
         self._got: list[AttemptRecord] = []
         self._changed = threading.Condition()
 
-    def __call__(self, tries: Sequence[AttemptRecord]) -> None:
+    def __call__(self, attempts: Sequence[AttemptRecord]) -> None:
         with self._changed:
             self.calls += 1
             self._changed.notify_all()
             if self.down:
-                raise ConnectionRefusedError("nobody is there")
-            if self.disliked & {str(one.verdict.id) for one in tries}:
-                raise Undeliverable("no thanks")
-            self._got += tries
+                raise ConnectionRefusedError("connection refused")
+            if self.disliked & {str(one.verdict.id) for one in attempts}:
+                raise Undeliverable("refused")
+            self._got += attempts
             self._changed.notify_all()
 
     @property
@@ -54,7 +54,7 @@ class FarSide:
             return list(self._got)
 
     def wait_for(self, count: int) -> None:
-        """Waits until so many have arrived."""
+        """Wait until that many have arrived."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._got) >= count, 20), f"{len(self._got)} came, not {count}"
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.models import AuditEntry, TrainingState
-from tests.fakes.registry import make_version, spoil
+from tests.fakes.registry import corrupt, make_version
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import TASK, Row, School, first_round, last_job, retrain, unchanged
 
@@ -41,7 +41,7 @@ def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_s
         (before,) = any_school.pin("positive")
     any_school.round_over(first_round())
     if how == "changed":
-        spoil(any_school.models / TASK / before)
+        corrupt(any_school.models / TASK / before)
     if how == "gone":
         (any_school.models / TASK / before / "model.safetensors").unlink()
     done = retrain(any_school)
@@ -56,7 +56,7 @@ def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_s
 def test_a_broken_one_is_told_where_another_one_keeps_the_new_one_out(any_school: School) -> None:
     positive, neutral = any_school.pin("positive", "neutral")
     any_school.round_over(first_round("neutral"))
-    spoil(any_school.models / TASK / positive)
+    corrupt(any_school.models / TASK / positive)
     done = retrain(any_school)
     assert (done.state, any_school.pinned()) == (TrainingState.REFUSED, (positive, neutral))
     assert "round 1: from 100.0 to 0.0 points" in done.decision.reason()

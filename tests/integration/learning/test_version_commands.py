@@ -10,7 +10,7 @@ from plugin.round_opening import RoundOpening
 from round_manager.database.store import open_store
 from round_manager.learning.training_jobs import training_lock
 from tests.conftest import Outfox, Ran
-from tests.fakes.registry import load_fixed, make_version, spoil
+from tests.fakes.registry import corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import TASK, School, first_round, small_pack
 
@@ -123,6 +123,6 @@ def test_whom_a_new_version_was_not_compared_with_is_told(
     monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda models, cache: FakeTrainer(models))
     (version,) = school.pinned()
     school.round_over(first_round())
-    spoil(school.models / TASK / version)
+    corrupt(school.models / TASK / version)
     ran = outfox("model", "retrain", TASK)
     assert (ran.code, f"not compared with {version}: " in ran.out) == (0, True), ran.err

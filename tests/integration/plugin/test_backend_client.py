@@ -55,7 +55,7 @@ def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(
     verdict = serving.judge().judge(request(target="negative"))
     assert verdict.is_about(find_pack("sentiment").spec, FIELDS, "negative")
     assert verdict.fooled is not None
-    assert serving.world.sink.tries == []
+    assert serving.world.sink.attempts == []
 
 
 def test_a_verdict_of_another_secret_or_another_time_is_not_trusted(serving: RunningBackend) -> None:

@@ -8,7 +8,7 @@ from ml_backend.registry.local import LocalRegistry
 from ml_backend.targets.target import Target
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
-from tests.fakes.registry import ROW, load_fixed, make_version, spoil
+from tests.fakes.registry import ROW, corrupt, load_fixed, make_version
 
 SPEC = find_pack("sentiment").spec
 
@@ -58,6 +58,6 @@ def test_only_so_many_versions_are_kept_loaded(tmp_path: Path) -> None:
 
 def test_a_version_whose_files_were_changed_judges_nobody(tmp_path: Path) -> None:
     version = make_version(tmp_path)
-    spoil(tmp_path / "sentiment" / version)
+    corrupt(tmp_path / "sentiment" / version)
     with pytest.raises(ModelError):
         judge_of(tmp_path, Loads()).judge(JudgeRequest(SPEC, 1, [version], ROW, "positive"))

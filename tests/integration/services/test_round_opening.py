@@ -17,7 +17,7 @@ from round_manager.tasks.rounds import list_rounds, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
-from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 
 
 class Killed(BaseException):
@@ -142,7 +142,7 @@ def test_a_version_that_does_not_load_opens_nothing(store: Store, models: Path) 
 @pytest.mark.usefixtures("task")
 def test_a_version_whose_files_were_changed_opens_nothing(store: Store, models: Path) -> None:
     version = make_version(models)
-    spoil(models / "sentiment" / version)
+    corrupt(models / "sentiment" / version)
     with pytest.raises(ModelError):
         open_it(opening(store, models), version)
     assert statuses(store) == [RoundStatus.DRAFT]

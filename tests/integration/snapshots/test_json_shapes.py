@@ -23,7 +23,7 @@ from templates.label_config import read_elements
 from templates.payloads import results
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
-from tests.fakes.registry import QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
@@ -327,7 +327,7 @@ def test_model_commands(
         ask("model pins", TASK)
         ask("model publish", TASK, base, "--to", tmp_path / "elsewhere")
         ask("model verify", TASK)
-        spoil(models / TASK / other)
+        corrupt(models / TASK / other)
         ask("model verify", TASK, code=2)
         with store.write() as session:
             trainer = JobOwner("ada", socket.gethostname(), 2**22 + 1)

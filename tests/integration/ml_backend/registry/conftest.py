@@ -1,4 +1,4 @@
-"""Registries of both kinds, each in a place of its own, and serving processes on them."""
+"""Registries of both kinds, and serving processes that use them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ml_backend.registry.registry import Registry, Timing, open_registry
-from tests.fakes.registry import TASK, make_version, spoil
+from tests.fakes.registry import TASK, corrupt, make_version
 from tests.fakes.s3 import BUCKET, S3Server
 
 QUICK = Timing(poll=0.1, wait=0.02, heartbeat=0.5, lease=5.0)
@@ -42,10 +42,10 @@ class Place:
         """Where a version was trained."""
         return self.folder / "trained" / TASK / version
 
-    def spoil(self, version: str) -> None:
-        """Changes a bit of a version's weights in the registry, and nobody notices."""
+    def corrupt(self, version: str) -> None:
+        """Change a bit of a version's weights in the registry."""
         if self.s3 is None:
-            spoil(Path(self.url) / TASK / version)
+            corrupt(Path(self.url) / TASK / version)
             return
         key = f"shared/{TASK}/{version}/model.safetensors"
         found = self.s3.client.get_object(Bucket=BUCKET, Key=key)
@@ -69,9 +69,9 @@ class Place:
 
 
 def open_quickly(url: str, cache: Path) -> Registry:
-    """A registry with a quick timing."""
+    """Open a registry that polls quickly."""
     registry = open_registry(url, cache)
-    registry.timing = QUICK  # type: ignore[misc]  # read-only for everybody but tests
+    registry.timing = QUICK  # type: ignore[misc]  # read-only except in tests
     return registry
 
 
@@ -99,13 +99,13 @@ class Outcome:
 
 @dataclass
 class ServingProcess:
-    """A process of its own with a shelf and threads that ask it all the time."""
+    """A process with a model pool and threads that ask it continuously."""
 
     process: subprocess.Popen[str]
     said: list[str] = field(default_factory=list)
 
     def wait_until_ready(self) -> None:
-        """Until its shelf has started."""
+        """Wait until its pool has started."""
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line == "ready\n", f"the serving process said {line!r}"
@@ -120,9 +120,9 @@ class ServingProcess:
 
     def end(self) -> Outcome:
         """Ends it as a server should end."""
-        told = self.ask("end")
+        report = self.ask("end")
         assert self.process.wait(20) == 0
-        return Outcome([tuple(one) for one in told["answers"]], told["failed"], told["state"])
+        return Outcome([tuple(one) for one in report["answers"]], report["failed"], report["state"])
 
 
 StartServing = Callable[..., ServingProcess]

@@ -16,7 +16,7 @@ from tests.integration.ml_backend.registry.conftest import open_quickly
 
 
 class Asking:
-    """Asks until it is told to end, and remembers every answer."""
+    """Asks until it is stopped, and records every answer."""
 
     def __init__(self, pool: ModelPool) -> None:
         self._pool = pool

@@ -29,7 +29,7 @@ def test_an_empty_registry_is_empty(place: Place) -> None:
     assert registry.heartbeats(TASK) == []
 
 
-def test_a_published_version_is_fetched_to_the_byte(place: Place) -> None:
+def test_a_fetched_version_is_identical_to_the_published_one(place: Place) -> None:
     version = place.make()
     for cache in ("cache", "another cache", "cache"):
         directory = place.open(cache).fetch(TASK, version)
@@ -51,7 +51,7 @@ def test_versions_are_listed_newest_first_and_by_task(place: Place) -> None:
     assert registry.versions(TASK) == [one]
 
 
-def test_a_version_that_is_not_there_is_an_error(place: Place) -> None:
+def test_a_missing_version_is_an_error(place: Place) -> None:
     registry = place.open()
     with pytest.raises(ModelError, match="m000000000000"):
         registry.fetch(TASK, "m000000000000")
@@ -63,7 +63,7 @@ def test_a_version_that_is_not_there_is_an_error(place: Place) -> None:
         registry.fetch("../etc", "m000000000000")
 
 
-def test_half_a_version_is_invisible(place: Place) -> None:
+def test_an_incomplete_version_is_invisible(place: Place) -> None:
     registry = place.open()
     version = make_version(place.folder / "trained")
     for path in sorted(place.trained(version).iterdir()):
@@ -85,15 +85,15 @@ def test_half_a_version_is_invisible(place: Place) -> None:
     assert registry.fetch(TASK, version).is_dir()
 
 
-def test_a_spoiled_version_is_never_fetched(place: Place) -> None:
+def test_a_corrupt_version_is_never_fetched(place: Place) -> None:
     version = place.make()
-    place.spoil(version)
+    place.corrupt(version)
     with pytest.raises(ModelError, match="SHA-256"):
         place.open("new cache").fetch(TASK, version)
     assert not list((place.folder / "new cache").rglob("*.safetensors"))
 
 
-def test_pins_are_what_was_set_last(place: Place) -> None:
+def test_the_last_pins_apply(place: Place) -> None:
     registry = place.open()
     one, two = place.make("positive"), place.make("negative")
     assert registry.set_pins(TASK, [one], who="ann", why="the first") == Pins(TASK, None, 1, (one,))
@@ -122,7 +122,7 @@ def test_the_stamp_changes_with_every_change(place: Place) -> None:
     assert len(stamps) == 6
 
 
-def test_pins_that_have_moved_are_not_overwritten(place: Place) -> None:
+def test_changed_pins_are_not_overwritten(place: Place) -> None:
     registry = place.open()
     one, two = place.make("positive"), place.make("negative")
     pins = registry.set_pins(TASK, [one], after=0)
@@ -131,7 +131,7 @@ def test_pins_that_have_moved_are_not_overwritten(place: Place) -> None:
     assert place.open().set_pins(TASK, [two], after=pins.generation).generation == 2
 
 
-def test_of_many_who_pin_at_once_one_wins_each_time(place: Place) -> None:
+def test_of_many_concurrent_changes_one_wins_each_time(place: Place) -> None:
     versions = [place.make(note=str(number)) for number in range(3)]
     rounds, won, lost = 3, [], []
     for generation in range(rounds):
@@ -155,7 +155,7 @@ def test_of_many_who_pin_at_once_one_wins_each_time(place: Place) -> None:
     assert [change.versions for change in place.open().pin_set(TASK).history] == [pins.versions for pins in won]
 
 
-def test_nobodys_change_is_lost_when_many_pin_for_different_rounds(place: Place) -> None:
+def test_concurrent_changes_for_different_rounds_are_all_kept(place: Place) -> None:
     version = place.make()
     together = threading.Barrier(5)
 
@@ -175,7 +175,7 @@ def test_nobodys_change_is_lost_when_many_pin_for_different_rounds(place: Place)
     assert {pins.round for pins in pin_set.all()} == {1, 2, 3, 4, 5}
 
 
-def test_beats_tell_who_serves_what(place: Place) -> None:
+def test_heartbeats_list_the_serving_processes(place: Place) -> None:
     registry = place.open()
     this = ProcessIdentity.this()
     elsewhere = ProcessIdentity("elsewhere/pid:[1]", 1, "1")
@@ -190,7 +190,7 @@ def test_beats_tell_who_serves_what(place: Place) -> None:
     assert [one.id for one in place.open().heartbeats(TASK)] == ["there"]
 
 
-def test_a_process_that_is_gone_or_silent_is_not_listed(place: Place) -> None:
+def test_an_ended_or_silent_process_is_not_listed(place: Place) -> None:
     registry = place.open()
     this = ProcessIdentity.this()
     registry.send_heartbeat(heartbeat("gone", ProcessIdentity(this.host, this.pid, "0")))

@@ -74,7 +74,7 @@ def start(program: str, place: Place, *arguments: object) -> "subprocess.Popen[s
     return process
 
 
-def test_pins_are_whole_whenever_a_writer_is_killed(place: Place) -> None:
+def test_pins_are_intact_whenever_a_writer_is_killed(place: Place) -> None:
     version = place.make()
     registry = place.open()
     generation, moments = 0, random.Random(3)
@@ -93,7 +93,7 @@ def test_pins_are_whole_whenever_a_writer_is_killed(place: Place) -> None:
         assert generation == pin_set.generation + 1, "and the lock of the killed one is free"
 
 
-def test_a_version_is_whole_or_not_there_whenever_its_publisher_is_killed(place: Place) -> None:
+def test_a_version_is_complete_or_missing_whenever_its_publisher_is_killed(place: Place) -> None:
     registry = place.open()
     trained = place.folder / "trained"
     versions = [make_version(trained, note=str(number), weights=50_000) for number in range(12)]
@@ -111,9 +111,9 @@ def test_a_version_is_whole_or_not_there_whenever_its_publisher_is_killed(place:
     assert sorted(registry.versions(TASK)) == sorted(versions)
 
 
-def test_a_disk_that_is_really_full_spoils_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_corrupts_nothing(tmp_path: Path) -> None:
     if not shutil.which("unshare") or subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
-        pytest.skip("no small disk can be made here: this system lets nobody mount one for itself (unshare -rm)")
+        pytest.skip("this system does not allow mounting a small disk (unshare -rm)")
     trained, root = tmp_path / "trained", tmp_path / "models"
     root.mkdir()
     first, second = [make_version(trained, note=str(number), weights=50_000) for number in range(2)]
@@ -128,7 +128,7 @@ def test_a_disk_that_is_really_full_spoils_nothing(tmp_path: Path) -> None:
     assert "No space left on device" in ran.stdout
 
 
-def test_a_killed_writers_draft_of_the_pins_is_swept_away(tmp_path: Path) -> None:
+def test_the_draft_of_a_killed_writer_is_removed(tmp_path: Path) -> None:
     registry = LocalRegistry(tmp_path)
     version = make_version(tmp_path)
     (tmp_path / TASK / ".pins.json.left").write_bytes(b"{")
@@ -137,7 +137,7 @@ def test_a_killed_writers_draft_of_the_pins_is_swept_away(tmp_path: Path) -> Non
 
 
 @in_a_bucket
-def test_a_cached_version_that_was_spoiled_is_fetched_again(place: Place) -> None:
+def test_a_corrupt_cached_version_is_fetched_again(place: Place) -> None:
     registry = place.open()
     version = place.make()
     weights = registry.fetch(TASK, version) / "model.safetensors"
@@ -147,7 +147,7 @@ def test_a_cached_version_that_was_spoiled_is_fetched_again(place: Place) -> Non
 
 
 @in_a_bucket
-def test_a_spoiled_version_is_mended_by_publishing_it_again(place: Place) -> None:
+def test_publishing_again_repairs_a_corrupt_version(place: Place) -> None:
     version = place.make()
     assert place.s3
     key = f"shared/{TASK}/{version}/model.safetensors"
@@ -157,9 +157,7 @@ def test_a_spoiled_version_is_mended_by_publishing_it_again(place: Place) -> Non
 
 
 @in_a_bucket
-def test_a_change_whose_answer_was_lost_is_recognised_as_ones_own(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_whose_response_was_lost_is_recognised(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = place.open()
     version = place.make()
     write = Bucket.write
@@ -169,7 +167,7 @@ def test_a_change_whose_answer_was_lost_is_recognised_as_ones_own(
         write(bucket, key, content, replaces=replaces)
         if not answers_lost:
             answers_lost.append(key)
-            raise PreconditionFailed(key)  # what boto3 tells after it has tried again by itself
+            raise PreconditionFailed(key)  # what boto3 reports after its own retry
 
     monkeypatch.setattr(Bucket, "write", lose_the_answer)
     assert registry.set_pins(TASK, [version], after=0).generation == 1
@@ -178,7 +176,7 @@ def test_a_change_whose_answer_was_lost_is_recognised_as_ones_own(
 
 
 @in_a_bucket
-def test_two_publishers_of_one_version_with_cards_of_their_own_leave_a_whole_version_or_say_so(place: Place) -> None:
+def test_two_publishers_of_one_version_leave_a_complete_version_or_fail(place: Place) -> None:
     version = make_version(place.folder / "trained")
     twin = make_version(place.folder / "again")
     assert version == twin, "one training, done twice, at two times"

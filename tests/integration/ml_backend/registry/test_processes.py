@@ -17,9 +17,7 @@ from tests.integration.ml_backend.registry.conftest import Place, StartServing
 QUICK_ROTATIONS = {"folder": 20, "s3": 6}
 
 
-def test_quick_rotations_under_load_are_followed_without_a_failed_a_wrong_or_a_stale_answer(
-    place: Place, start_serving: StartServing
-) -> None:
+def test_rotations_under_load_cause_no_failed_wrong_or_stale_answer(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     labels = {place.make(label): label for label in ("positive", "negative")}
     versions = list(labels)
@@ -50,7 +48,7 @@ def test_quick_rotations_under_load_are_followed_without_a_failed_a_wrong_or_a_s
     assert registry.heartbeats(TASK) == [], "both have said that they are gone"
 
 
-def test_a_killed_process_holds_up_nobody(place: Place, start_serving: StartServing) -> None:
+def test_a_killed_process_does_not_delay_a_rotation(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
     rotate(registry, TASK, [old], load=load_fixed)
@@ -64,9 +62,7 @@ def test_a_killed_process_holds_up_nobody(place: Place, start_serving: StartServ
     assert outcome.answers[-1][2] == new
 
 
-def test_a_process_that_hangs_undoes_the_rotation_and_follows_when_it_goes_on(
-    place: Place, start_serving: StartServing
-) -> None:
+def test_a_hanging_process_undoes_the_rotation_and_follows_later(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
     rotate(registry, TASK, [old], load=load_fixed)
@@ -102,20 +98,20 @@ def test_a_process_that_starts_during_a_rotation_follows_it(place: Place, start_
     assert {answer[2] for answer in outcome.answers if answer[0] > rotated[-1][0]} <= {rotated[-1][1]}
 
 
-def test_a_version_that_is_spoiled_for_one_process_is_undone_for_all(place: Place, start_serving: StartServing) -> None:
+def test_a_version_that_is_corrupt_for_one_process_is_undone_for_all(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
     rotate(registry, TASK, [old], load=load_fixed)
     one, other = start_serving(place, cache="one"), start_serving(place, cache="other")
     registry.fetch(TASK, new)
 
-    def load_and_then_spoil(directory: Path) -> object:
+    def load_and_then_corrupt(directory: Path) -> object:
         predictor = load_fixed(directory)
-        place.spoil(new)
+        place.corrupt(new)
         return predictor
 
     with pytest.raises(RotationRefused, match="SHA-256"):
-        rotate(registry, TASK, [new], load=load_and_then_spoil, timeout=20)  # type: ignore[arg-type]
+        rotate(registry, TASK, [new], load=load_and_then_corrupt, timeout=20)  # type: ignore[arg-type]
     for serving in (one, other):
         state = serving.ask("state")
         assert state["slots"][0]["versions"] == [old]
@@ -124,14 +120,14 @@ def test_a_version_that_is_spoiled_for_one_process_is_undone_for_all(place: Plac
         assert {answer[2] for answer in outcome.answers} == {old}
 
 
-def test_a_registry_that_is_away_stops_no_process(place: Place, start_serving: StartServing) -> None:
+def test_an_unreachable_registry_stops_no_process(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
     rotate(registry, TASK, [old], load=load_fixed)
     serving = start_serving(place, threads=2)
     place.go_away()
     try:
-        eventually(lambda: serving.ask("state")["registry_error"], "it is told", 30)
+        eventually(lambda: serving.ask("state")["registry_error"], "the error is reported", 30)
         asked = serving.ask("state")["answers"]
         eventually(lambda: serving.ask("state")["answers"] > asked + 20, "it goes on")
     finally:
@@ -143,7 +139,7 @@ def test_a_registry_that_is_away_stops_no_process(place: Place, start_serving: S
     assert [answer[3] for answer in outcome.answers] == sorted((a[3] for a in outcome.answers), reverse=True)
 
 
-def test_two_rotations_at_once_end_with_one_winner_everywhere(place: Place, start_serving: StartServing) -> None:
+def test_two_concurrent_rotations_end_with_one_winner_everywhere(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     base, *rivals = [place.make(note=str(number)) for number in range(3)]
     rotate(registry, TASK, [base], load=load_fixed)
@@ -167,6 +163,6 @@ def test_two_rotations_at_once_end_with_one_winner_everywhere(place: Place, star
         thread.join()
     assert len(won) + len(lost) == 2
     last = registry.pins(TASK)
-    assert last in won, "whoever won last stands"
+    assert last in won, "the last winner stays"
     assert serving.ask("state")["slots"][0]["versions"] == list(last.versions if last else ())
     assert rollback(registry, TASK, load=load_fixed).versions != (last.versions if last else ())

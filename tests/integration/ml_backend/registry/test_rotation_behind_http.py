@@ -13,7 +13,7 @@ from tests.fakes.registry import TASK, load_fixed, make_version
 ROTATIONS = 12
 
 
-def test_rotations_behind_http_let_no_request_fail_no_answer_be_wrong_and_none_be_stale(tmp_path: Path) -> None:
+def test_rotations_behind_http_cause_no_failed_wrong_or_stale_answer(tmp_path: Path) -> None:
     models = tmp_path / "models"
     registry = open_registry(str(models), tmp_path)
     versions = [make_version(models, label) for label in ("positive", "negative")]

@@ -74,10 +74,10 @@ class Running:
     def workers(self) -> list[int]:
         """The process ids of the workers that have begun."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(one) for one in path.read_text(encoding="ascii").split() if int(one) != self.courier()]
+        return [int(one) for one in path.read_text(encoding="ascii").split() if int(one) != self.forwarder()]
 
-    def courier(self) -> int:
-        """The process id of the one that delivers tries; 0 before it has begun."""
+    def forwarder(self) -> int:
+        """The process id of the one that delivers attempts; 0 before it has begun."""
         return read_state(self.folder / "outbox").process
 
     def shared_folder(self) -> Path:
@@ -123,7 +123,7 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
             lambda: [one["at"] for one in found.events() if one["event"] == "serving"], "serving", process
         )
         found.port = int(address[0].rpartition(":")[2])
-        wait_for(found.courier, "a courier", process)
+        wait_for(found.forwarder, "a forwarder", process)
         wait_for(lambda: len(found.workers()) == settings.get("workers", 1), "workers", process)
         wait_for(lambda: found.request("GET", "/health").status == 200, "health", process)
         yield found

@@ -70,7 +70,7 @@ def test_the_wrong_project_is_refused(backend: Running) -> None:
     refused(backend.predict("nli", body), 400)
 
 
-def test_a_client_that_stops_in_the_middle_of_its_body_is_told_so(backend: Running) -> None:
+def test_a_client_that_stops_in_the_middle_of_its_body_gets_an_error(backend: Running) -> None:
     with socket.create_connection(("127.0.0.1", backend.port), timeout=30) as client:
         client.sendall(b"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
         answer = client.recv(65_536)
@@ -78,7 +78,7 @@ def test_a_client_that_stops_in_the_middle_of_its_body_is_told_so(backend: Runni
     assert backend.request("GET", "/health").status == 200
 
 
-def test_clients_that_stop_in_the_middle_of_a_header_keep_no_threads(backend: Running) -> None:
+def test_clients_that_stop_in_the_middle_of_a_header_occupy_no_threads(backend: Running) -> None:
     clients = [socket.create_connection(("127.0.0.1", backend.port), timeout=30) for _ in range(120)]
     try:
         for client in clients:
@@ -91,7 +91,7 @@ def test_clients_that_stop_in_the_middle_of_a_header_keep_no_threads(backend: Ru
     assert not [one for one in backend.events() if one["level"] == "error"]
 
 
-def test_a_client_that_goes_away_leaves_nothing_behind(backend: Running) -> None:
+def test_a_client_that_disconnects_leaves_nothing_behind(backend: Running) -> None:
     pack = find_pack("qa")
     body = json.dumps(calls.predict(pack, calls.writes(pack, "Who?"))).encode()
     head = f"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()

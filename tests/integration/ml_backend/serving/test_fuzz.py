@@ -1,4 +1,4 @@
-"""Ten thousand spoiled requests against a real backend."""
+"""Ten thousand malformed requests against a real backend."""
 
 from collections.abc import Iterator
 from random import Random
@@ -26,18 +26,18 @@ EACH_SEED = 50
 
 @settings(max_examples=10_000 // EACH_SEED, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**64))
-def test_a_spoiled_request_gets_a_clear_answer(backend: Running, seed: int) -> None:
+def test_a_malformed_request_gets_an_error_response(backend: Running, seed: int) -> None:
     dice = Random(seed)
     for _ in range(EACH_SEED):
-        spoiled = request(dice)
+        malformed = request(dice)
         try:
-            check(backend, spoiled)
+            check(backend, malformed)
         except Exception:
-            note(f"the request was {spoiled}")
+            note(f"the request was {malformed}")
             raise
 
 
-def test_the_backend_is_as_well_after_them_as_before(backend: Running) -> None:
+def test_the_backend_is_idle_and_healthy_afterwards(backend: Running) -> None:
     assert backend.request("GET", "/health").status == 200
     assert backend.status()["queue"] == {"busy": 0, "at_once": 1, "waiting": 0, "room": 64}
     assert not [one for one in backend.events() if one["level"] == "error"]

@@ -1,4 +1,4 @@
-"""Backends that are full, slow, killed, told to stop, or that nobody listens to."""
+"""Backends that are full, slow, killed, shut down, or cannot deliver."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def in_queue(backend: Running) -> tuple[int, int]:
     return queue["busy"], queue["waiting"]
 
 
-def test_a_full_backend_sends_the_rest_away_and_answers_those_in_line(tmp_path: Path) -> None:
+def test_a_full_backend_refuses_more_and_answers_those_in_the_queue(tmp_path: Path) -> None:
     with running(tmp_path / "b", at_once=1, room=2) as backend, ThreadPoolExecutor(8) as threads:
         hold = backend.hold()
         inside = send(backend, threads, 3)
@@ -49,7 +49,7 @@ def test_a_full_backend_sends_the_rest_away_and_answers_those_in_line(tmp_path: 
         assert backend.predict("sentiment", body()).status == 200
 
 
-def test_whoever_waits_too_long_is_told_so_in_time(tmp_path: Path) -> None:
+def test_a_request_that_waits_too_long_is_answered_in_time(tmp_path: Path) -> None:
     with running(tmp_path / "b", at_once=1, room=8, timeout=0.3) as backend, ThreadPoolExecutor(8) as threads:
         hold = backend.hold()
         first = send(backend, threads, 1)[0]
@@ -64,9 +64,7 @@ def test_whoever_waits_too_long_is_told_so_in_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_backend_that_is_told_to_stop_finishes_what_it_has_and_hands_on_every_try(
-    tmp_path: Path, how: signal.Signals
-) -> None:
+def test_shutdown_finishes_requests_and_delivers_every_attempt(tmp_path: Path, how: signal.Signals) -> None:
     with (
         running(tmp_path / "b", workers=2, at_once=2, room=8) as backend,
         ThreadPoolExecutor(8) as threads,
@@ -85,7 +83,7 @@ def test_a_backend_that_is_told_to_stop_finishes_what_it_has_and_hands_on_every_
         assert not [one for one in backend.events() if one["level"] == "error"]
 
 
-def test_a_killed_process_is_replaced_while_the_other_goes_on(tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_while_the_other_continues(tmp_path: Path) -> None:
     with running(tmp_path / "b", workers=2) as backend:
         stop = threading.Event()
         good, bad = list[float](), list[tuple[float, str]]()
@@ -121,14 +119,14 @@ def test_a_killed_process_is_replaced_while_the_other_goes_on(tmp_path: Path) ->
         wait_for(lambda: _in_progress(backend) == 0, "nothing is left in progress")
 
 
-def test_tries_wait_on_disk_while_nobody_takes_them_and_the_next_process_hands_them_on(tmp_path: Path) -> None:
+def test_undelivered_attempts_are_delivered_by_the_next_process(tmp_path: Path) -> None:
     folder = tmp_path / "b"
     folder.mkdir()
     (folder / "down").touch()
     with running(folder) as backend:
         for number in range(6):
             assert backend.predict("sentiment", body(f"Text {number}.")).status == 200
-        wait_for(lambda: backend.status()["sink"]["error"] == "nobody is there", "told")
+        wait_for(lambda: backend.status()["sink"]["error"] == "connection refused", "the error is reported")
         assert backend.status()["sink"]["waiting"] > 0
         assert backend.end() == 0
         assert backend.delivered() == []
@@ -139,7 +137,7 @@ def test_tries_wait_on_disk_while_nobody_takes_them_and_the_next_process_hands_t
         wait_for(lambda: backend.status()["sink"]["waiting"] == 0, "none waits")
 
 
-def test_every_try_that_was_answered_is_handed_on_though_its_process_was_killed_at_once(tmp_path: Path) -> None:
+def test_attempts_of_a_killed_process_are_delivered(tmp_path: Path) -> None:
     with running(tmp_path / "b") as backend:
         answered = set()
         for number in range(5):
@@ -152,26 +150,26 @@ def test_every_try_that_was_answered_is_handed_on_though_its_process_was_killed_
         wait_for(lambda: {one["fields"]["text"] for one in backend.delivered()} == answered, "all handed on")
 
 
-def test_a_courier_that_is_killed_is_replaced_and_delivers_what_it_had_left(tmp_path: Path) -> None:
+def test_a_killed_forwarder_is_replaced_and_delivers_the_rest(tmp_path: Path) -> None:
     with running(tmp_path / "b") as backend:
         (tmp_path / "b" / "down").touch()
         assert backend.predict("sentiment", body("Text 0.")).status == 200
-        first = backend.courier()
+        first = backend.forwarder()
         os.kill(first, signal.SIGKILL)
         (tmp_path / "b" / "down").unlink()
-        wait_for(lambda: backend.courier() not in (0, first), "another one")
+        wait_for(lambda: backend.forwarder() not in (0, first), "another one")
         wait_for(lambda: [one["fields"]["text"] for one in backend.delivered()] == ["Text 0."], "delivered")
         assert backend.predict("sentiment", body("Text 1.")).status == 200
 
 
 def test_no_process_outlives_a_backend_that_was_killed(tmp_path: Path) -> None:
     with running(tmp_path / "b", workers=2) as backend:
-        left = [*backend.workers(), backend.courier()]
+        left = [*backend.workers(), backend.forwarder()]
         backend.process.kill()
         wait_for(lambda: not any(Path(f"/proc/{one}").exists() for one in left), "all ended")
 
 
-def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
     from ml_backend.serving.processes import Address, AddressUnavailable
 
     with Address("127.0.0.1", 0).listen() as taken, pytest.raises(AddressUnavailable):

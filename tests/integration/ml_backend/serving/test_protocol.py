@@ -53,14 +53,14 @@ def test_recorded_calls_are_answered_for_every_pack(backend: Running, name: str)
 
 
 @pytest.mark.skipif(not calls.RECORDED.is_dir(), reason=f"the recorded calls are not in {calls.RECORDED}")
-def test_recorded_calls_of_a_strange_project_are_refused(backend: Running) -> None:
+def test_recorded_calls_of_another_project_are_refused(backend: Running) -> None:
     for name in ("predict_bulk", "predict_interactive_qa_labels", "predict_interactive_qa_textarea"):
         answer = backend.predict("qa", calls.recorded(name))
         assert answer.status == 422
         assert answer.json["code"] == "labelling_config_mismatch"
 
 
-def test_a_question_and_its_selection_are_joined_whichever_process_hears_them(backend: Running) -> None:
+def test_a_question_and_its_selection_are_joined_across_processes(backend: Running) -> None:
     pack = find_pack("qa")
     data = sample_task(pack, "create")["data"]
     answer = next(one["value"] for one in sample_annotation(pack, "create")["result"] if one["from_name"] == "answer")
@@ -68,11 +68,11 @@ def test_a_question_and_its_selection_are_joined_whichever_process_hears_them(ba
         asked = backend.predict("qa", calls.predict(pack, calls.writes(pack, "Who?"), task=task))
         assert calls.shown(asked.json)[0].startswith("The model answers")
         context = calls.selects(pack, data["passage"], answer["text"])
-        told = backend.predict("qa", calls.predict(pack, context, task=task))
-        assert calls.shown(told.json)[0].startswith(("You fooled the model!", "Not fooled"))
+        reply = backend.predict("qa", calls.predict(pack, context, task=task))
+        assert calls.shown(reply.json)[0].startswith(("You fooled the model!", "Not fooled"))
 
 
-def test_tries_are_counted_across_processes(backend: Running) -> None:
+def test_attempts_are_counted_across_processes(backend: Running) -> None:
     pack = find_pack("sentiment")
     for number in range(1, 9):
         context = calls.writes(pack, f"Try number {number}.")
@@ -80,7 +80,7 @@ def test_tries_are_counted_across_processes(backend: Running) -> None:
         assert said.endswith(f"({number}/10)")
 
 
-def test_the_figures_of_all_processes_are_on_one_page(backend: Running) -> None:
+def test_the_metrics_cover_all_processes(backend: Running) -> None:
     pack = find_pack("nli")
     body = calls.predict(pack, calls.writes(pack, "It rains."))
 

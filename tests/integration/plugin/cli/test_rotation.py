@@ -9,7 +9,7 @@ from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.registry import open_registry
 from tests.conftest import Outfox, Ran
-from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import TASK, QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.s3 import BUCKET, S3Server
 
 pytestmark = pytest.mark.usefixtures("_fixed_models")
@@ -113,7 +113,7 @@ def test_an_unconfirmed_rotation_exits_with_code_3(outfox: Outfox, models: Path)
 def test_verify_names_damaged_versions(outfox: Outfox, models: Path) -> None:
     good, bad, headless = [make_version(models, note=str(number)) for number in range(3)]
     assert outfox("model", "verify").code == 0
-    spoil(models / TASK / bad)
+    corrupt(models / TASK / bad)
     (models / TASK / headless / "model.json").write_text("{")
     ran = outfox("model", "verify", "--json")
     assert ran.code == 2

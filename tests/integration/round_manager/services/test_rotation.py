@@ -13,7 +13,7 @@ from round_manager.services.rotation import list_pins, list_servers, roll_back_m
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
-from tests.fakes.registry import TASK, QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import TASK, QuickRegistry, corrupt, load_fixed, make_version
 
 ACTOR = Actor("ann")
 
@@ -79,7 +79,7 @@ def test_without_a_database_a_registry_is_rotated_on_its_own(models: Path) -> No
 
 def test_verification_names_the_damaged_version(models: Path) -> None:
     good, bad = make_version(models, note="1"), make_version(models, note="2")
-    spoil(models / TASK / bad)
+    corrupt(models / TASK / bad)
     checks = {one.version: one.error for one in verify_versions(QuickRegistry(models), progress=NoProgress())}
     assert checks[good] is None
     assert checks[bad]

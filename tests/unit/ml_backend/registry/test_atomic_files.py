@@ -10,7 +10,7 @@ from ml_backend.errors import ModelError
 from ml_backend.registry.atomic_files import install_folder, replace_file
 from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.local import LocalRegistry
-from tests.fakes.registry import TASK, make_version, spoil
+from tests.fakes.registry import TASK, corrupt, make_version
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def everything_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) if folder.exists() else []
 
 
-def test_a_published_version_is_the_same_to_the_byte(tmp_path: Path, version: Path) -> None:
+def test_a_published_version_is_identical(tmp_path: Path, version: Path) -> None:
     registry = LocalRegistry(tmp_path / "models")
     assert registry.publish(version) == version.name
     there = registry.fetch(TASK, version.name)
@@ -74,24 +74,24 @@ def test_a_disk_that_is_full_while_pinning_leaves_the_old_pins(tmp_path: Path, m
     assert not list((tmp_path / TASK).glob(".pins.json.*"))
 
 
-def test_a_spoiled_version_is_not_published(tmp_path: Path, version: Path) -> None:
-    spoil(version)
+def test_a_corrupt_version_is_not_published(tmp_path: Path, version: Path) -> None:
+    corrupt(version)
     with pytest.raises(ModelError, match="SHA-256"):
         LocalRegistry(tmp_path / "models").publish(version)
     assert everything_below(tmp_path / "models") == []
 
 
-def test_what_was_spoiled_on_its_way_does_not_arrive(tmp_path: Path, version: Path) -> None:
+def test_a_version_corrupted_in_transit_is_not_installed(tmp_path: Path, version: Path) -> None:
     def fill(draft: Path) -> None:
         shutil.copytree(version, draft, dirs_exist_ok=True)
-        spoil(draft)
+        corrupt(draft)
 
     with pytest.raises(ModelError):
         install_folder(tmp_path / "models" / version.name, fill)
     assert everything_below(tmp_path / "models") == []
 
 
-def test_of_two_that_arrive_at_once_the_first_one_stays(tmp_path: Path, version: Path) -> None:
+def test_of_two_concurrent_installs_the_first_stays(tmp_path: Path, version: Path) -> None:
     target = tmp_path / "models" / version.name
 
     def fill(draft: Path) -> None:
@@ -103,7 +103,7 @@ def test_of_two_that_arrive_at_once_the_first_one_stays(tmp_path: Path, version:
     assert [path.name for path in target.parent.iterdir()] == [version.name]
 
 
-def test_what_a_killed_writer_left_is_swept_away_a_day_later(tmp_path: Path, version: Path) -> None:
+def test_drafts_of_a_killed_writer_are_removed_a_day_later(tmp_path: Path, version: Path) -> None:
     parent = tmp_path / "models" / TASK
     for name, seconds in ((".writing-old", 0), (".writing-new", None)):
         (parent / name).mkdir(parents=True)
@@ -113,7 +113,7 @@ def test_what_a_killed_writer_left_is_swept_away_a_day_later(tmp_path: Path, ver
     assert sorted(path.name for path in parent.iterdir()) == [".writing-new", version.name]
 
 
-def test_two_quick_changes_of_a_file_never_look_the_same(tmp_path: Path) -> None:
+def test_two_quick_changes_get_different_modification_times(tmp_path: Path) -> None:
     seen = set()
     for number in range(200):
         replace_file(tmp_path / "file", b"%3d" % number, durable=False)

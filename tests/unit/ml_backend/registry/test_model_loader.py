@@ -37,7 +37,7 @@ class Short(FixedTarget):
         return super().predict(rows)[1:]
 
 
-def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
+def test_a_model_is_warmed_up_with_short_and_long_texts(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     registry.set_pins(TASK, [make_version(models)])
@@ -50,7 +50,7 @@ def test_a_model_has_answered_short_and_long_texts_before_anybody_relies_on_it(
 
 
 @pytest.mark.parametrize(("kind", "error"), [(Mute, ModelError), (Short, ModelParityFailed)])
-def test_a_model_that_loads_and_cannot_answer_is_refused(
+def test_a_model_that_loads_but_cannot_answer_is_refused(
     models: Path, registry: QuickRegistry, kind: type[FixedTarget], error: type[ModelError]
 ) -> None:
     version = make_version(models)
@@ -59,7 +59,7 @@ def test_a_model_that_loads_and_cannot_answer_is_refused(
     assert prepare(registry, load_fixed, TASK, version).version == version
 
 
-def test_a_model_that_answers_otherwise_than_when_it_was_made_is_refused_and_the_old_one_goes_on(
+def test_a_model_that_fails_its_probes_is_refused_and_the_old_one_stays(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good = make_version(models, "positive", said="positive")

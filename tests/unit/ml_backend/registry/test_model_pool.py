@@ -8,7 +8,7 @@ from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
 from ml_backend.registry.model_pool import ModelPool, ServedModels
 from ml_backend.registry.pins import Pins
 from ml_backend.targets.target import LabelPrediction
-from tests.fakes.registry import ROW, TASK, FixedTarget, QuickRegistry, eventually, load_fixed, make_version, spoil
+from tests.fakes.registry import ROW, TASK, FixedTarget, QuickRegistry, corrupt, eventually, load_fixed, make_version
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
@@ -36,7 +36,7 @@ class CountingLoad:
         return load_fixed(directory)
 
 
-def test_what_is_pinned_answers_when_the_shelf_has_started(
+def test_the_pinned_version_answers_after_the_start(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models, "neutral")
@@ -55,7 +55,7 @@ def test_a_change_of_the_pins_is_followed(models: Path, registry: QuickRegistry,
     assert versions_of(pool.models_for(TASK)) == [new]
 
 
-def test_work_that_has_begun_ends_on_what_it_began_with(
+def test_a_request_ends_with_the_models_it_began_with(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     versions = [make_version(models, label, note=str(n)) for n in range(4) for label in ("positive", "negative")]
@@ -84,22 +84,22 @@ def test_a_round_is_answered_by_its_own_pins(models: Path, registry: QuickRegist
     assert versions_of(pool.models_for(TASK, 1)) == [old]
     assert versions_of(pool.models_for(TASK, 2)) == versions_of(pool.models_for(TASK)) == [new]
     registry.set_pins(TASK, [], round=1)
-    eventually(lambda: versions_of(pool.models_for(TASK, 1)) == [new], "the round has no pins of its own")
+    eventually(lambda: versions_of(pool.models_for(TASK, 1)) == [new], "the round has no own pins")
 
 
-@pytest.mark.parametrize("fault", ["broken", "unfit", "spoiled"])
-def test_a_version_that_does_not_load_leaves_the_old_one_in_its_place(
+@pytest.mark.parametrize("fault", ["broken", "unfit", "corrupt"])
+def test_a_version_that_does_not_load_leaves_the_old_one_in_place(
     models: Path, registry: QuickRegistry, start_pool: StartPool, fault: str
 ) -> None:
     good = make_version(models)
     bad = make_version(models, "negative", fault=fault)
-    if fault == "spoiled":
-        spoil(models / TASK / bad)
+    if fault == "corrupt":
+        corrupt(models / TASK / bad)
     registry.set_pins(TASK, [good])
     pool = start_pool()
     pins = registry.set_pins(TASK, [bad])
 
-    eventually(lambda: registry.heartbeats(TASK)[0].tasks[TASK].failures, "the error is told")
+    eventually(lambda: registry.heartbeats(TASK)[0].tasks[TASK].failures, "the error is reported")
     assert versions_of(pool.models_for(TASK)) == [good]
     (heartbeat,) = registry.heartbeats(TASK)
     failure = heartbeat.tasks[TASK].failure(None)
@@ -111,18 +111,18 @@ def test_a_version_that_does_not_load_leaves_the_old_one_in_its_place(
     eventually(lambda: pool.state().slots[0].error is None, "all is well again")
 
 
-def test_a_round_whose_first_pins_do_not_load_goes_on_as_it_was(
+def test_a_round_whose_first_pins_do_not_load_keeps_the_tasks_models(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good, bad = make_version(models), make_version(models, fault="broken")
     registry.set_pins(TASK, [good])
     pool = start_pool()
     registry.set_pins(TASK, [bad], round=1)
-    eventually(lambda: len(pool.state().slots) == 2, "the error is told")
+    eventually(lambda: len(pool.state().slots) == 2, "the error is reported")
     assert versions_of(pool.models_for(TASK, 1)) == [good]
 
 
-def test_a_round_whose_version_is_spoiled_is_not_answered_for_by_another_one_after_a_restart(
+def test_a_round_with_a_corrupt_version_is_not_served_by_another_one_after_a_restart(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     good, bad = make_version(models), make_version(models, fault="broken")
@@ -135,9 +135,7 @@ def test_a_round_whose_version_is_spoiled_is_not_answered_for_by_another_one_aft
     assert caught.value.retry
 
 
-def test_nothing_is_served_before_something_is_pinned(
-    models: Path, registry: QuickRegistry, start_pool: StartPool
-) -> None:
+def test_a_task_without_pins_is_not_served_yet(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     models.mkdir()
     pool = start_pool()
     with pytest.raises(NoModelPinned) as caught:
@@ -149,14 +147,14 @@ def test_nothing_is_served_before_something_is_pinned(
     assert versions_of(pool.models_for(TASK)) == [version]
 
 
-def test_a_task_of_somebody_else_is_refused_for_good(models: Path, start_pool: StartPool) -> None:
+def test_an_unknown_task_is_not_served(models: Path, start_pool: StartPool) -> None:
     models.mkdir()
     with pytest.raises(TaskNotServed) as caught:
         start_pool().models_for("nli")
     assert not caught.value.retry
 
 
-def test_one_shelf_serves_several_tasks(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
+def test_one_pool_serves_several_tasks(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     sentiment, nli = make_version(models), make_version(models, task="nli")
     registry.set_pins(TASK, [sentiment])
     registry.set_pins("nli", [nli])
@@ -166,7 +164,7 @@ def test_one_shelf_serves_several_tasks(models: Path, registry: QuickRegistry, s
     assert {TASK, "nli"} == set(registry.heartbeats(TASK)[0].tasks)
 
 
-def test_versions_that_rounds_pin_make_room_and_are_loaded_again_when_they_are_asked(
+def test_versions_of_rounds_are_unloaded_and_loaded_again_on_demand(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     current, *old = [make_version(models, note=str(number)) for number in range(5)]
@@ -185,9 +183,7 @@ def test_versions_that_rounds_pin_make_room_and_are_loaded_again_when_they_are_a
     assert {old[2], old[3], current} == set(pool.state().loaded), "the least recently asked went"
 
 
-def test_a_version_that_was_just_replaced_need_not_be_loaded_again(
-    models: Path, registry: QuickRegistry, start_pool: StartPool
-) -> None:
+def test_a_recently_replaced_version_stays_loaded(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     one, two = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [one])
     load = CountingLoad()
@@ -199,7 +195,7 @@ def test_a_version_that_was_just_replaced_need_not_be_loaded_again(
     assert load.loaded == [one, two]
 
 
-def test_the_state_tells_what_an_operator_asks_for(
+def test_the_state_lists_slots_versions_and_errors(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models)
@@ -213,7 +209,7 @@ def test_the_state_tells_what_an_operator_asks_for(
     assert (slot.error, state.registry_error, state.loaded) == (None, None, (version,))
 
 
-def test_a_shelf_that_has_stopped_is_awaited_by_nobody(models: Path, registry: QuickRegistry) -> None:
+def test_a_stopped_pool_removes_its_heartbeat(models: Path, registry: QuickRegistry) -> None:
     registry.set_pins(TASK, [make_version(models)])
     pool = ModelPool(registry, load_fixed, [TASK])
     pool.start()
@@ -222,7 +218,7 @@ def test_a_shelf_that_has_stopped_is_awaited_by_nobody(models: Path, registry: Q
     assert registry.heartbeats(TASK) == []
 
 
-def test_asking_the_shelf_costs_microseconds(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
+def test_a_lookup_takes_microseconds(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     registry.set_pins(TASK, [make_version(models)])
     pool = start_pool()
     fastest = min(_seconds_of_a_thousand(pool) for _ in range(5))

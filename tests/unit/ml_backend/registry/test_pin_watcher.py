@@ -14,7 +14,7 @@ from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 class SlowRegistry(QuickRegistry):
-    """One that nobody looks at again after the start."""
+    """A registry that is not polled again after the start."""
 
     timing = Timing(poll=1000, wait=0.005, heartbeat=1000, lease=1000)
 
@@ -45,7 +45,7 @@ class RecordingRegistry(QuickRegistry):
         self.asked: list[str] = []
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
-        self.asked.append(f"beat {heartbeat.tasks[TASK].generation}")
+        self.asked.append(f"heartbeat {heartbeat.tasks[TASK].generation}")
         super().send_heartbeat(heartbeat)
 
     def pin_set(self, task: str) -> PinSet:
@@ -53,17 +53,15 @@ class RecordingRegistry(QuickRegistry):
         return super().pin_set(task)
 
 
-def test_a_process_tells_that_it_comes_before_it_reads_what_to_serve(models: Path, start_pool: StartPool) -> None:
+def test_the_first_heartbeat_is_sent_before_the_pins_are_read(models: Path, start_pool: StartPool) -> None:
     registry = RecordingRegistry(models)
     registry.set_pins(TASK, [make_version(models)])
     registry.asked.clear()
     start_pool(on=registry)
-    assert registry.asked[:3] == ["beat 0", "pin_set", "beat 1"]
+    assert registry.asked[:3] == ["heartbeat 0", "pin_set", "heartbeat 1"]
 
 
-def test_after_a_long_pause_the_pins_are_looked_at_before_anything_is_answered(
-    models: Path, start_pool: StartPool
-) -> None:
+def test_after_a_long_pause_the_pins_are_read_before_the_next_answer(models: Path, start_pool: StartPool) -> None:
     registry = SlowRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
@@ -74,7 +72,7 @@ def test_after_a_long_pause_the_pins_are_looked_at_before_anything_is_answered(
     assert pool.models_for(TASK).targets[0].version == new
 
 
-def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_long(
+def test_after_a_long_pause_requests_fail_until_the_new_version_is_loaded(
     models: Path, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.registry.pin_watcher.CATCH_UP_SECONDS", 0.05)
@@ -99,13 +97,13 @@ def test_after_a_long_pause_nothing_is_answered_while_the_new_version_takes_too_
     assert pool.models_for(TASK).targets[0].version == new
 
 
-def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_pool: StartPool) -> None:
+def test_an_unreachable_registry_is_reported_and_the_old_models_answer(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
     registry.set_pins(TASK, [old])
     pool = start_pool(on=registry)
     registry.error = RegistryUnreachable("no route to the registry")
-    eventually(lambda: pool.state().registry_error == "no route to the registry", "it is told")
+    eventually(lambda: pool.state().registry_error == "no route to the registry", "the error is reported")
     assert pool.state().registry_error_since is not None
     registry.set_pins(TASK, [new])
     pool._watcher.trusted_until = 0.0
@@ -115,7 +113,7 @@ def test_a_registry_that_is_away_stops_nobody_and_is_told(models: Path, start_po
     eventually(lambda: pool.state().registry_error is None, "all is well again")
 
 
-def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start_pool: StartPool) -> None:
+def test_a_registry_that_is_unreachable_at_the_start_is_retried(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     version = make_version(models)
     registry.set_pins(TASK, [version])
@@ -128,14 +126,14 @@ def test_a_registry_that_is_away_at_the_start_may_still_come(models: Path, start
     assert pool.models_for(TASK).targets[0].version == version
 
 
-def test_a_registry_that_will_never_do_is_an_error_at_the_start(models: Path, start_pool: StartPool) -> None:
+def test_an_unusable_registry_is_an_error_at_the_start(models: Path, start_pool: StartPool) -> None:
     registry = AwayRegistry(models)
     registry.error = RegistryError("there is no such bucket")
     with pytest.raises(RegistryError, match="no such bucket"):
         start_pool(on=registry)
 
 
-def test_pins_that_vanish_or_are_spoiled_stop_nobody(
+def test_missing_or_corrupt_pins_are_reported_and_the_old_models_answer(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     version = make_version(models)
@@ -143,27 +141,27 @@ def test_pins_that_vanish_or_are_spoiled_stop_nobody(
     pool = start_pool()
     pins = models / TASK / FILE
     kept = pins.read_bytes()
-    for spoiled in (None, b"{"):
-        if spoiled is None:
+    for corrupted in (None, b"{"):
+        if corrupted is None:
             pins.unlink()
         else:
-            pins.write_bytes(spoiled)
-        eventually(lambda: pool.state().registry_error, "it is told")
+            pins.write_bytes(corrupted)
+        eventually(lambda: pool.state().registry_error, "the error is reported")
         assert pool.models_for(TASK).targets[0].version == version
         pins.write_bytes(kept)
         eventually(lambda: pool.state().registry_error is None, "all is well again")
 
 
-def test_a_version_that_could_not_be_fetched_is_tried_again(
+def test_a_version_that_could_not_be_fetched_is_retried(
     models: Path, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.registry.pin_watcher.RETRY_SECONDS", 0.02)
-    tries: list[str] = []
+    fetches: list[str] = []
 
     class FlakyRegistry(QuickRegistry):
         def fetch(self, task: str, version: str) -> Path:
-            tries.append(version)
-            if len(tries) < 3:
+            fetches.append(version)
+            if len(fetches) < 3:
                 raise RegistryUnreachable("the connection broke")
             return super().fetch(task, version)
 
@@ -175,15 +173,15 @@ def test_a_version_that_could_not_be_fetched_is_tried_again(
     assert pool.state().slots[0].error is None
 
 
-def test_a_beat_is_renewed(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
+def test_heartbeats_are_renewed(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     registry.set_pins(TASK, [make_version(models)])
     start_pool()
     (file,) = (models / ".beats").glob("*.json")
     os.utime(file, (0, 0))
-    eventually(lambda: file.stat().st_mtime > 0, "the next beat")
+    eventually(lambda: file.stat().st_mtime > 0, "the next heartbeat")
 
 
-def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(models: Path, start_pool: StartPool) -> None:
+def test_a_process_with_read_access_only_follows_the_pins(models: Path, start_pool: StartPool) -> None:
     class ReadOnlyRegistry(QuickRegistry):
         def send_heartbeat(self, heartbeat: Heartbeat) -> None:
             raise RegistryUnreachable("read-only file system")
@@ -198,7 +196,7 @@ def test_a_process_that_may_only_read_the_registry_follows_it_all_the_same(model
     assert pool.state().registry_error == "read-only file system"
 
 
-def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: QuickRegistry) -> None:
+def test_heartbeats_continue_while_the_first_models_load(models: Path, registry: QuickRegistry) -> None:
     goes_on = threading.Event()
 
     def load(directory: Path) -> FixedTarget:
@@ -214,7 +212,7 @@ def test_a_beat_goes_on_while_the_first_models_load(models: Path, registry: Quic
         assert [heartbeat.tasks[TASK].generation for heartbeat in registry.heartbeats(TASK)] == [0]
         (file,) = (models / ".beats").glob("*.json")
         os.utime(file, (0, 0))
-        eventually(lambda: file.stat().st_mtime > 0, "the next beat")
+        eventually(lambda: file.stat().st_mtime > 0, "the next heartbeat")
     finally:
         goes_on.set()
         starting.join()

@@ -28,13 +28,15 @@ def test_a_task_without_pins_has_none() -> None:
     assert PinSet(task="nli").pins(3) is None
 
 
-def test_a_round_has_its_own_pins_or_else_the_current_ones() -> None:
+def test_a_round_has_its_own_pins_or_else_the_tasks() -> None:
     pin_set = changed(changed(PinSet(task="nli"), A), B, C, round=2)
     assert pin_set.pins() == Pins("nli", None, 1, (A,))
     assert pin_set.pins(1) == Pins("nli", None, 1, (A,))
     assert pin_set.pins(2) == Pins("nli", 2, 2, (B, C))
     assert pin_set.all() == [Pins("nli", None, 1, (A,)), Pins("nli", 2, 2, (B, C))]
-    assert changed(pin_set, round=2).pins(2) == Pins("nli", None, 1, (A,)), "no versions: no pins of its own any more"
+    assert changed(pin_set, round=2).pins(2) == Pins("nli", None, 1, (A,)), (
+        "without versions, the round's pins are removed"
+    )
 
 
 def test_pins_change_only_after_the_generation_that_was_seen() -> None:
@@ -49,12 +51,12 @@ def test_pins_change_only_after_the_generation_that_was_seen() -> None:
     assert changed(pin_set, C, round=5, after=2).pins(5) == Pins("nli", 5, 3, (C,))
 
 
-def test_another_rounds_change_is_in_nobodys_way() -> None:
+def test_a_change_for_another_round_is_no_conflict() -> None:
     pin_set = changed(changed(PinSet(task="nli"), A), B, round=1)
     assert changed(pin_set, C, after=1).pins() == Pins("nli", None, 3, (C,))
 
 
-def test_a_book_is_read_as_it_was_written() -> None:
+def test_a_pin_set_survives_a_round_trip_through_its_file() -> None:
     pin_set = changed(changed(PinSet(task="nli"), A), B, C, round=2)
     assert PinSet.read(pin_set.written(), "nli", "here") == pin_set
 
@@ -77,12 +79,12 @@ def test_a_book_is_read_as_it_was_written() -> None:
         json.dumps({"task": "sentiment"}).encode(),
     ],
 )
-def test_a_spoiled_file_is_an_error_that_names_it(content: bytes) -> None:
+def test_a_corrupt_file_is_an_error_that_names_it(content: bytes) -> None:
     with pytest.raises(RegistryCorrupt, match=r"/models/nli/pins\.json"):
         PinSet.read(content, "nli", "/models/nli/pins.json")
 
 
-def test_the_history_says_who_changed_what_and_why_and_stays_short() -> None:
+def test_the_history_records_who_and_why_and_is_bounded() -> None:
     pin_set = PinSet(task="nli")
     for number in range(MAX_CHANGES + 20):
         pin_set = changed(pin_set, A if number % 2 else B)
@@ -91,7 +93,7 @@ def test_the_history_says_who_changed_what_and_why_and_stays_short() -> None:
     assert (last.generation, last.versions, last.who, last.why) == (MAX_CHANGES + 20, (A,), "ann", "a test")
 
 
-def test_whatever_people_write_as_a_reason_can_be_kept() -> None:
+def test_any_text_can_be_stored_as_a_reason() -> None:
     reason = ChangeReason("ann", "\udcff" + "x" * 10_000, "2027-03-01T12:00:00+00:00", "token")
     pin_set = PinSet(task="nli").changed([A], None, None, None, reason)
     assert PinSet.read(pin_set.written(), "nli", "here").history[0].why == "?" + "x" * 499
@@ -106,7 +108,7 @@ def test_a_rollback_goes_back_and_the_next_one_further() -> None:
     assert pin_set.before(None) is None
 
 
-def test_what_was_undone_is_nothing_to_go_back_to() -> None:
+def test_undone_pins_are_skipped_by_a_rollback() -> None:
     pin_set = changed(changed(PinSet(task="nli"), A), B)
     pin_set = changed(changed(pin_set, C), B, repeats=2)
     before = pin_set.before(None)
@@ -114,14 +116,14 @@ def test_what_was_undone_is_nothing_to_go_back_to() -> None:
     assert before.versions == (A,)
 
 
-def test_going_on_from_a_rollback_comes_back_to_it() -> None:
+def test_a_rollback_after_a_new_rotation_returns_to_the_rolled_back_pins() -> None:
     pin_set = rolled_back(changed(changed(PinSet(task="nli"), A), B))
     pin_set = rolled_back(changed(pin_set, C))
     assert pin_set.pins() == Pins("nli", None, 5, (A,))
     assert pin_set.before(None) is None, "and what comes before A is still nothing"
 
 
-def test_every_round_is_rolled_back_for_itself() -> None:
+def test_each_round_is_rolled_back_separately() -> None:
     pin_set = changed(changed(changed(PinSet(task="nli"), A), B, round=1), C)
     assert pin_set.before(1) is None
     before = pin_set.before(None)
@@ -129,7 +131,7 @@ def test_every_round_is_rolled_back_for_itself() -> None:
     assert before.versions == (A,)
 
 
-def test_a_change_is_found_again_by_its_token() -> None:
+def test_a_change_is_found_by_its_token() -> None:
     pin_set = changed(changed(PinSet(task="nli"), A), B, round=4)
     assert pin_set.change_with(pin_set.history[0].token) == Pins("nli", None, 1, (A,))
     assert pin_set.change_with(pin_set.history[1].token) == Pins("nli", 4, 2, (B,))
@@ -137,18 +139,18 @@ def test_a_change_is_found_again_by_its_token() -> None:
 
 
 @pytest.mark.parametrize("task", ["", ".", "..", "Nli", "a/b", "a\n", "a" * 41])
-def test_a_task_that_is_no_name_never_becomes_a_path(task: str) -> None:
+def test_an_invalid_task_name_is_refused(task: str) -> None:
     with pytest.raises(InvalidPins):
         check_task(task)
 
 
 @pytest.mark.parametrize("version", ["", "..", "m123", "ma00000000000/..", "ma00000000000\n", "MA00000000000"])
-def test_a_version_that_is_no_name_never_becomes_a_path(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(InvalidPins):
         check_version(version)
 
 
 @pytest.mark.parametrize(("versions", "round"), [([A, A], None), ([f"m{n:012x}" for n in range(9)], None), ([A], 0)])
-def test_pins_that_make_no_sense_are_refused(versions: list[str], round: int | None) -> None:
+def test_invalid_pins_are_refused(versions: list[str], round: int | None) -> None:
     with pytest.raises(InvalidPins):
         check_pins(versions, round)

@@ -9,11 +9,11 @@ from ml_backend.registry.errors import NoEarlierPins, PinsChanged, RegistryError
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, ProcessIdentity
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rollback, rotate
-from tests.fakes.registry import TASK, FixedTarget, QuickRegistry, load_fixed, make_version, spoil
+from tests.fakes.registry import TASK, FixedTarget, QuickRegistry, corrupt, load_fixed, make_version
 from tests.unit.ml_backend.registry.conftest import StartPool
 
 
-class Told:
+class RecordedProgress:
     """A Progress that remembers the stages."""
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Told:
         self.finished += 1
 
 
-def somebody_elsewhere(registry: QuickRegistry) -> Heartbeat:
+def process_elsewhere(registry: QuickRegistry) -> Heartbeat:
     """A serving process on another machine that never answers."""
     process = ProcessIdentity("elsewhere/pid:[1]", 7, "1")
     served = {TASK: FollowedPins(generation=0)}
-    beat = Heartbeat(id="elsewhere", host=process.host, pid=7, started="1", lease=1000, tasks=served)
-    registry.send_heartbeat(beat)
-    return beat
+    heartbeat = Heartbeat(id="elsewhere", host=process.host, pid=7, started="1", lease=1000, tasks=served)
+    registry.send_heartbeat(heartbeat)
+    return heartbeat
 
 
 def test_when_a_rotation_returns_every_process_answers_with_the_new_version(
@@ -53,15 +53,15 @@ def test_when_a_rotation_returns_every_process_answers_with_the_new_version(
         assert [pool.models_for(TASK).generation for pool in pools] == [pins.generation] * 3
 
 
-def test_a_rotation_where_nobody_serves_only_pins(models: Path, registry: QuickRegistry) -> None:
+def test_a_rotation_without_serving_processes_only_pins(models: Path, registry: QuickRegistry) -> None:
     version = make_version(models)
-    told = Told()
-    pins = rotate(registry, TASK, [version], load=load_fixed, progress=told, who="ann", why="the first")
+    progress = RecordedProgress()
+    pins = rotate(registry, TASK, [version], load=load_fixed, progress=progress, who="ann", why="the first")
     assert registry.pins(TASK) == pins == Pins(TASK, None, 1, (version,))
     (change,) = registry.pin_set(TASK).history
     assert (change.who, change.why, change.versions) == ("ann", "the first", (version,))
-    assert len(told.stages) == 1, "there is no serving process to wait for"
-    assert told.finished == 1
+    assert len(progress.stages) == 1, "there is no serving process to wait for"
+    assert progress.finished == 1
 
 
 def test_only_a_rounds_pins_change_when_the_round_is_named(
@@ -75,14 +75,14 @@ def test_only_a_rounds_pins_change_when_the_round_is_named(
     assert pool.models_for(TASK).targets[0].version == pool.models_for(TASK, 1).targets[0].version == old
 
 
-@pytest.mark.parametrize("fault", ["broken", "unfit", "spoiled", "missing", "other task", "answers as another"])
-def test_a_candidate_that_is_not_fit_changes_nothing(
+@pytest.mark.parametrize("fault", ["broken", "unfit", "corrupt", "missing", "other task", "answers as another"])
+def test_a_candidate_that_does_not_load_changes_nothing(
     models: Path, registry: QuickRegistry, start_pool: StartPool, fault: str
 ) -> None:
     good = make_version(models)
     bad = make_version(models, "negative", task="nli" if fault == "other task" else TASK, fault=fault)
-    if fault == "spoiled":
-        spoil(models / TASK / bad)
+    if fault == "corrupt":
+        corrupt(models / TASK / bad)
     if fault == "missing":
         bad = "m000000000000"
 
@@ -128,19 +128,19 @@ def test_a_process_that_does_not_confirm_in_time_undoes_the_rotation(
     good, new = make_version(models, "positive"), make_version(models, "negative")
     rotate(registry, TASK, [good], load=load_fixed)
     pool = start_pool()
-    beat = somebody_elsewhere(registry)
+    heartbeat = process_elsewhere(registry)
     with pytest.raises(RotationNotConfirmed, match=r"process 7 on elsewhere.*0\.1 s") as caught:
         rotate(registry, TASK, [new], load=load_fixed, timeout=0.1)
     assert caught.value.retry
     assert pool.models_for(TASK).targets[0].version == good
-    registry.remove_heartbeat(beat.id)
+    registry.remove_heartbeat(heartbeat.id)
     rotate(registry, TASK, [new], load=load_fixed)
     assert pool.models_for(TASK).targets[0].version == new
 
 
 def test_the_first_rotation_is_undone_to_nothing(models: Path, registry: QuickRegistry) -> None:
     version = make_version(models)
-    somebody_elsewhere(registry)
+    process_elsewhere(registry)
     with pytest.raises(RotationNotConfirmed, match="nothing is pinned again"):
         rotate(registry, TASK, [version], load=load_fixed, timeout=0.05)
     assert registry.pins(TASK) is None
@@ -149,9 +149,9 @@ def test_the_first_rotation_is_undone_to_nothing(models: Path, registry: QuickRe
 def test_a_rotation_that_is_stopped_by_hand_is_undone(models: Path, registry: QuickRegistry) -> None:
     good, new = make_version(models, "positive"), make_version(models, "negative")
     rotate(registry, TASK, [good], load=load_fixed)
-    somebody_elsewhere(registry)
+    process_elsewhere(registry)
 
-    class Impatient(Told):
+    class Impatient(RecordedProgress):
         def advance(self, steps: int = 1, note: str = "") -> None:
             if "elsewhere" in note:
                 raise KeyboardInterrupt
@@ -163,7 +163,7 @@ def test_a_rotation_that_is_stopped_by_hand_is_undone(models: Path, registry: Qu
     assert now.versions == (good,)
 
 
-def test_of_two_rotations_at_once_one_wins_and_the_other_is_told(models: Path, registry: QuickRegistry) -> None:
+def test_of_two_concurrent_rotations_one_fails(models: Path, registry: QuickRegistry) -> None:
     base, *others = [make_version(models, note=str(number)) for number in range(3)]
     rotate(registry, TASK, [base], load=load_fixed)
     both_have_looked = threading.Barrier(2)
@@ -192,14 +192,12 @@ def test_of_two_rotations_at_once_one_wins_and_the_other_is_told(models: Path, r
     assert list(now.versions) == won
 
 
-def test_a_rotation_that_another_one_overtakes_says_so_and_leaves_it_alone(
-    models: Path, registry: QuickRegistry
-) -> None:
+def test_a_rotation_that_is_overtaken_fails_and_keeps_the_newer_pins(models: Path, registry: QuickRegistry) -> None:
     base, mine, theirs = [make_version(models, note=str(number)) for number in range(3)]
     rotate(registry, TASK, [base], load=load_fixed)
-    somebody_elsewhere(registry)
+    process_elsewhere(registry)
 
-    class Overtaken(Told):
+    class Overtaken(RecordedProgress):
         def advance(self, steps: int = 1, note: str = "") -> None:
             if "elsewhere" in note:
                 registry.set_pins(TASK, [theirs])
@@ -211,7 +209,7 @@ def test_a_rotation_that_another_one_overtakes_says_so_and_leaves_it_alone(
     assert now.versions == (theirs,)
 
 
-def test_rotating_to_what_is_pinned_makes_every_process_say_so_again(
+def test_rotating_to_the_pinned_version_makes_every_process_confirm_again(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     first, second = make_version(models, "positive"), make_version(models, "negative")
@@ -223,7 +221,7 @@ def test_rotating_to_what_is_pinned_makes_every_process_say_so_again(
     assert rollback(registry, TASK, load=load_fixed).versions == (first,)
 
 
-def test_a_rollback_rotates_to_the_pins_before(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
+def test_a_rollback_rotates_to_the_previous_pins(models: Path, registry: QuickRegistry, start_pool: StartPool) -> None:
     one, two, three = [make_version(models, note=str(number)) for number in range(3)]
     both: Sequence[str] = (two, three)
     rotate(registry, TASK, both, load=load_fixed)
@@ -237,17 +235,17 @@ def test_a_rollback_rotates_to_the_pins_before(models: Path, registry: QuickRegi
         rollback(registry, TASK, load=load_fixed)
 
 
-def test_a_rollback_to_a_version_that_was_spoiled_meanwhile_is_refused(models: Path, registry: QuickRegistry) -> None:
+def test_a_rollback_to_a_corrupt_version_is_refused(models: Path, registry: QuickRegistry) -> None:
     one, two = make_version(models, "positive"), make_version(models, "negative")
     rotate(registry, TASK, [one], load=load_fixed)
     before = rotate(registry, TASK, [two], load=load_fixed)
-    spoil(models / TASK / one)
+    corrupt(models / TASK / one)
     with pytest.raises(ModelError, match="SHA-256"):
         rollback(registry, TASK, load=load_fixed)
     assert registry.pins(TASK) == before
 
 
-def test_a_process_that_lost_its_pins_with_the_file_must_follow_the_new_file(
+def test_a_recreated_pin_set_must_be_confirmed_anew(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     old, new = make_version(models, "positive"), make_version(models, "negative")

@@ -29,7 +29,7 @@ class WatchedRegistry(QuickRegistry):
         return super().tasks()
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
-        self.asked.append(f"beat {' '.join(sorted(heartbeat.tasks))}".strip())
+        self.asked.append(f"heartbeat {' '.join(sorted(heartbeat.tasks))}".strip())
         super().send_heartbeat(heartbeat)
 
     def pin_set(self, task: str) -> PinSet:
@@ -62,11 +62,11 @@ def is_served(pool: ModelPool, task: str) -> bool:
         return False
 
 
-def test_what_is_pinned_already_is_served_from_the_start(pool: ModelPool) -> None:
+def test_pinned_tasks_are_served_from_the_start(pool: ModelPool) -> None:
     assert is_served(pool, TASK)
 
 
-def test_a_task_that_comes_later_is_told_of_before_its_pins_are_read(
+def test_a_new_task_is_in_the_heartbeat_before_its_pins_are_read(
     models: Path, watched: WatchedRegistry, pool: ModelPool
 ) -> None:
     version = make_version(models, task=SECOND)
@@ -74,9 +74,9 @@ def test_a_task_that_comes_later_is_told_of_before_its_pins_are_read(
     watched.asked.clear()
     QuickRegistry(models).set_pins(SECOND, [version])
     eventually(lambda: is_served(pool, SECOND), "the second task is served")
-    told = [one for one in watched.asked if SECOND in one]
-    # On a busy machine it may beat again before it has read them.
-    assert list(dict.fromkeys(told)) == [f"beat {SECOND} {TASK}", f"pin_set {SECOND}"]
+    seen = [one for one in watched.asked if SECOND in one]
+    # On a busy machine, another heartbeat may be sent before the pins are read.
+    assert list(dict.fromkeys(seen)) == [f"heartbeat {SECOND} {TASK}", f"pin_set {SECOND}"]
     assert is_served(pool, TASK)
 
 
@@ -84,13 +84,13 @@ def test_a_task_without_pins_or_a_pack_is_not_served(models: Path, watched: Watc
     make_version(models, task=SECOND)
     watched.set_pins("stranger", [make_version(models, task="stranger")])
     watched.asked.clear()
-    eventually(lambda: "beat sentiment" in watched.asked, "it has looked around")
+    eventually(lambda: "heartbeat sentiment" in watched.asked, "it has looked for tasks")
     for task in (SECOND, "stranger"):
         with pytest.raises(TaskNotServed):
             pool.models_for(task)
 
 
-def test_where_tasks_cannot_be_listed_the_known_ones_are_followed(
+def test_if_tasks_cannot_be_listed_the_known_ones_are_followed(
     models: Path, watched: WatchedRegistry, pool: ModelPool, caplog: pytest.LogCaptureFixture
 ) -> None:
     watched.may_list = False

@@ -12,16 +12,14 @@ from tests.unit.ml_backend.registry.conftest import StartPool
 LONG = 30.0
 
 
-def test_where_nobody_serves_anything_nobody_is_waited_for(models: Path, registry: QuickRegistry) -> None:
+def test_without_serving_processes_nothing_is_waited_for(models: Path, registry: QuickRegistry) -> None:
     rotate(registry, TASK, [make_version(models)], load=load_fixed)
     began = time.monotonic()
     assert wait_for_servers(registry, TASK, LONG) == []
     assert time.monotonic() - began < LONG / 2
 
 
-def test_a_process_that_serves_every_task_is_waited_for_until_it_has_taken_this_one_in(
-    models: Path, registry: QuickRegistry
-) -> None:
+def test_it_waits_until_a_process_starts_serving_the_new_task(models: Path, registry: QuickRegistry) -> None:
     rotate(registry, "nli", [make_version(models, task="nli")], load=load_fixed)
     may_load = threading.Event()
 
@@ -42,7 +40,7 @@ def test_a_process_that_serves_every_task_is_waited_for_until_it_has_taken_this_
         pool.stop()
 
 
-def test_one_that_serves_other_tasks_only_is_not_waited_for_longer_than_that(
+def test_it_stops_waiting_for_processes_that_serve_other_tasks_only(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
     rotate(registry, "nli", [make_version(models, task="nli")], load=load_fixed)

@@ -26,7 +26,7 @@ def an_attempt(text: str = "A text.", target: str | None = "negative") -> Attemp
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(st.characters(codec=None), max_size=50))
-def test_an_attempt_comes_back_from_json_as_it_went(text: str) -> None:
+def test_an_attempt_survives_a_round_trip_through_json(text: str) -> None:
     attempt = an_attempt(text)
     assert AttemptRecord.from_json(json.loads(json.dumps(attempt.to_json()))) == attempt
 

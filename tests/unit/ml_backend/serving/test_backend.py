@@ -25,7 +25,7 @@ class Folder:
         return find_pack(task)
 
 
-def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pack_that_is_added_later_is_found_once(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
     catalogue = PackCatalogue(folder.find)
     assert [catalogue.can_serve("qa") for _ in range(3)] == [False] * 3
@@ -39,8 +39,8 @@ def test_a_pack_that_comes_later_is_found_and_then_looked_for_no_more(caplog: py
 
 def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
     folder = Folder()
-    catalogue, shelf = PackCatalogue(folder.find), FakeModelProvider(find_pack("qa"))
-    service = VerdictService(catalogue, shelf, ListSink())
+    catalogue, models = PackCatalogue(folder.find), FakeModelProvider(find_pack("qa"))
+    service = VerdictService(catalogue, models, ListSink())
     with pytest.raises(UnknownTask):
         service.versions("qa", None)
     folder.there.add("qa")

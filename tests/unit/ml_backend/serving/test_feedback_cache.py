@@ -22,33 +22,33 @@ def notes(request: pytest.FixtureRequest, tmp_path: Path) -> Cache:
     return MemoryCache(max_entries=20) if request.param == "own" else SharedCache(tmp_path, max_entries=20)
 
 
-def test_halves_are_joined_in_either_order(notes: Cache) -> None:
+def test_partial_calls_are_joined_in_either_order(notes: Cache) -> None:
     memory = FeedbackCache(notes)
     assert memory.join(KEY, {"question": "Who?"}, None, 0) == ({"question": "Who?"}, None)
     assert memory.join(KEY, {}, "Marie", 1) == ({"question": "Who?"}, "Marie")
     assert memory.join(KEY, {"question": "Where?"}, None, 2) == ({"question": "Where?"}, "Marie")
 
 
-def test_old_halves_are_not_joined(notes: Cache) -> None:
+def test_old_partial_calls_are_not_joined(notes: Cache) -> None:
     memory = FeedbackCache(notes)
     memory.join(KEY, {"question": "Who?"}, None, 0)
     assert memory.join(KEY, {}, "Marie", JOIN_SECONDS + 1) == ({}, "Marie")
 
 
-def test_very_long_halves_are_not_kept(notes: Cache) -> None:
+def test_very_long_texts_are_not_kept(notes: Cache) -> None:
     memory = FeedbackCache(notes)
     text = "x" * (MAX_CHARS + 1)
     assert memory.join(KEY, {"question": text}, None, 0) == ({"question": text}, None)
     assert memory.join(KEY, {}, "Marie", 1) == ({}, "Marie")
 
 
-def test_tries_are_counted_for_an_hour_of_silence(notes: Cache) -> None:
+def test_the_count_restarts_after_an_hour_of_silence(notes: Cache) -> None:
     memory = FeedbackCache(notes)
     assert [memory.count(KEY, text, at) for at, text in enumerate("aabca")] == [1, 1, 2, 3, 4]
     assert memory.count(KEY, "a", COUNT_SECONDS + 100) == 1
 
 
-def test_joining_and_counting_do_not_disturb_each_other(notes: Cache) -> None:
+def test_joining_and_counting_are_independent(notes: Cache) -> None:
     memory = FeedbackCache(notes)
     memory.count(KEY, "a", 0)
     memory.join(KEY, {"question": "Who?"}, "Marie", 1)
@@ -56,12 +56,12 @@ def test_joining_and_counting_do_not_disturb_each_other(notes: Cache) -> None:
     assert memory.join(KEY, {}, None, 3) == ({"question": "Who?"}, "Marie")
 
 
-def test_what_one_process_noted_another_knows(tmp_path: Path) -> None:
+def test_processes_share_the_cache(tmp_path: Path) -> None:
     FeedbackCache(SharedCache(tmp_path)).join(KEY, {"question": "Who? \ud83d"}, None, 0)
     assert FeedbackCache(SharedCache(tmp_path)).join(KEY, {}, "Marie", 1) == ({"question": "Who? \ud83d"}, "Marie")
 
 
-def test_own_notes_are_few() -> None:
+def test_the_memory_cache_is_bounded() -> None:
     notes = MemoryCache(max_entries=20)
     for number in range(50):
         notes.write(("qa", 1, number), {"tries": number})
@@ -69,14 +69,14 @@ def test_own_notes_are_few() -> None:
     assert kept == list(range(30, 50))
 
 
-def test_shared_notes_are_tidied_now_and_then(tmp_path: Path) -> None:
+def test_the_shared_cache_removes_old_entries(tmp_path: Path) -> None:
     notes = SharedCache(tmp_path, max_entries=20)
     for number in range(257):
         notes.write(("qa", 1, number), {"tries": number})
     assert len(list(tmp_path.iterdir())) == 20
 
 
-def test_a_broken_note_and_a_folder_that_is_gone_are_no_note(tmp_path: Path) -> None:
+def test_a_corrupt_entry_or_a_missing_folder_is_a_miss(tmp_path: Path) -> None:
     notes = SharedCache(tmp_path / "folder")
     notes.write(KEY, {"tries": 1})
     assert notes.read(KEY) is None

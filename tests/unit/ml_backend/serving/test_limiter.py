@@ -1,4 +1,4 @@
-"""A few at a time, some in line, nobody lost and nobody overtaken."""
+"""The limiter admits a few at a time, in order of arrival, and loses none."""
 
 import threading
 import time
@@ -43,7 +43,7 @@ class Waiter(threading.Thread):
             self.refused = error
 
 
-def test_no_more_than_may_be_are_through_at_once() -> None:
+def test_no_more_than_the_limit_run_at_a_time() -> None:
     limiter, lock, worst, now = ConcurrencyLimiter(at_once=3, room=100), threading.Lock(), 0, 0
 
     def work() -> None:
@@ -61,12 +61,12 @@ def test_no_more_than_may_be_are_through_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join(SOON)
-        assert not thread.is_alive(), "somebody's wake-up was lost"
+        assert not thread.is_alive(), "a wake-up was lost"
     assert 1 <= worst <= 3
     assert limiter.load() == LimiterLoad(0, 3, 0, 100)
 
 
-def test_turns_come_in_the_order_of_arrival() -> None:
+def test_slots_are_given_in_order_of_arrival() -> None:
     limiter, order = ConcurrencyLimiter(at_once=1, room=10), list[int]()
     first = Waiter(limiter, order, 0)
     while not order:
@@ -82,7 +82,7 @@ def test_turns_come_in_the_order_of_arrival() -> None:
     assert order == [0, 1, 2, 3, 4, 5]
 
 
-def test_whoever_finds_no_room_is_sent_away_at_once_with_advice() -> None:
+def test_a_full_queue_refuses_at_once_and_says_when_to_retry() -> None:
     limiter, order = ConcurrencyLimiter(at_once=1, room=1), list[int]()
     waiters = [Waiter(limiter, order, 0)]
     while not order:
@@ -101,7 +101,7 @@ def test_whoever_finds_no_room_is_sent_away_at_once_with_advice() -> None:
     assert order == [0, 1]
 
 
-def test_whoever_waits_too_long_leaves_the_line_and_the_next_one_moves_up() -> None:
+def test_a_request_that_times_out_leaves_the_queue() -> None:
     limiter, order = ConcurrencyLimiter(at_once=1, room=10), list[int]()
     first = Waiter(limiter, order, 0)
     while not order:
@@ -119,7 +119,7 @@ def test_whoever_waits_too_long_leaves_the_line_and_the_next_one_moves_up() -> N
     assert limiter.load().busy == limiter.load().waiting == 0
 
 
-def test_deadlines_that_pass_while_turns_end_lose_no_place() -> None:
+def test_timeouts_lose_no_slots() -> None:
     limiter = ConcurrencyLimiter(at_once=2, room=64)
     done, refused = [0] * 12, [0] * 12
 
@@ -144,7 +144,7 @@ def test_deadlines_that_pass_while_turns_end_lose_no_place() -> None:
         assert limiter.load().busy == 2
 
 
-def test_a_turn_that_fails_ends_all_the_same() -> None:
+def test_a_failed_request_releases_its_slot() -> None:
     limiter = ConcurrencyLimiter(at_once=1, room=0)
     with pytest.raises(ValueError, match="broken"), limiter.slot(later()):
         raise ValueError("broken")

@@ -1,4 +1,4 @@
-"""Every try is on disk before its verdict is answered, and the courier may have it soon after."""
+"""Every attempt is on disk before its verdict is answered, and the forwarder can take it soon after."""
 
 import errno
 import fcntl
@@ -33,17 +33,17 @@ def outbox(folder: Path) -> Iterator[Outbox]:
 
 
 def lying(folder: Path) -> list[AttemptRecord]:
-    return [tried for path in waiting_files(folder) for tried in read_attempts(path)[0]]
+    return [attempt for path in waiting_files(folder) for attempt in read_attempts(path)[0]]
 
 
-def test_a_try_is_on_disk_before_put_returns(outbox: Outbox, folder: Path) -> None:
+def test_an_attempt_is_on_disk_before_put_returns(outbox: Outbox, folder: Path) -> None:
     for number, one in enumerate(some(3), start=1):
         outbox.put(one)
         assert len(lying(folder)) == number
         assert lying(folder)[-1] == one
 
 
-def test_the_courier_may_have_what_is_sealed_and_nothing_that_is_still_written_to(outbox: Outbox, folder: Path) -> None:
+def test_the_forwarder_may_take_sealed_files_only(outbox: Outbox, folder: Path) -> None:
     first, second = some(2)
     outbox.put(first)
     (path,) = waiting_files(folder)
@@ -55,7 +55,7 @@ def test_the_courier_may_have_what_is_sealed_and_nothing_that_is_still_written_t
     assert read_attempts(sealed) == ([first], 0)
 
 
-def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
+def test_files_are_sealed_at_intervals(folder: Path) -> None:
     outbox = Outbox(folder, seal_after=0.01)
     outbox.start()
     outbox.put(an_attempt())
@@ -63,7 +63,7 @@ def test_it_is_sealed_by_itself_every_now_and_then(folder: Path) -> None:
     outbox.close()
 
 
-def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> None:
+def test_the_forwarder_may_take_the_file_of_a_dead_process(folder: Path) -> None:
     child = os.fork()
     if child == 0:
         Outbox(folder).put(an_attempt())
@@ -73,7 +73,7 @@ def test_the_file_of_a_process_that_is_no_more_is_the_couriers(folder: Path) -> 
     assert (path.suffix, is_free(path), len(read_attempts(path)[0])) == (OPEN, True, 1)
 
 
-def test_a_file_is_locked_before_the_courier_can_see_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_locked_before_the_forwarder_can_see_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, bool]] = []
     flock, rename = fcntl.flock, Path.rename
 
@@ -99,29 +99,27 @@ def test_a_file_is_locked_before_the_courier_can_see_it(folder: Path, monkeypatc
     outbox.close()
 
 
-def test_half_a_line_at_the_end_of_a_file_is_left_out_and_counted(outbox: Outbox, folder: Path) -> None:
+def test_a_partial_last_line_is_skipped_and_counted(outbox: Outbox, folder: Path) -> None:
     for one in some(3):
         outbox.put(one)
     outbox.seal()
     (path,) = waiting_files(folder)
     path.write_bytes(path.read_bytes()[:-40])
-    tries, torn = read_attempts(path)
-    assert (len(tries), torn) == (2, 1)
+    attempts, torn = read_attempts(path)
+    assert (len(attempts), torn) == (2, 1)
 
 
-def test_after_its_end_it_takes_nothing_and_says_so(outbox: Outbox, folder: Path) -> None:
-    told: list[tuple[str, int]] = []
-    outbox = Outbox(folder, on_count=lambda *one: told.append(one))
+def test_a_closed_outbox_drops_attempts_and_counts_them(outbox: Outbox, folder: Path) -> None:
+    counts: list[tuple[str, int]] = []
+    outbox = Outbox(folder, on_count=lambda *one: counts.append(one))
     outbox.put(an_attempt())
     outbox.close()
     outbox.put(an_attempt())
     assert len(lying(folder)) == 1
-    assert (outbox.state().dropped, told) == (1, [("dropped", 1)])
+    assert (outbox.state().dropped, counts) == (1, [("dropped", 1)])
 
 
-def test_while_the_disk_is_full_tries_wait_in_memory_in_their_order(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_the_disk_is_full_attempts_wait_in_memory_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
 
     def full(file: int, content: Any) -> int:
@@ -130,21 +128,21 @@ def test_while_the_disk_is_full_tries_wait_in_memory_in_their_order(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     outbox = Outbox(folder, capacity=4)
-    tries = some(6)
-    outbox.put(tries[0])
+    attempts = some(6)
+    outbox.put(attempts[0])
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", lambda file, content: write(file, content[:10]))
-        for one in tries[1:3]:
+        for one in attempts[1:3]:
             outbox.put(one)
         patched.setattr(os, "write", full)
-        outbox.put(tries[3])
-    assert json.loads(next(waiting_files(folder)).read_bytes().splitlines()[0])["id"] == str(tries[0].verdict.id)
-    outbox.put(tries[4])
+        outbox.put(attempts[3])
+    assert json.loads(next(waiting_files(folder)).read_bytes().splitlines()[0])["id"] == str(attempts[0].verdict.id)
+    outbox.put(attempts[4])
     outbox.close()
-    assert [one for one in lying(folder) if one in tries] == tries[:5]
+    assert [one for one in lying(folder) if one in attempts] == attempts[:5]
 
 
-def test_no_more_wait_in_memory_than_fit(tmp_path: Path) -> None:
+def test_the_memory_queue_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("a file where the folder should be")
     outbox = Outbox(tmp_path / "outbox", capacity=3)
     for one in some(5):
@@ -152,7 +150,7 @@ def test_no_more_wait_in_memory_than_fit(tmp_path: Path) -> None:
     assert (outbox.state().waiting, outbox.state().dropped) == (3, 2)
 
 
-def test_notes_that_cannot_be_read_are_none(folder: Path) -> None:
+def test_an_unreadable_state_file_is_ignored(folder: Path) -> None:
     folder.mkdir()
     assert read_state(folder).delivered == 0
     (folder / "courier.json").write_text("{")

@@ -34,7 +34,7 @@ def chosen_by_annotator(name: str) -> TaskSpec:
     return find_pack(name).spec.model_copy(update={"target": TargetLabel(set_by="annotator")})
 
 
-def test_the_written_text_and_the_tasks_own_target_are_found(pack: Pack) -> None:
+def test_the_written_text_and_the_tasks_target_are_found(pack: Pack) -> None:
     found = question(pack, calls.predict(pack, calls.writes(pack, "A text.")))
     data = calls.predict(pack)["tasks"][0]["data"]
     written = next(field.name for field in pack.spec.with_role("input"))
@@ -51,13 +51,13 @@ def test_several_submissions_are_one_text_of_several_lines() -> None:
     assert question(pack, calls.predict(pack, context)).inputs == {"text": "One.\nTwo."}
 
 
-def test_a_text_that_the_task_carries_is_asked_in_bulk_too() -> None:
+def test_a_text_in_the_tasks_data_is_predicted_in_bulk() -> None:
     pack = find_pack("nli")
     found = question(pack, calls.predict(pack, data={"hypothesis": "It is so."}))
     assert found.inputs == {"hypothesis": "It is so."}
 
 
-def test_what_was_just_written_counts_more_than_what_the_task_carries() -> None:
+def test_the_written_text_overrides_the_tasks_data() -> None:
     pack = find_pack("nli")
     body = calls.predict(pack, calls.writes(pack, "New."), data={"hypothesis": "Old."})
     assert question(pack, body).inputs == {"hypothesis": "New."}
@@ -69,7 +69,7 @@ def test_a_label_that_the_annotator_chooses_is_the_target() -> None:
     assert QuestionReader(spec).read(body).questions[0].target == "neutral"
 
 
-def test_a_choice_that_is_no_label_is_no_target() -> None:
+def test_a_choice_that_is_not_a_label_is_ignored() -> None:
     spec = chosen_by_annotator("sentiment")
     body = calls.predict(find_pack("sentiment"), calls.chooses("label", "sour"))
     assert QuestionReader(spec).read(body).questions[0].target is None
@@ -97,13 +97,13 @@ def test_a_selected_answer_is_the_target() -> None:
         None,
     ],
 )
-def test_a_selection_that_the_passage_does_not_have_there_is_no_target(value: Any) -> None:
+def test_a_selection_that_does_not_match_the_passage_is_ignored(value: Any) -> None:
     pack = find_pack("qa")
     context = [{"from_name": "answer", "to_name": "passage", "type": "labels", "value": value}]
     assert question(pack, calls.predict(pack, context, data={"passage": PASSAGE})).target is None
 
 
-def test_a_selection_behind_an_emoji_is_found_where_the_browser_counts_it() -> None:
+def test_selection_offsets_count_utf16_units() -> None:
     pack = find_pack("qa")
     passage = f"🦊🦊 {PASSAGE}"
     start = passage.index("polonium") + 2
@@ -116,7 +116,7 @@ def test_a_selection_behind_an_emoji_is_found_where_the_browser_counts_it() -> N
     "context",
     [[], [{}], [{"from_name": "text"}], [{"from_name": "text", "value": {"text": [1]}}], [None, 3], {"x": 1}, "x", 5],
 )
-def test_an_unknown_or_unfinished_context_leaves_the_question_open(context: Any) -> None:
+def test_an_unknown_or_unfinished_context_leaves_the_question_incomplete(context: Any) -> None:
     pack = find_pack("sentiment")
     body = calls.predict(pack, [])
     body["params"]["context"] = context if not isinstance(context, list) else {"result": context}
@@ -141,7 +141,7 @@ def test_a_task_without_data_is_refused(task: object) -> None:
     assert refused(find_pack("qa"), {"tasks": [task]}).status == 400
 
 
-def test_too_many_tasks_are_refused_and_as_many_as_fit_are_read() -> None:
+def test_the_number_of_tasks_is_limited() -> None:
     pack = find_pack("sentiment")
     assert len(QuestionReader(pack.spec).read(calls.bulk(pack, MAX_TASKS)).questions) == MAX_TASKS
     assert refused(pack, calls.bulk(pack, MAX_TASKS + 1)).status == 413
@@ -168,7 +168,7 @@ def test_a_missing_context_that_the_model_reads_is_refused_by_name() -> None:
     assert "`passage`" in str(found)
 
 
-def test_a_target_that_is_no_label_is_refused_when_somebody_writes() -> None:
+def test_a_target_that_is_not_a_label_is_refused_in_an_interactive_call() -> None:
     pack = find_pack("sentiment")
     assert refused(pack, calls.predict(pack, calls.writes(pack, "A text."), data={"target": "sour"})).status == 422
 
@@ -183,25 +183,25 @@ def test_a_project_of_another_task_is_refused(asked: str, config_of: str) -> Non
 
 
 @pytest.mark.parametrize("config", ["<View", "", "<!DOCTYPE x><View/>", 5, ["<View/>"], "x" * 300_000])
-def test_a_labelling_config_that_is_none_is_refused(config: object) -> None:
+def test_an_invalid_labelling_config_is_refused(config: object) -> None:
     assert refused(find_pack("qa"), {"tasks": [], "label_config": config}).status == 422
 
 
-def test_only_a_project_with_a_place_for_it_is_told_what_the_model_says(pack: Pack) -> None:
+def test_only_a_project_with_a_feedback_field_gets_verdicts(pack: Pack) -> None:
     reader = QuestionReader(pack.spec)
     assert reader.read(calls.predict(pack)).shows_feedback
     assert not reader.read(calls.predict(pack, template="validate")).shows_feedback
 
 
 @pytest.mark.parametrize("value", ["x", "1e3", "-1.5", "", 1.5, True, [], {}, "9" * 30, "١٢"])
-def test_a_project_that_is_none_is_refused(value: object) -> None:
+def test_an_invalid_project_is_refused(value: object) -> None:
     with pytest.raises(RequestRefused) as caught:
         project_id(value)
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize(("value", "number"), [("14.1794793298", 14), ("14", 14), (14, 14), (None, None)])
-def test_a_project_is_known_by_its_number(value: object, number: int | None) -> None:
+def test_a_project_is_identified_by_its_number(value: object, number: int | None) -> None:
     assert project_id(value) == number
 
 
@@ -214,7 +214,7 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PACKS), ANY_JSON, ANY_JSON, ANY_JSON)
-def test_any_json_is_read_or_refused(name: str, data: object, results: object, rest: object) -> None:
+def test_any_json_is_parsed_or_refused(name: str, data: object, results: object, rest: object) -> None:
     reader = QuestionReader(find_pack(name).spec)
     for body in (
         rest,

@@ -46,7 +46,7 @@ def selected(world: World, answer: str, task: int = 17) -> str:
 
 
 @pytest.mark.parametrize("task", ["sentiment", "nli", "hate_speech"])
-def test_a_text_that_fools_the_model_is_told_so_in_the_packs_words(world: World, task: str) -> None:
+def test_a_verdict_is_shown_in_the_packs_words(world: World, task: str) -> None:
     spec = world.packs[task].spec
     target, other = spec.label_names[0], spec.label_names[1]
     fooling = written(world, task, f"It looks {other}.", target=target)
@@ -57,7 +57,7 @@ def test_a_text_that_fools_the_model_is_told_so_in_the_packs_words(world: World,
     assert calls.shown(not_fooling) == [spec.messages.not_fooled.format(**slots) + " (2/10)"]
 
 
-def test_a_reply_has_label_studios_form_and_no_ids(world: World, pack: Pack) -> None:
+def test_a_reply_has_label_studios_format_and_no_ids(world: World, pack: Pack) -> None:
     body = calls.predict(pack, calls.writes(pack, "A text."))
     reply = ask(world, pack.spec.name, body)
     (answer,) = reply["results"]
@@ -69,28 +69,28 @@ def test_a_reply_has_label_studios_form_and_no_ids(world: World, pack: Pack) -> 
     assert f'toName="{result["to_name"]}"' in pack.create_xml
 
 
-def test_without_a_target_the_models_answer_is_told_and_nobody_is_fooled(world: World) -> None:
+def test_without_a_target_the_answer_is_shown_and_nothing_is_fooled(world: World) -> None:
     pack = world.packs["sentiment"]
     body = calls.predict(pack, calls.writes(pack, "It looks negative."))
     del body["tasks"][0]["data"]["target"]
     assert calls.shown(ask(world, "sentiment", body)) == ["The model says Negative (75%). (1/10)"]
-    assert world.sink.tries[0].verdict.fooled is None
+    assert world.sink.attempts[0].verdict.fooled is None
 
 
 @pytest.mark.parametrize("context", [[], [{"from_name": "nobody", "value": {"text": ["x"]}}]])
 def test_an_unfinished_context_gets_an_empty_valid_answer(world: World, pack: Pack, context: list[Json]) -> None:
     reply = ask(world, pack.spec.name, calls.predict(pack, context))
     assert reply == {"results": [{"model_version": "v1", "score": 0.0, "result": []}], "model_version": "v1"}
-    assert world.sink.tries == []
+    assert world.sink.attempts == []
 
 
 def test_a_question_is_answered_and_the_selection_brings_the_verdict(world: World) -> None:
     assert asked_question(world, "What about radium ?").startswith('The model answers "radium" (75%).')
     assert selected(world, "polonium").startswith('You fooled the model! It answers "radium" (75%)')
-    assert [one.verdict.fooled for one in world.sink.tries] == [None, True]
+    assert [one.verdict.fooled for one in world.sink.attempts] == [None, True]
 
 
-def test_a_text_that_could_never_be_handed_in_is_told_so_instead_of_a_verdict(world: World, pack: Pack) -> None:
+def test_a_text_that_is_too_long_gets_a_message_instead_of_a_verdict(world: World, pack: Pack) -> None:
     spec = pack.spec
     (field,) = spec.with_role("input")
     texts = ["x" * (field.max_chars + 1), "x" * field.max_chars]
@@ -99,17 +99,17 @@ def test_a_text_that_could_never_be_handed_in_is_told_so_instead_of_a_verdict(wo
     assert [most in line for line in calls.shown(long)] == [True]
     # No model was asked, and no try is used up.
     assert [line.endswith("(1/10)") for line in calls.shown(longest)] == [True]
-    assert len(world.sink.tries) == 1
+    assert len(world.sink.attempts) == 1
 
 
-def test_a_question_that_is_too_long_is_told_again_with_the_selection(world: World) -> None:
+def test_a_question_that_is_too_long_is_reported_again_with_the_selection(world: World) -> None:
     (field,) = world.packs["qa"].spec.with_role("input")
     assert asked_question(world, "?" * (field.max_chars + 1)).startswith("Too long: ")
     assert selected(world, "polonium").startswith("Too long: ")
     assert asked_question(world, "What about radium ?").startswith("You fooled the model!")
 
 
-def test_a_selection_that_is_too_long_is_told_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_selection_that_is_too_long_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     span = world.packs["qa"].spec.with_role("span")[0]
     asked_question(world, "What about radium ?")
     passage = PASSAGE + " And" * span.max_chars
@@ -117,7 +117,7 @@ def test_a_selection_that_is_too_long_is_told_so(world: World, monkeypatch: pyte
     assert selected(world, passage[: span.max_chars + 1]).startswith(f"Too long: {span.title} has")
 
 
-def test_marks_that_nobody_sees_are_no_text(world: World) -> None:
+def test_invisible_characters_are_not_text(world: World) -> None:
     assert calls.shown(written(world, "sentiment", "\u200b\u2060 ", target="positive")) == []
 
 
@@ -131,46 +131,46 @@ def test_the_question_of_another_task_is_not_joined(world: World) -> None:
     assert selected(world, "polonium", task=17) == ""
 
 
-def test_a_half_is_forgotten_after_some_minutes(world: World) -> None:
+def test_a_partial_call_expires_after_some_minutes(world: World) -> None:
     asked_question(world, "What about radium ?")
     world.clock.advance(timedelta(minutes=11))
     assert selected(world, "polonium") == ""
 
 
-def test_a_deleted_question_is_not_remembered_either(world: World) -> None:
+def test_a_deleted_question_is_not_remembered(world: World) -> None:
     asked_question(world, "What about radium ?")
     assert asked_question(world, " ") == ""
     assert selected(world, "polonium") == ""
 
 
-def test_a_remembered_selection_that_is_not_in_the_passage_any_more_is_left_out(world: World) -> None:
+def test_a_remembered_selection_that_left_the_passage_is_ignored(world: World) -> None:
     selected(world, "polonium")
     pack = world.packs["qa"]
     body = calls.predict(pack, calls.writes(pack, "Which one ?"), data={"passage": "Another passage altogether."})
     assert calls.shown(ask(world, "qa", body))[0].startswith("The model answers")
 
 
-def test_the_same_text_again_is_no_new_try(world: World) -> None:
+def test_repeating_a_text_does_not_count_again(world: World) -> None:
     said = [written(world, "sentiment", text) for text in ("One.", "One.", "Two.", "One.")]
     assert [calls.shown(one)[0][-6:] for one in said] == ["(1/10)", "(1/10)", "(2/10)", "(3/10)"]
 
 
-def test_tries_of_two_tasks_are_counted_apart(world: World) -> None:
+def test_attempts_of_two_tasks_are_counted_separately(world: World) -> None:
     pack = world.packs["sentiment"]
     for task in (1, 2):
         (said,) = calls.shown(ask(world, "sentiment", calls.predict(pack, calls.writes(pack, "A text."), task=task)))
         assert said.endswith("(1/10)")
 
 
-def test_every_verdict_is_handed_to_the_sink_with_what_it_is_about(world: World) -> None:
+def test_every_verdict_goes_to_the_sink_with_its_fields(world: World) -> None:
     ask(world, "nli", calls.predict(world.packs["nli"], calls.writes(world.packs["nli"], "It rains.")), 3)
-    (tried,) = world.sink.tries
-    assert tried.fields["hypothesis"] == "It rains."
-    assert tried.verdict.is_about(world.packs["nli"].spec, tried.fields, tried.verdict.target)
-    assert (tried.round, tried.source) == (3, "label_studio")
-    assert (tried.label_studio_project, tried.label_studio_task) == (14, 17)
-    assert tried.verdict.judged_at == world.clock.now()
-    assert tried.latency_us >= 0
+    (attempt,) = world.sink.attempts
+    assert attempt.fields["hypothesis"] == "It rains."
+    assert attempt.verdict.is_about(world.packs["nli"].spec, attempt.fields, attempt.verdict.target)
+    assert (attempt.round, attempt.source) == (3, "label_studio")
+    assert (attempt.label_studio_project, attempt.label_studio_task) == (14, 17)
+    assert attempt.verdict.judged_at == world.clock.now()
+    assert attempt.latency_us >= 0
 
 
 def test_a_round_is_answered_by_its_own_version(world: World) -> None:
@@ -187,10 +187,10 @@ def test_several_versions_answer_one_question_and_are_all_named(world: World) ->
     world.models.place("sentiment", FakeTarget(spec, "a"), FakeTarget(spec, "b"))
     reply = written(world, "sentiment", "It looks negative.", target="positive")
     assert reply["model_version"] == reply["results"][0]["model_version"] == "a+b"
-    assert [one.version for one in world.sink.tries[0].verdict.outputs] == ["a", "b"]
+    assert [one.version for one in world.sink.attempts[0].verdict.outputs] == ["a", "b"]
 
 
-def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: World) -> None:
+def test_a_call_that_waited_is_answered_by_the_new_version(world: World) -> None:
     spec = world.packs["sentiment"].spec
 
     def take_over() -> None:
@@ -206,13 +206,13 @@ def test_a_call_that_waited_is_answered_by_the_version_that_took_over(world: Wor
     assert service.predict("sentiment", None, body, time.monotonic())["model_version"] == "new"
 
 
-def test_tasks_to_write_for_get_empty_answers_in_bulk(world: World, pack: Pack) -> None:
+def test_unwritten_tasks_get_empty_answers_in_bulk(world: World, pack: Pack) -> None:
     reply = ask(world, pack.spec.name, calls.bulk(pack, 250))
     assert reply["results"] == [{"model_version": "v1", "score": 0.0, "result": []}] * 250
-    assert world.sink.tries == []
+    assert world.sink.attempts == []
 
 
-def test_tasks_that_hold_the_text_get_verdicts_in_bulk_and_in_their_order(world: World) -> None:
+def test_tasks_with_a_text_get_verdicts_in_bulk_in_order(world: World) -> None:
     pack = world.packs["sentiment"]
     body = calls.bulk(pack, ROWS_PER_SLOT * 2 + 5)
     names = [pack.spec.label_names[task["id"] % 3] for task in body["tasks"]]
@@ -222,10 +222,10 @@ def test_tasks_that_hold_the_text_get_verdicts_in_bulk_and_in_their_order(world:
     for one, name, task in zip(reply["results"], names, body["tasks"], strict=True):
         said = [result["value"]["text"][0] for result in one["result"]]
         assert said == ([f"The model says {pack.spec.label_title(name)} (75%)."] if task["id"] % 5 else [])
-    assert world.sink.tries == []
+    assert world.sink.attempts == []
 
 
-def test_those_who_check_examples_are_never_told_what_the_model_says(world: World, pack: Pack) -> None:
+def test_validators_never_see_the_models_answer(world: World, pack: Pack) -> None:
     body = calls.predict(pack, template="validate")
     assert calls.shown(ask(world, pack.spec.name, body)) == []
     interactive = calls.predict(pack, calls.writes(pack, "A text."), template="validate")
@@ -238,13 +238,13 @@ def test_an_unknown_task_is_refused_by_name(world: World) -> None:
     assert caught.value.status == 404
 
 
-def test_while_nothing_is_loaded_callers_are_told_to_come_back(world: World, pack: Pack) -> None:
+def test_while_nothing_is_loaded_calls_can_be_retried(world: World, pack: Pack) -> None:
     world.models.clear()
     with pytest.raises(NotThere):
         ask(world, pack.spec.name, calls.predict(pack, []))
 
 
-def test_a_bulk_call_gives_up_at_its_deadline(world: World) -> None:
+def test_a_bulk_call_times_out_at_its_deadline(world: World) -> None:
     pack, arrived, timeout = world.packs["sentiment"], time.monotonic(), 0.05
     predictor = FakeTarget(pack.spec, before=lambda: _wait_until(arrived + timeout))
     world.models.place("sentiment", predictor)
@@ -259,7 +259,7 @@ def _wait_until(when: float) -> None:
         time.sleep(0.001)
 
 
-def test_a_model_that_breaks_is_our_fault_and_not_the_callers(world: World) -> None:
+def test_a_failing_model_releases_its_slot(world: World) -> None:
     def breaks() -> None:
         raise BackendError("the weights give no numbers")
 
@@ -269,7 +269,7 @@ def test_a_model_that_breaks_is_our_fault_and_not_the_callers(world: World) -> N
     assert world.service.limiter.load().busy == 0
 
 
-def test_a_call_without_a_project_is_answered_without_counting_tries(world: World) -> None:
+def test_a_call_without_a_project_is_answered_without_counting_attempts(world: World) -> None:
     pack = find_pack("sentiment")
     task = {"data": sample_task(pack, "create")["data"]}
     body = {"tasks": [task], "params": {"context": {"result": calls.writes(pack, "It looks negative.")}}}

@@ -47,7 +47,7 @@ def error_code(response: Any) -> str:
     return str(error["code"])
 
 
-def test_label_studio_connects_sets_up_and_asks(client: FlaskClient, pack: Pack) -> None:
+def test_label_studio_connects_sets_up_and_predicts(client: FlaskClient, pack: Pack) -> None:
     base = f"/tasks/{pack.spec.name}"
     assert client.get(f"{base}/health").json == {"status": "UP", "model_version": "v1"}
     assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "v1"}
@@ -64,7 +64,7 @@ def test_a_round_has_the_same_routes(client: FlaskClient, world: World, pack: Pa
     assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "old"}
     body = calls.predict(pack, calls.writes(pack, "A text."))
     assert client.post(f"{base}/predict", json=body).get_json()["model_version"] == "old"
-    assert world.sink.tries[0].round == 2
+    assert world.sink.attempts[0].round == 2
 
 
 def test_a_project_of_another_task_cannot_be_set_up(client: FlaskClient) -> None:
@@ -75,7 +75,7 @@ def test_a_project_of_another_task_cannot_be_set_up(client: FlaskClient) -> None
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1,", b"\xff\xfe", b"nonsense", b"[" * 100_000, b'{"a": ' * 50_000])
 @pytest.mark.parametrize("route", ["predict", "setup", "webhook"])
-def test_a_body_that_is_no_json_is_refused(client: FlaskClient, route: str, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(client: FlaskClient, route: str, body: bytes) -> None:
     response = client.post(f"/tasks/qa/{route}", data=body, content_type="application/json")
     assert response.status_code == 400
     error_code(response)
@@ -94,7 +94,7 @@ def test_a_body_that_is_too_large_is_refused(world: World) -> None:
         assert error_code(response) == "request_too_large"
 
 
-def test_a_large_body_without_a_length_is_read_to_its_end_or_refused() -> None:
+def test_a_large_chunked_body_is_read_completely_or_refused() -> None:
     reader = BodyReader(max_bytes=2_000_000)
     body = json.dumps({"text": "x" * 1_500_000}).encode()
     environ = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body)}
@@ -106,12 +106,12 @@ def test_a_large_body_without_a_length_is_read_to_its_end_or_refused() -> None:
 
 
 @pytest.mark.parametrize("length", ["x", "-5", "1e3", "٣", "9" * 40])
-def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+def test_an_invalid_content_length_is_refused(length: str) -> None:
     with pytest.raises(RequestRefused):
         BodyReader().json({"CONTENT_LENGTH": length, "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
 
 
-def test_a_body_that_breaks_off_is_refused() -> None:
+def test_a_truncated_body_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         BodyReader().json({"CONTENT_LENGTH": "50", "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
     assert caught.value.status == 400
@@ -136,13 +136,13 @@ def test_a_body_that_breaks_off_is_refused() -> None:
         ("GET", "/nothing", 404),
     ],
 )
-def test_what_is_not_there_is_said_not_to_be(client: FlaskClient, method: str, path: str, status: int) -> None:
+def test_unknown_routes_and_methods_are_refused(client: FlaskClient, method: str, path: str, status: int) -> None:
     response = client.open(path, method=method, json={"action": "x"})
     assert response.status_code == status
     error_code(response)
 
 
-def test_while_the_model_is_loading_callers_are_told_when_to_come_back(client: FlaskClient, world: World) -> None:
+def test_while_the_model_is_loading_responses_say_when_to_retry(client: FlaskClient, world: World) -> None:
     world.models.clear()
     pack = find_pack("qa")
     for response in (
@@ -158,7 +158,7 @@ def test_while_the_model_is_loading_callers_are_told_when_to_come_back(client: F
     assert client.get("/health").get_json()["status"] == "LOADING"
 
 
-def test_a_task_that_came_later_and_still_loads_takes_nobody_elses_health(world: World, client: FlaskClient) -> None:
+def test_a_new_task_that_is_loading_does_not_make_the_backend_unhealthy(world: World, client: FlaskClient) -> None:
     pack = world.packs["qa"]
     world.packs["riddles"] = pack
     answer = client.get("/health")
@@ -168,7 +168,7 @@ def test_a_task_that_came_later_and_still_loads_takes_nobody_elses_health(world:
     assert client.get("/health").get_json() == {"status": "UP", "waiting": {}}
 
 
-def test_a_full_backend_says_so_at_once_with_one_line_of_advice(world: World) -> None:
+def test_a_full_backend_refuses_at_once_and_says_when_to_retry(world: World) -> None:
     limiter = ConcurrencyLimiter(at_once=1, room=0)
     limiter.acquire(float("inf"))
     service = VerdictService(world.packs, world.models, world.sink, limiter=limiter)
@@ -180,7 +180,7 @@ def test_a_full_backend_says_so_at_once_with_one_line_of_advice(world: World) ->
     assert error_code(response) == "busy"
 
 
-def test_an_error_that_nobody_foresaw_is_answered_and_logged_without_what_people_typed(
+def test_an_unexpected_error_is_answered_and_logged_without_typed_text(
     client: FlaskClient, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks() -> None:
@@ -197,7 +197,7 @@ def test_an_error_that_nobody_foresaw_is_answered_and_logged_without_what_people
     assert TYPED not in logged
 
 
-def test_a_request_keeps_its_id_and_a_strange_one_gets_another(client: FlaskClient) -> None:
+def test_a_valid_request_id_is_kept_and_an_invalid_one_replaced(client: FlaskClient) -> None:
     pack = find_pack("qa")
     for path, more in (("/tasks/qa/predict", {"json": calls.predict(pack)}), ("/tasks/qa/setup", {"json": {}})):
         given = client.post(path, headers={"X-Request-ID": "abc-123"}, **more)
@@ -213,7 +213,7 @@ def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
 
 
-def test_with_a_password_nobody_comes_in_without_it(world: World) -> None:
+def test_a_password_is_required_except_for_health_and_webhook(world: World) -> None:
     client = backend_app(world.service, auth=BasicAuth("studio", "grün:geheim")).test_client()
     pack = find_pack("qa")
     wrong: list[dict[str, str]] = [
@@ -269,7 +269,7 @@ def test_neither_tokens_nor_typed_texts_are_logged(client: FlaskClient, caplog: 
         assert secret not in logged
 
 
-def test_the_status_tells_queue_load_models_times_and_sink(client: FlaskClient) -> None:
+def test_the_status_reports_queue_load_models_latency_and_sink(client: FlaskClient) -> None:
     pack = find_pack("qa")
     with predict(client, pack, calls.writes(pack, "Who?")):
         pass
@@ -284,7 +284,7 @@ def test_the_status_tells_queue_load_models_times_and_sink(client: FlaskClient) 
     assert status["uptime_seconds"] >= 0
 
 
-def test_the_metrics_count_requests_times_verdicts_and_tries(world: World) -> None:
+def test_the_metrics_count_requests_latencies_verdicts_and_attempts(world: World) -> None:
     metrics = Metrics()
     service = VerdictService(world.packs, world.models, world.sink, on_verdict=metrics.judged)
     client = backend_app(service, metrics=metrics).test_client()
