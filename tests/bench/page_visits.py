@@ -8,9 +8,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from tests.e2e.work.hands import Mouse
-from tests.e2e.work.hit_page import HitPage, accept, sign_in
-from tests.e2e.work.stage import WorkStage
+from tests.e2e.plugin.web.work.hands import Mouse
+from tests.e2e.plugin.web.work.hit_page import HitPage, accept, sign_in
+from tests.e2e.plugin.web.work.stage import WorkStage
 
 # Runs in every document before its own scripts: notes, by the machine's clock, when the template could be typed into,
 # and, for each try, the milliseconds from the keys to the model's answer in the panel.

@@ -24,8 +24,8 @@ from plugin.cli.progress import ProgressBar
 from templates import find_pack
 from tests.bench.page_visits import Bench, Measured, Scale, wait_out
 from tests.e2e.browser import FLAGS, MILLISECONDS_TO_WAIT, find_chromium
+from tests.e2e.plugin.web.work.stage import work_stage
 from tests.e2e.taught import teach_in
-from tests.e2e.work.stage import work_stage
 
 TASK = "sentiment"
 # Cross-site frames run in a separate process whose bytes the outer page does not see.

@@ -14,8 +14,8 @@ from round_manager.models import HitKind, Round, Task
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import pinned_versions
 from tests.fakes.clock import SettableClock
-from tests.integration.work.floor import Floor
-from tests.integration.workpages.office import Office
+from tests.integration.plugin.web.work.office import Office
+from tests.integration.round_manager.work.floor import Floor
 
 PAGES = 15
 

@@ -12,8 +12,8 @@ from playwright.sync_api import Error, Page, expect
 from plugin.simulation.sentences import write
 from plugin.simulation.worker import WorkerProfile
 from templates import TaskSpec
-from tests.e2e.work.hands import Mouse
-from tests.e2e.work.hit_page import HitPage, accept
+from tests.e2e.plugin.web.work.hands import Mouse
+from tests.e2e.plugin.web.work.hit_page import HitPage, accept
 
 SECONDS_TO_INSIST = 600
 # As patient as a person: the other processes need the same cores.

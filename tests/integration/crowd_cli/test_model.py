@@ -17,8 +17,8 @@ from tests.fakes.own_page import OwnPage
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget
 from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
-from tests.integration.work.floor import pack_of
-from tests.integration.workpages.office import Served
+from tests.integration.plugin.web.work.office import Served
+from tests.integration.round_manager.work.floor import pack_of
 
 POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1)
 UNKNOWN_HIT = 409

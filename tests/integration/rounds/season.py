@@ -19,7 +19,7 @@ from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, Hit
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
 from tests.fakes.crowd import FakeCrowd
-from tests.integration.work.floor import Floor, lay_floor
+from tests.integration.round_manager.work.floor import Floor, lay_floor
 
 OWNER = "owner@test"
 DAY = timedelta(days=1)

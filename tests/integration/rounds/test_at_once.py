@@ -2,8 +2,8 @@
 
 from round_manager.loop.lifecycle import begin_validating, close_round, pause, resume
 from round_manager.models import Hit, HitStatus, RoundStatus, WorkSession
+from tests.integration.round_manager.work.test_concurrency import at_once
 from tests.integration.rounds.season import Season
-from tests.integration.work.test_at_once import at_once
 
 TOGETHER = 4
 

@@ -13,8 +13,8 @@ from round_manager.database.store import open_store
 from round_manager.tasks.data_access import make_token, publish
 from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, load_pack
+from tests.integration.plugin.web.serving import Serving, serving
 from tests.integration.rounds_data.played import play, text_of
-from tests.integration.web.serving import Serving, serving
 
 
 @dataclass(frozen=True)

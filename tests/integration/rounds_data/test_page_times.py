@@ -11,8 +11,8 @@ from round_manager.database.store import Store
 from round_manager.models import Example, HitKind
 from round_manager.validation.metrics import round_metrics
 from round_manager.work.validation_work import Judgement, judge_item
+from tests.integration.round_manager.work.floor import MINUTE, judged_items
 from tests.integration.validation.panel import Panel, seat_panel
-from tests.integration.work.floor import MINUTE, judged_items
 
 
 def written(panel: Panel, worker: str, *counts: int | None) -> None:

@@ -29,10 +29,10 @@ from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
 from tests.integration.mturk.marketplace.conftest import TYPE, Requests
 from tests.integration.mturk.marketplace.conftest import question as external_question
+from tests.integration.plugin.web.work.office import PATIENCE, SECRET, Office, Page
+from tests.integration.round_manager.work.floor import lay_floor, pack_of
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.http_recorder import HttpRecorder, route_name, routes
-from tests.integration.work.floor import lay_floor, pack_of
-from tests.integration.workpages.office import PATIENCE, SECRET, Office, Page
 
 TASK = "nli"
 WEB, BACKEND, MARKETPLACE = "http-web.json", "http-backend.json", "http-marketplace.json"

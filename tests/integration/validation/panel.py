@@ -33,7 +33,7 @@ from round_manager.money.hit_terms import shape_of
 from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.workers import ensure_worker
-from tests.integration.work.floor import MARKET, Floor, lay_floor, shown_items
+from tests.integration.round_manager.work.floor import MARKET, Floor, lay_floor, shown_items
 
 OWNER = "owner@here"
 

@@ -9,9 +9,9 @@ from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
 from round_manager.tasks.tasks import update_gold
 from tests.conftest import Outfox
+from tests.integration.round_manager.work.floor import pack_of
 from tests.integration.validation.panel import Panel, seat_panel
 from tests.integration.validation.test_late_flags import flagging, judged
-from tests.integration.work.floor import pack_of
 
 FLAG = "It names somebody"
 

@@ -7,9 +7,9 @@ from round_manager.database.store import open_store
 from round_manager.models import Example, ExampleStatus, Source, Vote
 from round_manager.workers import ensure_worker
 from tests.integration.databases import Databases
+from tests.integration.round_manager.work.floor import MARKET
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel, seat_panel
-from tests.integration.work.floor import MARKET
 
 VERIFIED, DISPUTED, PENDING = ExampleStatus.VERIFIED, ExampleStatus.DISPUTED, ExampleStatus.PENDING
 

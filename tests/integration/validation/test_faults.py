@@ -9,9 +9,9 @@ from sqlalchemy import event
 from round_manager.database.store import Store
 from round_manager.models import Example, ExampleStatus
 from round_manager.validation.decisions import Decisions
+from tests.integration.round_manager.work.test_concurrency import at_once
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import Panel
-from tests.integration.work.test_at_once import at_once
 
 TOGETHER = 4
 

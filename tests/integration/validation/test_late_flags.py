@@ -19,9 +19,9 @@ from round_manager.validation.flags import (
 )
 from round_manager.validation.validators import gold_accuracy
 from round_manager.work.validation_work import Judgement
+from tests.integration.round_manager.work.floor import pack_of
 from tests.integration.validation.conftest import SeatPanel
 from tests.integration.validation.panel import OWNER, Panel
-from tests.integration.work.floor import pack_of
 
 FLAG = "It names somebody"
 WHY = "I looked at it."

@@ -14,8 +14,8 @@ from round_manager.models import Example, ExampleStatus, Source
 from round_manager.validation.metrics import round_metrics
 from round_manager.workers import ensure_worker
 from tests.integration.databases import Databases
+from tests.integration.round_manager.work.floor import MARKET
 from tests.integration.validation.panel import seat_panel
-from tests.integration.work.floor import MARKET
 
 PATIENCE = 20
 WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")

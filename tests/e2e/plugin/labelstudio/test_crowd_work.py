@@ -35,7 +35,7 @@ from tests.fakes.clock import SettableClock
 from tests.fakes.label_studio_adapter import Adapter, Adapters, adapters, tidy_studio
 from tests.integration.round_manager.database.world import new_model
 from tests.integration.round_manager.labelstudio.gallery import PAUSE, Gallery
-from tests.integration.work.floor import Floor
+from tests.integration.round_manager.work.floor import Floor
 
 __all__ = ["adapters", "tidy_studio"]
 

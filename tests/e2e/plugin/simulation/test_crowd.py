@@ -12,9 +12,9 @@ from plugin.simulation.record import SimulationRecord
 from plugin.simulation.worker import SimulatedWorker, make_profiles
 from round_manager.models import HitKind
 from templates import Pack
+from tests.e2e.plugin.web.work.books import votes
+from tests.e2e.plugin.web.work.stage import WorkStage, work_stage
 from tests.e2e.taught import Teach
-from tests.e2e.work.books import votes
-from tests.e2e.work.stage import WorkStage, work_stage
 
 SEED = "tests"
 

@@ -47,7 +47,7 @@ from round_manager.tasks.tasks import find_task
 from round_manager.work.validation_work import Judgement, judge_item
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.integration.plugin.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
-from tests.integration.work.floor import Floor, lay_floor
+from tests.integration.round_manager.work.floor import Floor, lay_floor
 
 TASK = "sentiment"
 MANAGER = "manager@test"

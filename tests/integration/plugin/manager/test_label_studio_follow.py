@@ -19,7 +19,7 @@ from round_manager.services.label_studio import ConnectedLabelStudio
 from tests.fakes.label_studio import URL, FakeLabelStudio
 from tests.integration.plugin.manager.company import TASK, Company
 from tests.integration.plugin.manager.conftest import Found
-from tests.integration.work.floor import pack_of
+from tests.integration.round_manager.work.floor import pack_of
 
 BACKEND = "http://backend.test"
 ASKED = f"{BACKEND}/tasks/{TASK}"

@@ -15,7 +15,7 @@ from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerSte
 from round_manager.tasks.tasks import create_task
 from tests.integration.plugin.manager.company import MANAGER, TASK, Company
 from tests.integration.plugin.manager.conftest import Found
-from tests.integration.work.floor import pack_of
+from tests.integration.round_manager.work.floor import pack_of
 
 
 class Broken:

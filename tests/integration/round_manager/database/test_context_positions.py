@@ -13,7 +13,7 @@ from round_manager.models import Context, ContextTally, Round, RoundModel, Round
 from round_manager.work.leases import lock_task
 from tests.fakes.clock import NOON
 from tests.integration.round_manager.database.world import World, build_world, new_round
-from tests.integration.work.test_at_once import at_once
+from tests.integration.round_manager.work.test_concurrency import at_once
 
 SOME = 40
 

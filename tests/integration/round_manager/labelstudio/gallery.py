@@ -22,7 +22,7 @@ from round_manager.work.validation_work import Judgement, judge_item
 from templates import Pack
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeLabelStudio
-from tests.integration.work.floor import Floor, judged_items, lay_floor, pack_of
+from tests.integration.round_manager.work.floor import Floor, judged_items, lay_floor, pack_of
 
 CREATE, VALIDATE = ProjectKind.CREATE, ProjectKind.VALIDATE
 PAUSE = timedelta(minutes=3)

@@ -17,7 +17,7 @@ from round_manager.services import work as services
 from round_manager.services.work import AttemptResult
 from round_manager.work.attempts import PageInput
 from round_manager.work.errors import NoAttemptsLeft
-from tests.integration.work.floor import Floor, lay_floor
+from tests.integration.round_manager.work.floor import Floor, lay_floor
 
 DRAFT = {"result": [{"value": "a draft"}]}
 

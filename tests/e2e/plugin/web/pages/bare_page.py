@@ -1,0 +1,93 @@
+"""A worker's page without a marketplace around it, in front of a model whose answers are plain to see.
+
+The model says the label that a text names, else the first one; for a question, a word that it shares with the passage.
+"""
+
+from collections.abc import Callable
+from urllib.parse import parse_qsl
+
+from playwright.sync_api import Locator, Page, Request, expect
+
+from round_manager.models import Hit, HitKind
+from tests.e2e.browser import SCREENSHOTS, Complaints
+from tests.integration.plugin.web.work.office import Office
+
+FORM = "/mturk/externalSubmit"
+OpenOffice = Callable[..., Office]
+OpenTab = Callable[[], "BarePage"]
+
+
+class BarePage:
+    """A page in a tab, what it handed in on the marketplace, and what its scripts complained about."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.forms: list[dict[str, str]] = []
+        self.calls: list[str] = []
+        self._complaints = Complaints()
+        self._complaints.listen_to(page)
+        page.on("request", self._noted)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What went wrong in scripts and answers."""
+        return self._complaints.heard
+
+    def open(self, office: Office, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
+        """Follows the HIT's link as the marketplace's frame does, and waits until everything is there."""
+        submit_to = f"{office.settings.crowd_site_url}/s/a-pass"
+        known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
+        self.page.goto(office.address(hit, **known | told), wait_until="load" if wait else "commit")
+        return self
+
+    def ready(self) -> "BarePage":
+        """Waits until there is something to work on, with the instructions out of the way."""
+        self.in_state("ready")
+        if self.there("instructions").get_attribute("open") is not None:
+            self.there("instructions-close").click()
+        return self
+
+    def in_state(self, state: str) -> None:
+        expect(self.page.locator("body")).to_have_attribute("data-state", state)
+
+    def there(self, name: str) -> Locator:
+        """What has that id."""
+        return self.page.locator(f"#{name}")
+
+    def box(self, field: str) -> Locator:
+        """Where a field is written."""
+        return self.page.locator(f"#editor textarea[name='{field}'], #editor textarea[name^='{field}:']").first
+
+    def ask(self, field: str, text: str) -> None:
+        self.box(field).fill(text)
+        self.there("ask").click()
+
+    def sees(self, outcome: str, sentence: str = "") -> None:
+        """The panel shows that outcome, in these words."""
+        expect(self.there("verdict")).to_have_attribute("data-outcome", outcome)
+        expect(self.there("verdict-message")).to_contain_text(sentence)
+
+    def has_saved(self) -> None:
+        expect(self.there("saved")).to_have_attribute("data-draft", "saved")
+
+    def keep(self, name: str) -> None:
+        """A screenshot of what the window shows."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"work-{name}.png")
+
+    def is_handed_in(self) -> None:
+        """Waits until the marketplace has the form."""
+        self.page.wait_for_url(f"**{FORM}")
+
+    def _noted(self, request: Request) -> None:
+        if request.url.endswith(FORM):
+            self.forms.append(dict(parse_qsl(request.post_data or "")))
+        elif "/work/" in request.url:
+            self.calls.append(f"{request.method} {request.url.partition('/work')[2]}")
+
+
+def to_check(office: Office, texts: int) -> Hit:
+    """A HIT to check so many texts of other people."""
+    for number in range(texts):
+        office.floor.pending(f"AUTHOR{number}")
+    return office.floor.hit(HitKind.VALIDATE)

@@ -1,0 +1,185 @@
+"""How the page looks, weighs and behaves before there is any work: for everybody, on every screen."""
+
+import re
+import threading
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from round_manager.models import Hit, HitKind, WorkSession
+from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, to_check
+from tests.e2e.plugin.web.work.accessibility import serious_problems
+from tests.e2e.plugin.web.work.hit_page import fits
+from tests.fakes.registry import eventually
+from tests.integration.plugin.web.work.office import Office
+from tests.integration.round_manager.work.floor import MINUTE
+
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+FIRST_VISIT_BYTES = 2_200_000
+NEXT_HIT_BYTES = 60_000
+PAINTS = "performance.getEntriesByName('first-contentful-paint').length"
+NOT_THERE_YET = re.compile(r"/work[a-z-]*\.[^/]*(css|js)|/editor/")
+BLOCKED = """for (const name of ['localStorage', 'sessionStorage'])
+    Object.defineProperty(window, name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"""
+MAKERS: dict[str, Callable[[Office], Hit]] = {
+    "create": lambda office: office.floor.hit(),
+    "validate": lambda office: to_check(office, 3),
+    "quiz": lambda office: office.floor.hit(HitKind.QUIZ),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_page_fits_desks_and_phones_and_has_no_serious_accessibility_problem(
+    open_office: OpenOffice, tab: BarePage, kind: str
+) -> None:
+    office = open_office()
+    tab.open(office, MAKERS[kind](office)).in_state("ready")
+    frame = tab.page.main_frame
+    assert serious_problems(frame) == []
+    tab.ready()
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        assert serious_problems(frame) == []
+        for width in (1280, 360):
+            tab.page.set_viewport_size({"width": width, "height": 800})
+            expect(tab.there("submit")).to_be_in_viewport()
+            assert fits(tab.page)
+            tab.keep(f"{kind}-{scheme}-{width}")
+    assert tab.complaints == []
+
+
+def test_on_a_phone_what_is_wrong_with_a_text_leaves_room_for_the_text(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("text", "All was well.")
+    tab.sees("not-fooled")
+    tab.ask("text", "All was well. " * 40)
+    expect(tab.there("trouble-text")).to_contain_text("at most")
+    dock = tab.page.locator(".work-dock").bounding_box()
+    assert dock is not None
+    tab.keep("too-long-360")
+    assert dock["height"] <= 740 / 3
+    tab.there("trouble-close").click()
+    expect(tab.there("verdict")).to_be_visible()
+
+
+def test_on_a_slow_line_the_first_bytes_say_that_the_task_loads(open_office: OpenOffice, browser: Browser) -> None:
+    office, held, is_quick = open_office(), list[Route](), threading.Event()
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        tab = BarePage(context.new_page())
+        tab.page.route(NOT_THERE_YET, lambda route: route.continue_() if is_quick.is_set() else held.append(route))
+        tab.open(office, office.floor.hit(), wait=False)
+        # Painted, and not only there: a sheet that is awaited keeps a browser from showing anything.
+        eventually(lambda: tab.page.evaluate(PAINTS), "something is painted")
+        expect(tab.there("loading")).to_be_visible()
+        expect(tab.there("loading")).to_have_text("Loading the task …")
+        tab.keep("loading")
+        is_quick.set()
+        for route in held:
+            route.continue_()
+        tab.in_state("ready")
+        expect(tab.there("loading")).to_be_hidden()
+        assert (len(held) > 1, tab.complaints) == (True, [])
+    finally:
+        context.close()
+
+
+def test_nothing_is_shown_or_loaded_before_a_warning_was_read(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office("hate_speech")
+    loaded: list[str] = []
+    tab.page.on("request", lambda request: loaded.append(request.url))
+    tab.open(office, office.floor.hit()).in_state("consent")
+    expect(tab.there("consent")).to_contain_text("texts that attack people")
+    expect(tab.there("work")).to_be_hidden()
+    assert serious_problems(tab.page.main_frame) == []
+    tab.there("consent-no").click()
+    expect(tab.there("consent-refused")).to_contain_text("Return this HIT")
+    assert not [url for url in loaded if "/editor/" in url or "/work/" in url]
+    tab.there("consent-yes").click()
+    tab.in_state("ready")
+    tab.page.reload()
+    tab.in_state("ready")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_preview_shows_everything_and_calls_nothing(open_office: OpenOffice, tab: BarePage, kind: str) -> None:
+    office = open_office()
+    tab.open(office, MAKERS[kind](office), assignmentId=PREVIEW).in_state("ready")
+    expect(tab.there("preview-note")).to_be_visible()
+    expect(tab.there("instructions")).to_contain_text("What you do")
+    for button in tab.page.locator(".work-side button").all():
+        expect(button).to_be_disabled()
+    tab.keep(f"preview-{kind}")
+    assert (tab.calls, tab.complaints) == ([], [])
+
+
+def test_the_first_visit_is_light_and_the_next_hit_lighter(open_office: OpenOffice, browser: Browser) -> None:
+    office = open_office()
+    context = browser.new_context()
+    weights = []
+    for _ in range(2):
+        tab = BarePage(context.new_page())
+        session = context.new_cdp_session(tab.page)
+        session.send("Network.enable")
+        came: list[float] = []
+        session.on("Network.loadingFinished", lambda it, came=came: came.append(it["encodedDataLength"]))
+        tab.open(office, office.floor.hit(), "W1").in_state("ready")
+        weights.append(sum(came))
+    context.close()
+    assert NEXT_HIT_BYTES < weights[0] <= FIRST_VISIT_BYTES
+    assert weights[1] <= NEXT_HIT_BYTES
+
+
+def test_a_browser_that_remembers_nothing_is_no_error(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office("hate_speech")
+    tab.page.add_init_script(BLOCKED)
+    tab.open(office, office.floor.hit())
+    tab.there("consent-yes").click()
+    tab.ready()
+    tab.page.reload()
+    tab.in_state("consent")
+    assert tab.complaints == []
+
+
+def test_closed_instructions_stay_closed(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.open(office, office.floor.hit()).in_state("ready")
+    tab.page.evaluate("localStorage.clear()")
+    tab.page.reload()
+    tab.in_state("ready")
+    expect(tab.there("instructions")).to_have_attribute("open", "")
+    tab.there("instructions").locator("summary").click()
+    tab.open(office, office.floor.hit(), "W2").in_state("ready")
+    expect(tab.there("instructions")).not_to_have_attribute("open", "")
+
+
+def test_time_at_work_is_told_and_goes_on_after_a_reload(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.open(office, office.floor.hit()).ready()
+    office.floor.clock.advance(MINUTE)
+    tab.box("text").press_sequentially("All was well.")
+    tab.page.reload()
+    tab.in_state("ready")
+    (work,) = office.floor.rows(WorkSession)
+    assert 0 < work.active_ms < MINUTE.total_seconds() * 1_000
+
+
+def test_what_is_wrong_with_a_link_is_told_with_a_way_on(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.open(office, office.floor.hit(), turkSubmitTo="https://elsewhere.example").in_state("error")
+    expect(tab.there("error-title")).to_have_text("This HIT cannot be opened")
+    expect(tab.there("error-again")).to_be_visible()
+    assert serious_problems(tab.page.main_frame) == []
+
+
+def test_a_page_whose_files_are_missing_says_so(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office()
+    tab.page.route("**/main.js", lambda route: route.abort())
+    tab.open(office, office.floor.hit()).in_state("error")
+    expect(tab.there("error-title")).to_have_text("This page did not load")
+    tab.page.unroute("**/main.js")
+    tab.there("error-again").click()
+    tab.in_state("ready")

@@ -1,0 +1,70 @@
+"""Two windows of one worker side by side: what one skips, the other neither asks about nor overwrites."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from round_manager.models import Attempt, WorkItem, WorkSession
+from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, OpenTab
+from tests.integration.plugin.web.work.office import Office
+
+CHANGED = "This example has another text now; here it is."
+
+
+@pytest.fixture
+def office(open_office: OpenOffice) -> Office:
+    return open_office(work={"tries": 4, "tries_before_skip": 0})
+
+
+def _skip(tab: BarePage) -> None:
+    tab.there("skip").click()
+    tab.there("skip-yes").click()
+
+
+def _ask(tab: BarePage) -> None:
+    tab.ask("text", "It is neutral.")
+
+
+def _write(tab: BarePage) -> None:
+    tab.box("text").fill("Half of a text")
+
+
+@pytest.mark.parametrize("act", [_ask, _write, _skip], ids=["asks", "writes", "skips"])
+def test_a_window_with_a_text_that_was_skipped_elsewhere_shows_the_new_one(
+    office: Office, tab: BarePage, open_tab: OpenTab, act: Callable[[BarePage], None]
+) -> None:
+    hit = office.floor.hit()
+    tab.open(office, hit).ready()
+    other = open_tab().open(office, hit).ready()
+    _skip(tab)
+    expect(tab.there("told")).to_have_text("Here is another text.")
+    (work,) = office.floor.rows(WorkSession)
+    prompt = office.floor.context(work).fields["prompt"]
+    expect(other.there("editor")).not_to_contain_text(prompt)
+    (before,) = office.floor.rows(WorkItem)
+
+    act(other)
+    expect(other.there("trouble-text")).to_have_text(CHANGED)
+    expect(other.there("editor")).to_contain_text(prompt)
+    expect(other.box("text")).to_have_value("")
+    (after,) = office.floor.rows(WorkItem)
+    assert (after.context_id, after.draft) == (before.context_id, {})
+    assert office.floor.rows(Attempt) == []
+
+    other.ask("text", "It is neutral.")
+    expect(other.there("tries")).to_have_text("3 of 4 tries left")
+    expect(other.there("trouble")).to_be_hidden()
+
+
+def test_who_skips_while_typing_hears_of_nothing_odd(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    for number in range(3):
+        (before,) = office.floor.rows(WorkItem)
+        tab.box("text").fill(f"Half of text {number}")
+        _skip(tab)
+        expect(tab.box("text")).to_have_value("")
+        expect(tab.there("saved")).to_have_attribute("data-draft", "saved")
+        (after,) = office.floor.rows(WorkItem)
+        assert (after.context_id != before.context_id, after.draft) == (True, {})
+        expect(tab.there("trouble")).to_be_hidden()

@@ -1,0 +1,325 @@
+"""The page on which examples are written, in a real browser."""
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from round_manager.models import Attempt, AuditEntry, Example, WorkItem, WorkSession
+from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, OpenTab
+from tests.integration.plugin.web.work.office import Office
+from tests.integration.round_manager.work.floor import MINUTE
+
+NAUGHTY = '<img src=x onerror="window.hurt=1"> \u202e😀 "quotes" & שלום עולם'
+
+
+@pytest.fixture
+def office(open_office: OpenOffice) -> Office:
+    """Positive sentences are asked for first; the model calls everything positive that names no other label."""
+    return open_office(work={"tries": 4, "tries_before_skip": 2})
+
+
+def test_examples_are_tried_changed_and_handed_in_one_after_the_other(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office(work={"tries": 4, "tries_before_skip": 2, "examples_per_hit": 2})
+    began = time.monotonic()
+    tab.open(office, office.floor.hit()).ready()
+    office.floor.clock.advance(5 * MINUTE)
+    expect(tab.there("place")).to_have_text("Example 1 of 2")
+    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    expect(tab.there("submit")).to_be_disabled()
+    tab.ask("text", "All was well.")
+    tab.sees("not-fooled", "the model says Positive (75%)")
+    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+    expect(tab.there("submit")).to_be_disabled()
+    tab.box("text").fill("All was neutral, not well.")
+    tab.sees("stale")
+    tab.box("text").press("Shift+Enter")
+    tab.sees("fooled", "You fooled the model!")
+    expect(tab.page.locator("#verdict-said li")).to_contain_text(f"Model {office.floor.version}")
+    tab.keep("fooled")
+    expect(tab.there("pay-reward")).to_have_text("$0.45")
+    tab.box("why_right").fill("It was well.")
+    half = time.monotonic()
+    tab.there("submit").click()
+    expect(tab.there("place")).to_have_text("Example 2 of 2")
+    at_most_first = time.monotonic() - began
+    expect(tab.there("pay-bonus")).to_contain_text("+ $0.60 once others agree")
+    expect(tab.page.locator("#items button").first).to_have_attribute("aria-label", "Example 1 of 2, done")
+    expect(tab.box("text")).to_have_value("")
+    tab.box("text").fill("Nobody was positive about it.")
+    tab.page.get_by_role("button", name="Add").click()
+    tab.sees("fooled")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    first, second = office.floor.rows(Example)
+    assert first.fields["text"] == "All was neutral, not well."
+    assert first.explanation == {"why_right": "It was well."}
+    assert second.fooled
+    (work,) = office.floor.rows(WorkSession)
+    assert 0 < first.active_ms <= at_most_first * 1_000
+    assert 0 < second.active_ms <= (time.monotonic() - half) * 1_000
+    assert first.active_ms + second.active_ms <= work.active_ms
+    assert tab.forms == [{"assignmentId": "AS-h-1-W1", "session": work.public_id.hex}]
+    assert tab.complaints == []
+
+
+def test_a_reload_brings_back_text_that_was_never_sent_and_the_verdict_on_the_one_before(
+    office: Office, tab: BarePage
+) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("text", "All was well.")
+    tab.sees("not-fooled")
+    tab.box("text").fill("All was so so.")
+    tab.box("why_wrong").fill("It cannot count.")
+    tab.has_saved()
+    tab.page.reload()
+    tab.ready()
+    expect(tab.box("text")).to_have_value("All was so so.")
+    expect(tab.box("why_wrong")).to_have_value("It cannot count.")
+    tab.sees("stale", "the model says Positive (75%)")
+    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+    tab.box("text").fill("All was well.")
+    tab.sees("not-fooled")
+    assert len(office.floor.rows(Attempt)) == 1
+
+
+def test_a_reload_right_after_the_last_key_keeps_what_no_server_has_heard_of(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('no line')); }")
+    tab.box("text").fill("Typed a moment ago.")
+    tab.page.reload()
+    tab.ready()
+    expect(tab.box("text")).to_have_value("Typed a moment ago.")
+    tab.has_saved()
+    (item,) = office.floor.rows(WorkItem)
+    assert "Typed a moment ago." in str(item.draft)
+
+
+def test_an_earlier_text_can_be_taken_up_and_handed_in_when_all_tries_are_used(
+    open_office: OpenOffice, tab: BarePage
+) -> None:
+    office = open_office("qa", work={"tries": 2, "tries_before_skip": 2})
+    tab.open(office, office.floor.hit()).ready()
+    (work,) = office.floor.rows(WorkSession)
+    first, *_, last = office.floor.context(work).fields["passage"].split()
+    tab.there("span").locator("summary").click()
+    for answer, question in ((last, "What comes last?"), (first, "What comes first?")):
+        tab.there("span-text").fill(answer)
+        tab.there("span-mark").click()
+        tab.ask("question", question)
+        tab.sees("fooled" if answer == last else "not-fooled")
+    expect(tab.there("ask")).to_be_disabled()
+    tab.page.reload()
+    tab.ready()
+    tab.there("earlier").locator("summary").click()
+    tab.page.get_by_role("button", name="Use again: try 1").click()
+    tab.sees("fooled")
+    expect(tab.box("question")).to_have_value("What comes last?")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    (example,) = office.floor.rows(Example)
+    assert (example.fields["question"], (example.answer or {})["text"]) == ("What comes last?", last)
+
+
+def test_leaving_a_box_uses_no_try_and_the_same_text_is_asked_about_once(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.box("text").fill("All was well.")
+    tab.box("text").press("Shift+Enter")
+    tab.sees("not-fooled")
+    tab.box("text").fill("All was so so.")
+    tab.box("why_wrong").focus()
+    tab.sees("stale")
+    tab.has_saved()
+    tab.ask("text", "All was well.")
+    expect(tab.there("told")).to_contain_text("no try was used")
+    assert [one.fields["text"] for one in office.floor.rows(Attempt)] == ["All was well."]
+
+
+def test_while_the_model_is_away_the_page_says_so_and_asks_again_by_itself(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    office.backend.stop()
+    tab.ask("text", "It is neutral.")
+    tab.sees("away", "no try was used, your text is kept, and we ask again ourselves")
+    tab.keep("model-away")
+    office.backend.start()
+    tab.sees("fooled")
+    expect(tab.box("text")).to_have_value("It is neutral.")
+    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+
+
+def test_who_goes_on_writing_while_the_model_is_away_is_not_asked_about_by_surprise(
+    office: Office, tab: BarePage
+) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    office.backend.stop()
+    tab.ask("text", "It is neutral.")
+    tab.sees("away")
+    tab.box("text").fill("It is neu")
+    tab.sees("none", "You changed your text while we waited")
+    office.backend.start()
+    tab.there("ask").click()
+    tab.sees("not-fooled")
+    assert [one.fields["text"] for one in office.floor.rows(Attempt)] == ["It is neu"]
+
+
+def test_while_we_are_away_nothing_is_lost_and_the_page_goes_on_afterwards(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    office.web.stop()
+    tab.box("text").fill("It is neutral.")
+    expect(tab.there("saved")).to_have_attribute("data-draft", "away")
+    tab.there("ask").click()
+    tab.sees("away", "We cannot be reached")
+    office.web.start()
+    tab.sees("fooled")
+    office.web.stop()
+    tab.there("submit").click()
+    expect(tab.there("trouble")).to_contain_text("We cannot be reached")
+    office.web.start()
+    tab.is_handed_in()
+    assert len(office.floor.rows(Example)) == 1
+
+
+def test_two_clicks_hand_in_once_and_the_way_back_shows_that_it_is_done(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("text", "It is neutral.")
+    tab.sees("fooled")
+    tab.there("submit").dblclick()
+    tab.is_handed_in()
+    assert len(tab.forms) == 1
+    assert [one for one in tab.calls if "hand-in" in one or "finish" in one] == [
+        "POST /items/0/hand-in",
+        "POST /finish",
+    ]
+    tab.page.go_back()
+    tab.in_state("submitted")
+    tab.there("submit-again").click()
+    tab.is_handed_in()
+    assert tab.forms[0] == tab.forms[1]
+    assert len(office.floor.rows(Example)) == 1
+
+
+def test_a_second_tab_hears_of_what_the_first_one_did(office: Office, tab: BarePage, open_tab: OpenTab) -> None:
+    hit = office.floor.hit()
+    tab.open(office, hit).ready()
+    other = open_tab().open(office, hit).ready()
+    tab.ask("text", "It is neutral.")
+    tab.sees("fooled")
+    other.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(other.there("tries")).to_have_text("3 of 4 tries left")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    other.ask("text", "It is negative.")
+    other.in_state("submitted")
+    assert len(office.floor.rows(Example)) == 1
+
+
+def test_a_text_can_be_skipped_once_it_was_tried_enough(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    expect(tab.there("skip")).to_be_disabled()
+    expect(tab.there("skip-note")).to_have_text("after 2 more tries")
+    for number in range(2):
+        tab.ask("text", f"Attempt {number}.")
+        expect(tab.there("tries")).to_have_text(f"{3 - number} of 4 tries left")
+    (before,) = office.floor.rows(WorkItem)
+    tab.there("skip").click()
+    tab.there("skip-reason").fill("Too dull.")
+    tab.there("skip-yes").click()
+    expect(tab.there("told")).to_have_text("Here is another text.")
+    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    expect(tab.box("text")).to_have_value("")
+    expect(tab.box("text")).to_be_focused()
+    tab.sees("none")
+    (after,) = office.floor.rows(WorkItem)
+    assert after.context_id != before.context_id
+    assert any("Too dull." in str(one.reason) for one in office.floor.rows(AuditEntry))
+
+
+def test_an_answer_is_marked_and_a_question_asked_without_a_mouse(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office("qa")
+    tab.open(office, office.floor.hit()).ready()
+    (work,) = office.floor.rows(WorkSession)
+    passage = office.floor.context(work).fields["passage"]
+    word = passage.split()[-1].strip(".")
+    tab.there("span").locator("summary").press("Enter")
+    tab.there("span-text").fill("these words are not there")
+    tab.there("span-text").press("Enter")
+    expect(tab.there("span-note")).to_contain_text("do not stand in the passage")
+    tab.there("span-text").fill(word.upper())
+    tab.there("span-text").press("Enter")
+    expect(tab.there("span-note")).to_contain_text(f"“{word}”")
+    expect(tab.page.locator("#editor .htx-highlight").first).to_have_text(word)
+    tab.box("question").fill("What is it that comes last?")
+    tab.box("question").press("Shift+Enter")
+    tab.sees("fooled", f'your answer is "{word}"')
+    tab.page.reload()
+    tab.ready()
+    tab.sees("fooled")
+    tab.there("submit").press("Enter")
+    tab.is_handed_in()
+    (example,) = office.floor.rows(Example)
+    assert example.answer is not None
+    assert example.answer["text"] == word
+
+
+def test_what_people_type_is_only_ever_text(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("text", f"neutral {NAUGHTY}")
+    tab.sees("fooled")
+    tab.box("why_right").fill(NAUGHTY)
+    tab.has_saved()
+    tab.page.reload()
+    tab.ready()
+    expect(tab.box("text")).to_have_value(f"neutral {NAUGHTY}")
+    expect(tab.box("text")).to_have_attribute("dir", "auto")
+    tab.sees("fooled")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    (example,) = office.floor.rows(Example)
+    assert example.fields["text"] == f"neutral {NAUGHTY}"
+    assert example.explanation == {"why_right": NAUGHTY}
+    assert not tab.page.evaluate("window.hurt")
+    assert tab.complaints == []
+
+
+def test_when_the_time_is_over_the_page_says_what_to_do(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    expect(tab.there("timer")).to_contain_text(":")
+    office.floor.clock.advance(30 * MINUTE)
+    tab.ask("text", "It is neutral.")
+    tab.in_state("over")
+    expect(tab.there("over-text")).to_contain_text("return it and take another one")
+    assert office.floor.rows(Attempt) == []
+
+
+def test_a_round_that_is_closed_meanwhile_lets_everybody_hand_in_what_they_have(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    office.floor.close_round()
+    tab.ask("text", "It is neutral.")
+    expect(tab.there("trouble")).to_contain_text("hand in the HIT as it is")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    assert len(tab.forms) == 1
+
+
+def test_a_refusal_is_told_in_the_words_of_the_page(office: Office, tab: BarePage) -> None:
+    tab.open(office, office.floor.hit()).ready()
+    tab.there("ask").click()
+    expect(tab.there("trouble")).to_contain_text("“Your sentence” is empty")
+    tab.ask("text", "x" * 500)
+    expect(tab.there("trouble")).to_contain_text("400")
+    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    tab.box("text").fill("Shorter.")
+    expect(tab.there("trouble")).to_be_hidden()
+
+
+def test_who_left_out_something_is_led_to_it(open_office: OpenOffice, tab: BarePage) -> None:
+    office = open_office("nli")
+    tab.open(office, office.floor.hit()).ready()
+    tab.ask("hypothesis", "It is neutral.")
+    tab.sees("fooled")
+    tab.there("submit").click()
+    expect(tab.there("trouble")).to_contain_text("“Why is your label right?” is empty")
+    expect(tab.box("why_right")).to_be_focused()
+    tab.box("why_right").fill("It says so.")
+    tab.there("submit").click()
+    tab.is_handed_in()

@@ -1,0 +1,217 @@
+"""From an open round to money earned, for every task: a marketplace, pages, a model and a browser that are all real."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+
+from common.money import dollars
+from mturk.marketplace.tables.people import Worker
+from round_manager.models import Example, ExampleStatus, HitKind
+from tests.conftest import PACKS
+from tests.e2e.browser import Complaints
+from tests.e2e.plugin.web.work.accessibility import serious_problems
+from tests.e2e.plugin.web.work.books import line_of, pay, votes
+from tests.e2e.plugin.web.work.conftest import OpenWindow
+from tests.e2e.plugin.web.work.hands import Hands, Keyboard, Mouse
+from tests.e2e.plugin.web.work.hit_page import HitPage, accept, fits, sign_in
+from tests.e2e.plugin.web.work.stage import WorkStage, work_stage
+from tests.e2e.plugin.web.work.writing import Assigned, Reader, Texts, assigned, newest_session
+from tests.e2e.taught import Teach
+
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESK: ViewportSize = {"width": 1280, "height": 900}
+VALIDATORS = ("Bea", "Cem", "Dan")
+NOTHING = "There is nothing to check for you at the moment; return the HIT, please."
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the people of one test work, and what it must cost to the cent, fees of a fifth included."""
+
+    task: str
+    size: ViewportSize
+    hands: type[Keyboard] | type[Mouse]
+    author_cents: int
+    total_cents: int
+
+
+# An author's reward and bonus; the same with its fees, and three validators' rewards with theirs.
+WAYS = [
+    Way("nli", PHONE, Keyboard, 70 + 80, 84 + 96 + 3 * 90),
+    Way("qa", DESK, Mouse, 80 + 80, 96 + 96 + 3 * 108),
+    Way("sentiment", PHONE, Mouse, 45 + 60, 54 + 72 + 3 * 60),
+    Way("hate_speech", DESK, Keyboard, 55 + 70, 66 + 84 + 3 * 72),
+]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[WorkStage]:
+    """All four tasks; three people check each example, one in a HIT."""
+    with work_stage(tmp_path_factory.mktemp("whole")) as stage:
+        for name in PACKS:
+            stage.open_task(
+                name,
+                model=teach(name),
+                contexts=8,
+                validation={"policy": "adaptive", "first_votes": 3, "gold_rate": 0.0},
+                work={"validations_per_hit": 1},
+            )
+        yield stage
+
+
+@pytest.mark.parametrize("way", WAYS, ids=[one.task for one in WAYS])
+def test_a_worker_fools_the_model_three_others_agree_and_all_are_paid_to_the_cent(
+    stage: WorkStage, open_window: OpenWindow, teach: Teach, way: Way
+) -> None:
+    reader, before = Reader(way.task, teach(way.task)), stage.services.crowd.balance()
+    page = open_window(way.size)
+    hands, heard = way.hands(page), Complaints()
+    heard.listen_to(page)
+    author = stage.worker("Ada")
+
+    stage.post(way.task, HitKind.CREATE)
+    given, texts = _write(stage, hands, author, reader)
+    stage.collect()
+    example = stage.examples()[-1]
+    _check_example(example, reader, given, texts)
+
+    stage.post(way.task, HitKind.VALIDATE, assignments=len(VALIDATORS))
+    assert heard.heard == []
+    _refused_as_author(stage, hands, author, reader, texts)
+    # The refusal itself, as the browser's console tells it.
+    assert heard.heard
+    assert all("409" in one for one in heard.heard)
+    heard.heard.clear()
+    for number, name in enumerate(VALIDATORS):
+        hit = _judge(stage, hands, stage.worker(name), reader, texts)
+        if not number:
+            _look_at(hit, reader)
+        hit.submit()
+        hit.expect_handed_in()
+    paid = pay(stage, way.task)
+
+    cast = [one for one in votes(stage) if one.example_id == example.id]
+    assert len({one.worker_id for one in cast} - {example.author_id}) == len(cast) == len(VALIDATORS)
+    assert {one.label or (one.answer or {})["text"] for one in cast} == {texts.target}
+    line = line_of(stage, way.task)
+    assert (line.figures.reserved_cents, line.figures.owed_cents, line.figures.sent_cents) == (0, 0, way.total_cents)
+    assert (line.confirmed_cents, line.fee_cents) == (way.total_cents, way.total_cents - paid)
+    assert before - stage.services.crowd.balance() == way.total_cents
+    _see_earnings(stage, hands, author, way.author_cents)
+    assert heard.heard == []
+
+
+def _write(stage: WorkStage, hands: Hands, author: Worker, reader: Reader) -> tuple[Assigned, Texts]:
+    """The author's whole HIT: accepted, not fooled once, fooled, handed in."""
+    sign_in(stage, hands, author)
+    hit = accept(hands, reader.spec.title)
+    _begin(stage, hit, reader)
+    given = assigned(stage, newest_session(stage))
+    texts = reader.texts_for(given)
+    for text in given.fields.values():
+        expect(hit.editor).to_contain_text(text)
+    if given.target:
+        expect(hit.editor).to_contain_text(reader.spec.label_title(given.target))
+    expect(hit.there("tries")).to_contain_text("10 of 10 tries left")
+
+    if given.target is None:
+        hit.mark(texts.target)
+    hit.ask(reader.input, texts.failing)
+    hit.see("not-fooled", reader.sentence(given, texts.failing, texts.target))
+    expect(hit.there("tries")).to_contain_text("9 of 10 tries left")
+    hit.keep(f"{reader.spec.name}-not-fooled")
+    hit.ask(reader.input, texts.fooling)
+    hit.see("fooled", reader.sentence(given, texts.fooling, texts.target))
+    expect(hit.there("verdict-said").locator(".version")).to_contain_text(reader.version)
+    assert serious_problems(hit.frame) == []
+    assert fits(hit.frame)
+    assert fits(hit.page)
+    hit.keep(f"{reader.spec.name}-fooled")
+
+    _fill_in_the_rest(hit, reader)
+    hit.submit()
+    hit.expect_handed_in()
+    return given, texts
+
+
+def _begin(stage: WorkStage, hit: HitPage, reader: Reader) -> None:
+    """The page is usable, in a frame of another site that has no cookie of ours."""
+    if reader.spec.work.content_warning:
+        expect(hit.body).to_have_attribute("data-state", "consent")
+        expect(hit.there("consent")).to_contain_text(reader.spec.work.content_warning[:60])
+        expect(hit.editor).to_be_hidden()
+        assert serious_problems(hit.frame) == []
+        hit.keep(f"{reader.spec.name}-consent")
+        hit.hands.press(hit.there("consent-yes"))
+    hit.wait_until_ready()
+    around, inside = urlsplit(hit.page.url), urlsplit(hit.frame.url)
+    assert around.hostname != inside.hostname
+    assert around.port != inside.port
+    assert hit.page.context.cookies(f"{inside.scheme}://{inside.netloc}") == []
+    assert stage.market.url == f"{around.scheme}://{around.netloc}"
+
+
+def _fill_in_the_rest(hit: HitPage, reader: Reader) -> None:
+    """Whatever else the task's people must say."""
+    for one in reader.spec.fields:
+        if one.required and one.role == "reason":
+            hit.write(one.name, "Anybody would read it that way.")
+        elif one.required and one.choices:
+            hit.choose("None")
+
+
+def _check_example(example: Example, reader: Reader, given: Assigned, texts: Texts) -> None:
+    expected = reader.verdict(given, texts.fooling, texts.target)
+    assert example.fields[reader.input] == texts.fooling
+    assert (example.label or (example.answer or {})["text"]) == texts.target
+    assert (example.fooled, example.tries, example.status) == (True, 2, ExampleStatus.PENDING)
+    assert example.verdict["said"][0]["version"] == reader.version
+    assert example.verdict["said"][0]["prediction"] == expected.shown.prediction
+
+
+def _refused_as_author(stage: WorkStage, hands: Hands, author: Worker, reader: Reader, texts: Texts) -> None:
+    """The author takes a HIT to check: there is nothing for them, and they give it back to the others."""
+    sign_in(stage, hands, author)
+    hit = accept(hands, f"Check: {reader.spec.title}")
+    expect(hit.there("error-text")).to_have_text(NOTHING)
+    expect(hit.there("error-way")).to_contain_text("Return")
+    expect(hit.page.get_by_role("link", name="Return", exact=True)).to_have_class(re.compile("primary"))
+    assert texts.fooling not in hit.frame.content()
+    assert serious_problems(hit.frame) == []
+    hit.keep(f"{reader.spec.name}-own")
+    hands.press(hit.page.get_by_role("link", name="Return", exact=True))
+    hands.press(hit.page.get_by_role("button", name="Return it"))
+    expect(hit.page.get_by_text("Returned. Someone else can take it now.")).to_be_visible()
+
+
+def _judge(stage: WorkStage, hands: Hands, validator: Worker, reader: Reader, texts: Texts) -> HitPage:
+    """One validator's HIT, up to where it is handed in."""
+    sign_in(stage, hands, validator)
+    hit = accept(hands, f"Check: {reader.spec.title}")
+    _begin(stage, hit, reader)
+    expect(hit.editor).to_contain_text(texts.fooling)
+    expect(hit.there("ask")).to_be_hidden()
+    if reader.spec.kind == "qa":
+        hit.mark(texts.target)
+    else:
+        hit.choose(reader.spec.label_title(texts.target))
+    return hit
+
+
+def _look_at(hit: HitPage, reader: Reader) -> None:
+    """What the page looks like, which is the same to all validators."""
+    assert serious_problems(hit.frame) == []
+    assert fits(hit.frame)
+    hit.keep(f"{reader.spec.name}-judged")
+
+
+def _see_earnings(stage: WorkStage, hands: Hands, author: Worker, cents: int) -> None:
+    sign_in(stage, hands, author)
+    page: Page = hands.page
+    hands.press(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Earnings"))
+    expect(page.locator(".figure").first).to_contain_text(dollars(cents))
+    expect(page.get_by_text("You fooled the model, and other people agreed with your label.")).to_be_visible()

@@ -1,0 +1,92 @@
+"""A web app on a store with an open round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from plugin.attempt_delivery import AttemptIntake, sign
+from plugin.lazy_store import LazyStore
+from plugin.settings import Settings
+from plugin.web.app import web_app
+from plugin.wiring import Application
+from round_manager.database.store import open_store
+from round_manager.tasks.rounds import collected
+from tests.fakes.clock import SettableClock
+from tests.integration.databases import Databases
+from tests.integration.plugin.web.serving import Serving, serving
+from tests.integration.services.stage import Stage, set_stage
+
+SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs-the-posts-since-today")
+
+
+@dataclass(frozen=True)
+class Web:
+    """The web app, a client of it, and what it was told."""
+
+    stage: Stage
+    client: FlaskClient
+    settings: Settings
+    intake: AttemptIntake
+    lazy_store: LazyStore
+    hints: list[str]
+    clock: SettableClock
+
+    def post(self, body: bytes, **headers: str) -> object:
+        """A post with whatever headers, none of its own."""
+        return self.client.post("/api/attempts", data=body, headers=headers)
+
+    def attempts(self) -> int:
+        """How many attempts are stored."""
+        with self.stage.store.read() as session:
+            return collected(session, self.stage.round).attempts
+
+
+@pytest.fixture
+def settings(tmp_path: Path, home_url: str) -> Settings:
+    return Settings(home=str(tmp_path / "home"), database_url=home_url, secret=" ".join(SECRETS))
+
+
+@pytest.fixture
+def stage(settings: Settings, home_tables: str) -> Iterator[Stage]:
+    settings.make_home()
+    with open_store(home_tables) as store:
+        yield set_stage(store, "sentiment")
+
+
+@pytest.fixture
+def web(stage: Stage, settings: Settings) -> Iterator[Web]:
+    lazy_store, hints, clock = LazyStore(settings.database), list[str](), SettableClock()
+    intake = Application(settings, clock=clock).attempt_intake(lazy_store)
+    app = web_app(lazy_store, intake, SECRETS, hint=hints.append)
+    yield Web(stage, app.test_client(), settings, intake, lazy_store, hints, clock)
+    lazy_store.close()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The web app as a process of its own, which tests that do it no harm share."""
+
+    process: Serving
+    settings: Settings
+    stage: Stage
+
+    def attempts(self) -> int:
+        """How many attempts are stored by now."""
+        with self.stage.store.read() as session:
+            return collected(session, self.stage.round).attempts
+
+
+@pytest.fixture(scope="session")
+def standing(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[Standing]:
+    home, url = tmp_path_factory.mktemp("standing"), any_databases.migrated()
+    settings = Settings(home=str(home), database_url=url, secret=" ".join(SECRETS))
+    with open_store(url) as store, serving(settings) as process:
+        yield Standing(process, settings.model_copy(update={"web_url": process.url}), set_stage(store, "sentiment"))
+
+
+def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:
+    """The headers of a signed post."""
+    return sign(secrets, body, now)

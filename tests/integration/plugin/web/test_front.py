@@ -1,0 +1,61 @@
+"""What whoever opens the web app's bare address is told."""
+
+from html.parser import HTMLParser
+
+import pytest
+import requests
+
+from plugin.lazy_store import LazyStore
+from plugin.web.app import web_app
+from plugin.web.front import front_page
+from tests.integration.plugin.web.conftest import SECRETS, Standing, Web
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+
+
+class Links(HTMLParser):
+    """Everything that a page loads or leads to."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [str(value) for name, value in attrs if name in ("href", "src")]
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "", "application/json, text/plain, */*"])
+def test_programs_are_told_in_json(standing: Standing, accept: str) -> None:
+    answer = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
+    assert answer.json()["health"] == "/health"
+
+
+def test_a_person_sees_what_this_is_and_where_to_go(standing: Standing) -> None:
+    answer = requests.get(f"{standing.process.url}/", headers={"Accept": BROWSER}, timeout=30)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    for told in ("There is\n      nothing to log in to here", "outfox status", "/data/TASK", "Running", "docs"):
+        assert told in answer.text
+    for link in Links(answer.text).found:
+        if not link.startswith("data:"):
+            assert requests.get(f"{standing.process.url}{link}", timeout=30).status_code == 200, link
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert "Accept" in answer.headers["Vary"]
+
+
+def test_a_stranger_learns_no_tasks_name_and_no_secret(standing: Standing) -> None:
+    for accept in (BROWSER, "application/json"):
+        text = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30).text
+        for secret in ("sentiment", str(standing.settings.home_path), standing.settings.database, *SECRETS):
+            assert secret not in text
+
+
+def test_a_person_is_led_to_the_health_of_a_server_that_cannot_work(web: Web) -> None:
+    lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
+    client = web_app(lazy_store, web.intake, SECRETS, pages=[front_page(lazy_store)]).test_client()
+    answer = client.get("/", headers={"Accept": BROWSER})
+    assert answer.status_code == 200
+    assert "Not ready" in answer.text
+    assert '<a href="/health">its health</a>' in answer.text
+    assert "/no/such/folder" not in answer.text

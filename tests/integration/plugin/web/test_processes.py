@@ -1,0 +1,179 @@
+import os
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+
+import pytest
+from sqlalchemy import text
+
+from plugin.attempt_delivery import AttemptSender
+from plugin.settings import Settings
+from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
+from round_manager.models import ProjectKind
+from round_manager.tasks.rounds import collected
+from tests.conftest import Outfox
+from tests.fakes.registry import eventually
+from tests.integration.plugin.web.conftest import SECRETS, Standing
+from tests.integration.plugin.web.serving import serving
+from tests.integration.services.stage import Stage
+
+
+@pytest.mark.usefixtures("stage")
+def test_ctrl_c_ends_it_with_grace(settings: Settings) -> None:
+    with serving(settings) as web:
+        assert web.end(signal.SIGINT) == 0
+
+
+def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
+    with serving(settings) as web, ThreadPoolExecutor() as pool, stage.store.write() as holder:
+        # Nobody else writes now: in SQLite for the transaction alone.
+        if holder.get_bind().dialect.name == "postgresql":
+            holder.execute(text("LOCK TABLE attempt IN EXCLUSIVE MODE"))
+        else:
+            holder.connection()
+        posting = pool.submit(AttemptSender(web.url, SECRETS), [stage.tried()])
+        eventually(lambda: b"outfox_web_in_progress 2.0" in web.get("/metrics")[1], "it is at it, and answers others")
+        web.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not _takes_callers(web.port), "the door is closed")
+        holder.rollback()
+        posting.result(30)
+        assert web.end() == 0
+    with stage.store.read() as session:
+        assert collected(session, stage.round).attempts == 1
+
+
+def test_a_worker_that_dies_is_replaced_and_the_figures_go_on(settings: Settings, stage: Stage) -> None:
+    with serving(settings, "--workers", "2") as web:
+        post = AttemptSender(web.url, SECRETS)
+        post([stage.tried(), stage.tried()])
+        eventually(lambda: len(web.workers()) == 2, "both have begun")
+        first = web.workers()
+        os.kill(first[0], signal.SIGKILL)
+        eventually(lambda: len(set(web.workers()) - set(first)) == 1, "another one has begun")
+        post([stage.tried()])
+        assert b'outfox_web_attempts_total{what="stored"} 3.0' in web.get("/metrics")[1]
+
+
+@pytest.mark.xdist_group("standing-web-app")
+def test_its_log_is_one_json_object_for_each_request_without_bodies(standing: Standing) -> None:
+    web = standing.process
+    connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+    connection.request("POST", "/api/attempts", b"private words", {"X-Request-ID": "mine-1"})
+    assert connection.getresponse().status == 401
+    connection.close()
+    events = [one for one in web.events() if one.get("request_id") == "mine-1"]
+    assert [(one["event"], one["status"]) for one in events] == [("attempts", 401)]
+    assert "private words" not in web.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.xdist_group("standing-web-app")
+@pytest.mark.parametrize(
+    "spoiled", ["GET /data/x/{}?token=private-token HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nX {}: private-token\r\n\r\n"]
+)
+def test_a_request_that_is_no_http_is_logged_without_its_words(standing: Standing, spoiled: str) -> None:
+    web = standing.process
+    before = len(web.events())
+    with socket.create_connection(("127.0.0.1", web.port), timeout=10) as caller:
+        caller.sendall(spoiled.format("é").encode())
+        assert b" 400 " in caller.recv(1_000)
+    eventually(lambda: len(web.events()) > before, "it is told")
+    assert web.events()[-1]["event"].startswith("refused a request that is not valid HTTP: Invalid")
+    assert "private-token" not in web.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.xdist_group("standing-web-app")
+def test_a_body_that_is_far_too_large_gets_a_clear_answer(standing: Standing) -> None:
+    connection = HTTPConnection("127.0.0.1", standing.process.port, timeout=30)
+    connection.request("POST", "/api/attempts", b"x" * 20_000_000)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+@pytest.mark.xdist_group("standing-web-app")
+def test_a_caller_who_breaks_off_harms_nobody(standing: Standing) -> None:
+    web = standing.process
+    for _ in range(20):
+        caller = socket.create_connection(("127.0.0.1", web.port))
+        caller.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbroken")
+        caller.close()
+    assert web.get("/health")[0] == 200
+    assert not [one for one in web.events() if one["level"] == "error"]
+
+
+@pytest.mark.parametrize("every", ["0", "30"])
+def test_a_hint_or_its_time_makes_label_studio_be_read_by_one_of_its_processes(
+    settings: Settings, stage: Stage, every: str
+) -> None:
+    with stage.store.write() as session:
+        link = find_link(session, stage.task.id, ProjectKind.CREATE)
+        assert link is not None
+        link.url = "http://127.0.0.1:9"
+    there = settings.model_copy(update={"label_studio_url": "http://127.0.0.1:9/", "label_studio_token": "0" * 40})
+    with serving(there, "--workers", "2", "--sync-every", every) as web:
+        if every == "0":
+            connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+            secret = {WEBHOOK_HEADER: webhook_secret(SECRETS, "sentiment")}
+            connection.request("POST", "/webhooks/label-studio/sentiment", b"{}", secret)
+            assert connection.getresponse().status == 204
+            connection.close()
+        eventually(lambda: [one for one in web.events() if one["event"] == "Label Studio is not read"], "it was read")
+        assert b'outfox_web_label_studio_reads_total{outcome="failed",task="sentiment"} 1.0' in web.get("/metrics")[1]
+        assert web.get("/health")[0] == 200
+        assert web.end() == 0
+
+
+def test_a_secret_that_is_too_short_is_refused(
+    outfox: Outfox, stage: Stage, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stage.round.number == 1
+    monkeypatch.setenv("OUTFOX_HOME", settings.home)
+    monkeypatch.setenv("OUTFOX_SECRET", "short")
+    ran = outfox("serve", "--port", "0")
+    assert (ran.code, "32 characters" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "cure"),
+    [
+        ("CROWD_SITE_URL", "market.example", "correct OUTFOX_CROWD_SITE_URL"),
+        ("CROWD_SITE_URL", "https://market.example 'unsafe-inline'", "correct OUTFOX_CROWD_SITE_URL"),
+        ("ML_BACKEND_AUTH", "user", "user:password"),
+    ],
+)
+@pytest.mark.usefixtures("stage")
+def test_a_setting_of_the_pages_that_cannot_be_is_told_at_the_start(
+    outfox: Outfox, settings: Settings, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, cure: str
+) -> None:
+    monkeypatch.setenv("OUTFOX_HOME", settings.home)
+    monkeypatch.setenv(f"OUTFOX_{setting}", value)
+    ran = outfox("serve", "--port", "0")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+    assert cure in ran.err
+
+
+@pytest.mark.usefixtures("stage")
+def test_pages_that_no_browser_would_show_are_warned_of_and_served(settings: Settings) -> None:
+    unseen = settings.model_copy(
+        update={"web_url": "http://outfox.example", "crowd_site_url": "https://market.example"}
+    )
+    with serving(unseen) as web:
+        told = web.log.read_text(encoding="utf-8")
+        assert "warning: browsers do not show http pages" in told
+        assert "who passes a quiz stays unqualified: crowd_key_id or crowd_key_secret is empty" in told
+        assert web.get("/health")[0] == 200
+
+
+def test_without_a_database_it_does_not_start_and_tells_the_cure(outfox: Outfox) -> None:
+    ran = outfox("serve", "--port", "0")
+    assert ran.code in (2, 3)
+    assert "Traceback" not in ran.err
+
+
+def _takes_callers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,106 @@
+"""Several windows of one worker: none is held to a text that it does not show."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from round_manager.models import Attempt, Example, HitKind, WorkItem
+from tests.fakes.target import Hold
+from tests.integration.plugin.web.work.conftest import OpenOffice
+from tests.integration.plugin.web.work.office import Office, Page
+
+CALLS = [("PUT", "draft"), ("POST", "tries"), ("POST", "hand-in"), ("POST", "skip")]
+CHANGED = {
+    "error": "This example has another text now; here it is.",
+    "code": "other_text",
+    "hint": None,
+    "kind": "changed",
+    "retry": False,
+    "status": 409,
+}
+
+
+@pytest.fixture
+def office(open_office: OpenOffice) -> Office:
+    return open_office("nli", work={"tries_before_skip": 0})
+
+
+def _skip(page: Page, **body: Any) -> dict[str, Any]:
+    return page.post("/items/0/skip", {**page.mark(), **body})
+
+
+@pytest.mark.parametrize(("method", "call"), CALLS)
+def test_a_window_that_shows_a_skipped_text_changes_nothing_and_is_told(office: Office, method: str, call: str) -> None:
+    page = office.open("W1")
+    stale = office.open("W1", page.hit).fooling()
+    now = _skip(page)
+    assert now["mark"] != stale["mark"]
+    kept = page.written("A draft for the new text.")
+    page.put("/items/0/draft", kept)
+    assert page.refused(f"/items/0/{call}", stale, method) == CHANGED
+    (item,) = page.state()["items"]
+    assert (item["context"], item["draft"]) == (now["context"], {"result": kept["result"]})
+    assert office.floor.rows(Attempt) == office.floor.rows(Example) == office.predictor.asked == []
+
+
+def test_the_same_text_with_another_target_is_another_one(office: Office) -> None:
+    page = office.open("W1")
+    stale = page.fooling()
+    (row,) = office.floor.rows(WorkItem)
+    with office.floor.write() as session:
+        session.get_one(WorkItem, row.id).label = next(
+            name for name in office.floor.spec.label_names if name != row.label
+        )
+    assert page.refused("/items/0/tries", stale) == CHANGED
+
+
+def test_a_mark_stays_the_same_while_its_text_does(office: Office) -> None:
+    page = office.open("W1")
+    body = page.fooling()
+    page.post("/items/0/tries", body)
+    assert page.post("/items/0/hand-in", body)["mark"] == body["mark"]
+    office.restart()
+    assert page.mark() == office.open("W1", page.hit).mark() == {"mark": body["mark"]}
+
+
+def test_a_text_that_is_skipped_while_the_model_thinks_is_told_and_uses_no_try(office: Office) -> None:
+    hold = Hold()
+    office.predictor._before = hold
+    page = office.open("W1")
+    body = page.fooling()
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(page.refused, "/items/0/tries", body)
+        hold.wait_for(1)
+        _skip(page)
+        hold.open()
+        assert asking.result(30) == CHANGED
+    assert page.state()["items"][0]["tries_used"] == 0
+    assert office.floor.rows(Attempt) == []
+
+
+def test_two_windows_that_skip_at_once_skip_once(office: Office) -> None:
+    page = office.open("W1")
+    body = page.mark()
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: page.call("POST", "/items/0/skip", body), range(4)))
+    assert sorted(one.status_code for one in answers) == [200, 409, 409, 409]
+
+
+@pytest.mark.parametrize(("method", "call"), CALLS)
+@pytest.mark.parametrize("mark", [{}, {"mark": None}, {"mark": 7}, {"mark": ["x"]}], ids=str)
+def test_a_call_that_does_not_say_what_its_page_shows_is_refused(
+    office: Office, method: str, call: str, mark: dict[str, Any]
+) -> None:
+    page = office.open("W1")
+    told = page.refused(f"/items/0/{call}", {"result": page.fooling()["result"], **mark}, method)
+    assert (told["status"], told["kind"]) == (400, "refused")
+    assert page.state()["items"][0]["draft"] is None
+
+
+def test_what_is_judged_needs_no_mark(office: Office) -> None:
+    office.floor.pending("AUTHOR")
+    page = office.open("W1", kind=HitKind.VALIDATE)
+    (item,) = page.state()["items"]
+    assert "mark" not in item
+    page.put("/items/0/draft", {"result": page.result(label="entailment")})

@@ -1,0 +1,260 @@
+"""The page of a HIT, as the marketplace's frame loads it."""
+
+import gzip
+
+import pytest
+import requests
+
+from plugin.labelstudio.editor import editor_bundle
+from plugin.web.work.access import OPENINGS, PageLimits
+from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
+from tests.conftest import PACKS
+from tests.integration.databases import Databases
+from tests.integration.plugin.web.work.conftest import OpenOffice
+from tests.integration.plugin.web.work.office import SITE, SUBMIT_TO, Office, setup_in
+from tests.integration.round_manager.work.floor import MINUTE, pack_of
+
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+
+
+@pytest.fixture(scope="session")
+def databases(any_databases: Databases) -> Databases:
+    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    return any_databases
+
+
+def test_whoever_accepted_a_hit_gets_the_template_that_annotators_get_and_a_token(office: Office) -> None:
+    page = office.open("W1")
+    pack = pack_of("sentiment")
+    assert (page.setup["kind"], page.setup["preview"], page.setup["error"]) == ("create", False, None)
+    assert page.setup["config"] == pack.create_xml
+    assert page.setup["task"]["title"] == pack.spec.title
+    assert "<h" in page.setup["task"]["instructions_html"]
+    pay = pack.spec.pay
+    shown = {"reward_cents": 45, "bonus_cents": pay.fooled_bonus_cents, "hourly_cents": pay.minimum_hourly_cents}
+    assert page.setup["pay"] == shown
+    assert page.setup["editor"]["module"] == editor_bundle().module
+    assert page.state()["status"] == "open"
+
+
+@pytest.mark.parametrize("kind", HitKind)
+def test_every_page_shows_the_hourly_rate_that_pay_is_topped_up_to(office: Office, kind: HitKind) -> None:
+    answer = office.get(office.floor.hit(kind=kind), assignmentId=PREVIEW)
+    assert pack_of("sentiment").spec.pay.minimum_hourly_cents == 1_500
+    assert "topped up to $15.00 an hour" in answer.text
+
+
+def test_a_page_of_a_task_that_tops_nothing_up_promises_nothing(open_office: OpenOffice) -> None:
+    office = open_office(pay={"minimum_hourly_cents": 0})
+    assert "topped up to $" not in office.get(office.floor.hit(), assignmentId=PREVIEW).text
+
+
+def test_the_page_may_be_framed_by_the_marketplace_alone_and_keeps_no_cookie(office: Office) -> None:
+    answer = office.get(office.floor.hit(), assignmentId="A1", workerId="W1", turkSubmitTo=SUBMIT_TO)
+    policy = answer.headers["Content-Security-Policy"]
+    assert f"frame-ancestors {SITE}" in policy
+    assert f"form-action {SITE}" in policy
+    assert "script-src 'self';" in policy
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "Set-Cookie" not in answer.headers
+    assert "X-Frame-Options" not in answer.headers
+
+
+def test_who_returns_a_hit_and_takes_it_again_gets_its_whole_time_and_finds_their_text(office: Office) -> None:
+    hit = office.floor.hit(assignment_seconds=180)
+    first = office.open("W1", hit)
+    first.put("/items/0/draft", first.written("Half a sentence."))
+    given = first.state()["deadline"]
+    office.floor.clock.advance(2 * MINUTE)
+    assert office.open("W1", hit).state()["deadline"] == given
+    again = office.open("W1", hit, turkSubmitTo=f"{SITE}/s/another-acceptance")
+    assert again.state()["deadline"] > given
+    office.floor.clock.advance(2 * MINUTE)
+    state = again.state()
+    assert (state["status"], len(office.floor.rows(WorkSession))) == ("open", 1)
+    assert "Half a sentence." in str(state["items"][0]["draft"])
+    (lease,) = office.floor.rows(Lease)
+    assert (lease.ended_at, lease.expires_at.isoformat()) == (None, state["deadline"])
+
+
+@pytest.mark.parametrize("told", [{"assignmentId": PREVIEW}, {}], ids=["not accepted", "nothing told"])
+def test_a_look_at_a_hit_shows_everything_and_begins_nothing(office: Office, told: dict[str, str]) -> None:
+    setup = setup_in(office.get(office.floor.hit(), **told))
+    assert (setup["preview"], setup["token"], setup["error"]) == (True, None, None)
+    assert setup["config"]
+    assert setup["sample"]["task"]["prompt"]
+    assert office.floor.rows(WorkSession) == []
+    assert office.predictor.asked == []
+
+
+@pytest.mark.parametrize("name", PACKS)
+@pytest.mark.parametrize("kind", list(HitKind))
+def test_every_kind_of_hit_of_every_task_has_a_preview(open_office: OpenOffice, name: str, kind: HitKind) -> None:
+    office = open_office(name)
+    setup = setup_in(office.get(office.floor.hit(kind), assignmentId=PREVIEW))
+    assert (setup["kind"], setup["error"]) == (kind.value, None)
+    sample = setup["sample"]
+    assert sample["items"] if kind is HitKind.QUIZ else sample["task"]
+
+
+def test_a_warning_is_there_to_consent_to(open_office: OpenOffice) -> None:
+    setup = open_office("hate_speech").open().setup
+    assert setup["task"]["consent"] is True
+    assert setup["task"]["content_warning"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "title"),
+    [
+        ({"key": "x" * 27}, 401, "This link does not work"),
+        ({"workerId": ""}, 409, "This HIT cannot be opened"),
+        ({"workerId": "<b>\u202e</b>"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "https://elsewhere.example"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "http://market.example:7500.evil.example/"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "javascript:alert(1)"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "http://evil.example\\@market.example:7500/"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": "http://[::1"}, 409, "This HIT cannot be opened"),
+        ({"turkSubmitTo": ""}, 409, "This HIT cannot be opened"),
+    ],
+)
+def test_what_is_not_right_about_a_link_is_told_on_the_page(
+    office: Office, changed: dict[str, str], status: int, title: str
+) -> None:
+    hit = office.floor.hit()
+    told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO, **changed}
+    key = told.pop("key", None)
+    address = office.address(hit, **told)
+    if key:
+        address = address.replace(office.links.url(hit).rpartition("key=")[2], key)
+    answer = requests.get(address, timeout=30)
+    setup = setup_in(answer)
+    assert (answer.status_code, setup["error"]["title"], setup["token"]) == (status, title, None)
+    assert setup["error"]["text"].endswith(".")
+    assert office.floor.rows(WorkSession) == []
+
+
+def test_a_link_opens_only_its_own_hit(office: Office) -> None:
+    one, other = office.floor.hit(), office.floor.hit()
+    told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
+    address = office.address(one, **told).replace(one.public_id.hex, other.public_id.hex)
+    assert requests.get(address, timeout=30).status_code == 401
+
+
+def test_an_expired_link_says_that_the_hit_is_gone(office: Office) -> None:
+    hit = office.floor.hit(finished_at=office.floor.now)
+    setup = office.open("W1", hit).setup
+    assert "not on the marketplace" in setup["error"]["text"]
+
+
+def test_a_page_whose_time_is_over_says_so_and_begins_again_when_the_hit_is_given_out_again(office: Office) -> None:
+    page = office.open("W1")
+    office.floor.clock.advance(30 * MINUTE)
+    assert page.state()["status"] == "expired"
+    assert page.refused("/items/0/tries", page.fooling())["kind"] == "over"
+    assert office.open("W1", page.hit).state()["status"] == "open"
+
+
+def test_an_author_has_nothing_to_check_where_all_is_their_own(office: Office) -> None:
+    office.floor.pending("W1")
+    answer = office.open("W1", kind=HitKind.VALIDATE)
+    assert "nothing to check for you" in answer.setup["error"]["text"]
+    assert answer.setup["error"]["give_back"] is True
+
+
+def test_a_page_that_can_be_tried_again_asks_nobody_to_give_the_hit_back(office: Office) -> None:
+    elsewhere = office.open("W1", turkSubmitTo="https://elsewhere.example")
+    assert elsewhere.setup["error"]["give_back"] is False
+
+
+@pytest.mark.parametrize("token", ["", "x", "Bearer x", "Bearer eyJ4Ijox.YWJj"])
+def test_a_call_without_a_token_of_ours_is_refused(office: Office, token: str) -> None:
+    page = office.open("W1")
+    answer = page.call("GET", "/state", headers={"Authorization": token})
+    assert (answer.status_code, answer.json()["kind"]) == (401, "gone")
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])
+def test_the_name_of_the_tokens_scheme_is_written_in_any_case(office: Office, scheme: str) -> None:
+    page = office.open("W1")
+    answer = page.call("GET", "/state", headers={"Authorization": f"{scheme} {page.setup['token']}"})
+    assert answer.status_code == 200
+
+
+def test_a_session_that_the_marketplace_gave_to_another_worker_is_closed_to_this_one(office: Office) -> None:
+    page = office.open("FORGED")
+    (work,) = office.floor.rows(WorkSession)
+    office.floor.confirm(work, worker="REAL")
+    assert office.floor.one(work).status is SessionStatus.UNCONFIRMED
+    assert page.refused("/items/0/tries", page.fooling())["code"] == "hit_reassigned"
+    assert "somebody else" in office.open("FORGED", page.hit).setup["error"]["text"]
+
+
+def test_the_editors_files_are_compressed_and_kept_for_ever(office: Office) -> None:
+    place = f"{office.web.url}/editor/{editor_bundle().version}/main.js"
+    answer = requests.get(place, headers={"Accept-Encoding": "gzip"}, timeout=30, stream=True)
+    assert "immutable" in answer.headers["Cache-Control"]
+    raw = answer.raw.read()
+    assert gzip.decompress(raw) == (editor_bundle().folder / "main.js").read_bytes()
+    again = requests.get(place, headers={"If-None-Match": answer.headers["ETag"]}, timeout=30)
+    assert (again.status_code, again.content) == (304, b"")
+    assert requests.get(place.replace(editor_bundle().version, "0.0.1"), timeout=30).status_code == 404
+
+
+def test_nobody_asks_the_model_by_opening_pages(office: Office) -> None:
+    for number in range(3):
+        office.open(f"W{number}", office.floor.hit())
+    assert office.predictor.asked == []
+    assert office.floor.rows(Attempt) == []
+
+
+def test_a_link_that_is_opened_far_too_often_has_to_wait(office: Office) -> None:
+    page = office.open("W1", assignmentId="A1")
+    office.limits = limits = PageLimits(lambda: 0.0)
+    office.restart()
+    for _ in range(OPENINGS.burst):
+        limits.open(page.hit.public_id)
+    told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
+    assert office.get(page.hit, **{**told, "assignmentId": "A2"}).status_code == 429
+    assert office.get(page.hit, **told).status_code == 200, "who has begun can load the page again"
+    assert office.get(office.floor.hit(), **told).status_code == 200
+    assert len(office.floor.rows(WorkSession)) == 2
+
+
+def test_loading_again_and_what_cannot_be_opened_take_nothing_from_a_links_openings(office: Office) -> None:
+    office.limits = limits = PageLimits(lambda: 0.0)
+    office.restart()
+    page = office.open("W1", assignmentId="A1")
+    for _ in range(OPENINGS.burst - 2):
+        limits.open(page.hit.public_id)
+    for _ in range(3):
+        assert office.open("W1", page.hit, assignmentId="A1").setup["error"] is None
+        assert office.open("bad id", page.hit).setup["error"]["title"] == "This HIT cannot be opened"
+    assert office.open("W2", page.hit).setup["error"] is None
+    assert office.open("W3", page.hit).setup["error"]["title"] == "One moment, please"
+
+
+def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    with office.floor.write() as session:
+        session.get_one(Task, office.floor.task.id).name = "renamed"
+        session.get_one(Task, office.floor.task.id).folder = "/nowhere"
+    answer = office.get(office.floor.hit(), assignmentId=PREVIEW)
+    setup = setup_in(answer)
+    assert (answer.status_code, setup["error"]["title"]) == (503, "We cannot be reached just now")
+    assert "renamed" not in answer.text
+    assert any("renamed" in str(getattr(one, "data", "")) for one in caplog.records)
+
+
+def test_a_database_that_is_away_is_told_with_a_time_to_come_back(office: Office) -> None:
+    page = office.open("W1")
+    body = page.written("A text.")
+    office.settings = office.settings.model_copy(update={"database_url": "postgresql://nobody@127.0.0.1:1/outfox"})
+    office.restart()
+    told = page.refused("/items/0/tries", body)
+    assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)
+    assert "127.0.0.1" not in told["error"]
+    answer = office.get(page.hit, assignmentId=PREVIEW)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")

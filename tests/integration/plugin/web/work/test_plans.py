@@ -1,0 +1,29 @@
+"""No query of a worker's page walks a round: in one of a million examples it would take seconds."""
+
+import pytest
+
+from round_manager.models import HitKind
+from tests.integration.databases import Databases
+from tests.integration.plans import asked, walks
+from tests.integration.plugin.web.work.conftest import OpenOffice
+
+
+@pytest.fixture(scope="session")
+def databases(sqlite_databases: Databases) -> Databases:
+    """PostgreSQL plans by statistics, which a test of a few rows does not have."""
+    return sqlite_databases
+
+
+@pytest.mark.parametrize("name", ["sentiment", "qa"])
+def test_no_query_of_a_workers_page_walks_the_round(open_office: OpenOffice, name: str) -> None:
+    office = open_office(name, validation={"gold_rate": 0.5})
+    with asked() as statements:
+        page = office.open("W1")
+        body = page.fooling()
+        page.post("/items/0/tries", body)
+        page.post("/items/0/hand-in", body)
+        office.floor.pending("W2")
+        checking = office.open("V1", kind=HitKind.VALIDATE)
+        assert checking.state()["items"]
+    assert len(statements) > 30
+    assert walks(office.floor.store, statements) == {}

@@ -1,0 +1,49 @@
+"""The workers' pages as `outfox serve` serves them, a process that can be killed at any moment."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+
+from plugin.local_server import free_port
+from round_manager.models import Attempt, Example
+from tests.integration.plugin.web.serving import Serving, serving
+from tests.integration.plugin.web.work.office import SUBMIT_TO, Office, Page, setup_in
+
+
+@contextmanager
+def _served(office: Office, port: int) -> Iterator[Serving]:
+    office.settings.make_home()
+    with serving(office.settings, "--sync-every", "0", port=port) as web:
+        yield web
+
+
+def test_killed_and_started_again_between_any_two_steps_it_loses_and_doubles_nothing(office: Office) -> None:
+    # The process has the machine's clock, and so must the backend that it believes.
+    office.use_machine_clock()
+    port = free_port()
+    office.settings = office.settings.model_copy(update={"web_url": f"http://127.0.0.1:{port}"})
+    hit = office.floor.hit()
+    told = {"assignmentId": "A1", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
+    with _served(office, port) as web:
+        address = office.address(hit, **told).replace(office.web.url, web.url)
+        page = Page(office, hit, setup_in(requests.get(address, timeout=30)), web.url)
+        body = page.fooling()
+        page.put("/items/0/draft", body)
+        huge = page.refused("/items/0/draft", page.written("x" * 2_000_000), "PUT")
+        assert (huge["status"], huge["code"]) == (413, "text_too_long")
+        web.kill_all()
+    with _served(office, port) as web:
+        assert page.state()["items"][0]["draft"] == {"result": body["result"]}
+        verdict = page.post("/items/0/tries", body)["verdict"]
+        web.kill_all()
+    with _served(office, port) as web:
+        again = page.post("/items/0/tries", body)
+        assert (again["again"], again["verdict"]) == (True, verdict)
+        page.post("/items/0/hand-in", body)
+        form = page.post("/finish")
+        web.kill_all()
+    with _served(office, port):
+        assert page.post("/finish") == form
+        assert setup_in(requests.get(address, timeout=30))["error"] is None
+    assert [len(office.floor.rows(kind)) for kind in (Attempt, Example)] == [1, 1]

@@ -1,0 +1,48 @@
+"""The owner reads what workers reported, by names that lead nowhere."""
+
+import json
+
+import pytest
+
+from round_manager.bulk_rows import pseudonym
+from round_manager.models import Worker
+from round_manager.work.reports import report
+from tests.conftest import Outfox
+from tests.integration.round_manager.work.floor import MINUTE, Floor
+
+
+@pytest.fixture
+def owner(outfox: Outfox, floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Outfox:
+    """The command, on the floor's own database."""
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", floor.store.engine.url.render_as_string(hide_password=False))
+    return outfox
+
+
+def test_reports_are_listed_the_newest_first_and_without_the_workers_id(owner: Outfox, floor: Floor) -> None:
+    assert owner("crowd", "reports", "sentiment").out == "nobody has reported anything about sentiment\n"
+    first, second = floor.open("WORKER1"), floor.open("WORKER2")
+    with floor.write() as session:
+        report(session, first, 0, "The text is\nin French.", now=floor.now)
+    floor.clock.advance(MINUTE)
+    with floor.write() as session:
+        report(session, second, None, "The button is [bold]hidden[/bold].", now=floor.now)
+    floor.write_all(first)
+    floor.confirm(first)
+
+    ran = owner("crowd", "reports", "sentiment", "--json")
+    told = json.loads(ran.out)
+    names = {one.external_id: pseudonym(floor.task, one) for one in floor.rows(Worker)}
+    assert [(one["worker"], one["confirmed"], one["item"], one["text"]) for one in told] == [
+        (names["WORKER2"], False, None, "The button is [bold]hidden[/bold]."),
+        (names["WORKER1"], True, 1, "The text is\nin French."),
+    ]
+    assert [one["hit_id"] for one in told] == ["H2", "H1"]
+    text = owner("crowd", "reports", "sentiment").out
+    assert "The text is in French." in text
+    assert "[bold]hidden[/bold]" in text
+    assert "WORKER1" not in ran.out + text
+
+
+def test_reports_of_a_task_that_is_not_there_are_one_line(owner: Outfox) -> None:
+    ran = owner("crowd", "reports", "nothing")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)

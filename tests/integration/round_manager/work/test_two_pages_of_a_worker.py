@@ -1,0 +1,89 @@
+"""Two pages of one worker with one context: it is written on once, and whoever is behind is told before they go on."""
+
+import pytest
+
+from round_manager.errors import NothingToDo
+from round_manager.models import Example, ExampleStatus, WorkSession
+from round_manager.work.attempts import CreationItem
+from round_manager.work.creation import skip
+from round_manager.work.errors import WrittenElsewhere
+from round_manager.work.session_end import sweep
+from tests.integration.round_manager.work.conftest import LayFloor
+from tests.integration.round_manager.work.floor import MINUTE, Floor, shown_items
+
+
+def shown(floor: Floor, page: WorkSession) -> CreationItem:
+    with floor.store.read() as session:
+        return shown_items(session, page)[0]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the older page is first", "the newer page is first"])
+def test_what_one_page_handed_in_on_a_context_the_other_cannot(lay: LayFloor, first: int) -> None:
+    floor = lay(contexts=1)
+    pages = [floor.open("W1"), floor.open("W1")]
+    assert floor.context(pages[0]).id == floor.context(pages[1]).id
+    behind = pages[1 - first]
+    text = floor.fooling(behind)
+    floor.ask(behind, text)
+    assert not shown(floor, behind).can_skip
+    floor.write_all(pages[first])
+    with pytest.raises(WrittenElsewhere):
+        floor.hand_in(behind, text)
+    # Nobody spends tries on what they could not hand in.
+    with pytest.raises(WrittenElsewhere):
+        floor.ask(behind, f"{text} again")
+    floor.finish(pages[first])
+    floor.confirm(pages[first])
+    with pytest.raises(WrittenElsewhere):
+        floor.hand_in(behind, text)
+    assert len(floor.rows(Example)) == 1
+
+
+def test_who_is_behind_may_skip_at_once_and_go_on_with_another_context(lay: LayFloor) -> None:
+    floor = lay(contexts=2, rounds={"context_strategy": "in_order"}, work={"tries_before_skip": 2})
+    older, newer = floor.open("W1"), floor.open("W1")
+    again = floor.open("W1")
+    assert floor.context(again).id == floor.context(older).id != floor.context(newer).id
+    floor.write_all(again)
+    assert shown(floor, older).can_skip
+    with floor.write() as session:
+        assert skip(session, older, 0, now=floor.now).context.id == floor.context(newer).id
+    floor.write_all(older)
+    assert shown(floor, newer).can_skip
+    with floor.write() as session, pytest.raises(NothingToDo):
+        skip(session, newer, 0, now=floor.now)
+
+
+def test_where_a_task_lets_people_repeat_a_context_both_pages_hand_in(lay: LayFloor) -> None:
+    floor = lay(contexts=1, work={"repeat_context": True})
+    for page in [floor.open("W1"), floor.open("W1")]:
+        floor.write_all(page)
+    assert len(floor.rows(Example)) == 2
+
+
+def test_what_a_page_handed_in_whose_time_is_over_is_in_nobodys_way(lay: LayFloor) -> None:
+    floor = lay(contexts=1)
+    floor.write_all(floor.open("W1"))
+    floor.clock.advance(21 * MINUTE)
+    with floor.write() as session:
+        sweep(session, now=floor.now)
+    floor.write_all(floor.open("W1"))
+    assert len(floor.rows(Example)) == 2
+
+
+def test_of_two_examples_on_a_context_that_the_marketplace_confirms_after_all_the_second_is_withdrawn(
+    lay: LayFloor,
+) -> None:
+    floor = lay(contexts=1)
+    late = floor.open("W1")
+    floor.write_all(late)
+    floor.clock.advance(21 * MINUTE)
+    page = floor.open("W1")
+    floor.write_all(page)
+    for one in (page, late):
+        floor.confirm(one)
+    first, second = floor.rows(Example)
+    assert (first.status, second.status) == (ExampleStatus.WITHDRAWN, ExampleStatus.PENDING)
+    assert [(entry.action, entry.reason) for entry in floor.audit("withdrew")] == [
+        ("withdrew", "its author has handed in another example on the same context already")
+    ]
