@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from common.clock import Clock, SystemClock
+from common.clock import Clock
 from crowd.port import Crowd, EventQueue
 from crowd.profile import CrowdProfile
 from crowd.retries import RetryPolicy
@@ -69,18 +69,17 @@ def event_queue(settings: Settings) -> EventQueue | None:
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
-def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock | None = None) -> CrowdServices:
+def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock) -> CrowdServices:
     """The services on that marketplace and that store."""
-    time = clock or SystemClock()
     links = HitLinks(settings.hit_pages, settings.signing_secrets())
-    poster = HitPoster(store, crowd, time, links.url, queue_url=settings.crowd_queue_url)
-    payments = PaymentSender(store, crowd, time, who=operator_name())
+    poster = HitPoster(store, crowd, clock, links.url, queue_url=settings.crowd_queue_url)
+    payments = PaymentSender(store, crowd, clock, who=operator_name())
     return CrowdServices(
         crowd=crowd,
         poster=poster,
-        collector=Collector(store, crowd, time),
+        collector=Collector(store, crowd, clock),
         payments=payments,
-        reconciler=Reconciler(store, crowd, time, poster, payments),
-        rejections=Rejections(store, crowd, time),
-        access=WorkerAccess(store, crowd, time),
+        reconciler=Reconciler(store, crowd, clock, poster, payments),
+        rejections=Rejections(store, crowd, clock),
+        access=WorkerAccess(store, crowd, clock),
     )

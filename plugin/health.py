@@ -50,21 +50,21 @@ def _server_problem(address: str) -> str:
 
 
 def _manager_problem() -> str:
-    from common.clock import SystemClock
     from plugin.errors import PluginError
     from plugin.settings import load_settings
-    from round_manager.database.store import open_store
+    from plugin.wiring import Application
     from round_manager.errors import RoundManagerError
     from round_manager.loop.manager_record import last_pass
 
     try:
-        with open_store(load_settings(os.environ).database) as store, store.read() as session:
+        app = Application(load_settings(os.environ))
+        with app.open_store() as store, store.read() as session:
             last = last_pass(session)
     except (PluginError, RoundManagerError) as error:
         return str(error)
     if last is None:
         return "the manager has not completed a pass yet"
-    silent = SystemClock().now() - last.ran_at
+    silent = app.clock.now() - last.ran_at
     return f"the manager has not completed a pass since {last.ran_at:%F %T}" if silent > LONGEST_PASS else ""
 
 

@@ -13,10 +13,9 @@ MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
 @click.pass_obj
 def doctor(app: Application) -> None:
     """Show what is missing on this machine, and what to do about it; exit code 1 if something needed is missing."""
-    settings = app.settings
-    from plugin.doctor import examine
+    from plugin.cli.doctor_checks import examine
 
-    findings = examine(settings)
+    findings = examine(app)
     rows = [(one.what, MARKS[one.state], one.detail, one.advice) for one in findings]
     show([vars(one) for one in findings], table(("what", "", "found", "what to do"), rows))
     if any(one.state == "missing" for one in findings):

@@ -11,6 +11,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from common.clock import SystemClock
 from crowd.errors import CrowdUnavailable
 from mturk.event_queue import open_queue
 from mturk.marketplace.event_delivery import EventForwarder
@@ -50,7 +51,7 @@ def follow(
             stop.set()
 
     with shop.store() as store:
-        services = crowd_services(settings, store, crowd_of(settings))
+        services = crowd_services(settings, store, crowd_of(settings), SystemClock())
         events = open_queue(queue, region="us-east-1") if queue else None
         watchdog = threading.Timer(20, stop.set)
         watchdog.start()

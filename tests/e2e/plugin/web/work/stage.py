@@ -227,7 +227,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
         stack.callback(backend.stop)
         stack.callback(web.stop)
         web.start()
-        yield WorkStage(settings, store, market, web, backend, crowd_services(settings, store, crowd_of(settings)))
+        yield WorkStage(settings, store, market, web, backend, crowd_services(settings, store, crowd_of(settings), SystemClock()))
 
 
 def _site(market: Market, url: str) -> Any:

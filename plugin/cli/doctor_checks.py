@@ -20,9 +20,8 @@ from plugin.cli.hints import advice_for
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_files
 from plugin.page_check import check_pages, frame_problem
-from plugin.settings import Settings
 from plugin.web.work.access import MarketSite
-from round_manager.database.store import open_store
+from plugin.wiring import Application
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
 from round_manager.models import RoundStatus
 from round_manager.tasks.rounds import live_round
@@ -45,18 +44,18 @@ class Finding:
     advice: str = ""
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(app: Application) -> list[Finding]:
     """Run every check, in the order in which a new user needs them."""
-    return [finding for check in _CHECKS for finding in check(settings)]
+    return [finding for check in _CHECKS for finding in check(app)]
 
 
-def _python(settings: Settings) -> Iterator[Finding]:
+def _python(app: Application) -> Iterator[Finding]:
     found = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= (3, 11)
     yield Finding("Python", "ok" if good else "missing", found, "" if good else "install Python 3.11 or newer")
 
 
-def _packages(settings: Settings) -> Iterator[Finding]:
+def _packages(app: Application) -> Iterator[Finding]:
     wanted = {
         "torch": "make setup",
         "transformers": "make setup",
@@ -71,7 +70,8 @@ def _packages(settings: Settings) -> Iterator[Finding]:
             yield Finding(name, "missing", "is not installed", advice)
 
 
-def _home(settings: Settings) -> Iterator[Finding]:
+def _home(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     home = settings.home_path
     # Checks change nothing, so nothing is written to try it out.
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
@@ -86,7 +86,8 @@ def _home(settings: Settings) -> Iterator[Finding]:
     yield Finding("disk", state, f"{free / 1024**3:.0f} GiB free", advice)
 
 
-def _secret(settings: Settings) -> Iterator[Finding]:
+def _secret(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     try:
         secrets = settings.existing_secrets()
     except PluginError as error:
@@ -103,9 +104,9 @@ def _secret(settings: Settings) -> Iterator[Finding]:
         yield Finding("secret", "ok", "set" if settings.secret else f"kept in {file}")
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
+def _database(app: Application) -> Iterator[Finding]:
     try:
-        with open_store(settings.database) as store:
+        with app.open_store() as store:
             yield Finding("database", "ok", f"revision {store.check().found}")
     except SchemaError as error:
         yield Finding("database", "warning", "the schema does not match this version", advice_for(error))
@@ -115,21 +116,22 @@ def _database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "missing", "cannot be opened", advice_for(error))
 
 
-def _encoder(settings: Settings) -> Iterator[Finding]:
+def _encoder(app: Application) -> Iterator[Finding]:
     try:
         yield Finding("embedded encoder", "ok", str(embedded_encoder()))
     except BackendError as error:
         yield Finding("embedded encoder", "missing", "cannot be used", advice_for(error))
 
 
-def _editor(settings: Settings) -> Iterator[Finding]:
+def _editor(app: Application) -> Iterator[Finding]:
     try:
         yield Finding("labelling editor", "ok", str(editor_files()))
     except PluginError as error:
         yield Finding("labelling editor", "missing", "its files are missing", advice_for(error))
 
 
-def _label_studio(settings: Settings) -> Iterator[Finding]:
+def _label_studio(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     address = settings.label_studio_url.rstrip("/")
     try:
         answer = requests.get(f"{address}/health", timeout=TIMEOUT_SECONDS)
@@ -144,7 +146,8 @@ def _label_studio(settings: Settings) -> Iterator[Finding]:
         yield Finding("Label Studio token", "warning", "is not set", advice)
 
 
-def _servers(settings: Settings) -> Iterator[Finding]:
+def _servers(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     ours = (
         ("ML backend", settings.ml_backend_url, "`outfox ml-backend`", "OUTFOX_ML_BACKEND_URL"),
         ("web app", settings.web_url, "`outfox serve`", "OUTFOX_WEB_URL"),
@@ -160,9 +163,10 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, "ok" if answer.ok else "warning", url if answer.ok else f"{url} is not ready", advice)
 
 
-def _served_tasks(settings: Settings) -> Iterator[Finding]:
+def _served_tasks(app: Application) -> Iterator[Finding]:
     """Check that the ML backend serves the open rounds; whether it responds is checked with the servers."""
-    for task, number in _open_rounds(settings):
+    settings = app.settings
+    for task, number in _open_rounds(app):
         try:
             check_backend(settings, task, number)
         except BackendUnreachable:
@@ -173,16 +177,17 @@ def _served_tasks(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _open_rounds(settings: Settings) -> list[tuple[str, int]]:
+def _open_rounds(app: Application) -> list[tuple[str, int]]:
     try:
-        with open_store(settings.database) as store, store.read() as session:
+        with app.open_store() as store, store.read() as session:
             rounds = [(task.name, live_round(session, task.id)) for task in list_tasks(session) if not task.archived_at]
     except RoundManagerError:
         return []  # Reported by the check of the database.
     return [(name, live.number) for name, live in rounds if live and live.status is RoundStatus.OPEN]
 
 
-def _pages(settings: Settings) -> Iterator[Finding]:
+def _pages(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     what, address = "workers' pages", settings.hit_pages
     try:
         wanted = MarketSite(settings.crowd_sites).origins
@@ -204,24 +209,24 @@ def _pages(settings: Settings) -> Iterator[Finding]:
     yield Finding("frame", "warning" if problem else "ok", detail, problem)
 
 
-def _crowd(settings: Settings) -> Iterator[Finding]:
+def _crowd(app: Application) -> Iterator[Finding]:
+    settings = app.settings
     if not settings.has_crowd_keys:
         advice = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only crowd work needs them"
         yield Finding("crowd", "warning", "there are no access keys for a marketplace", advice)
         return
     # Imported here: boto3 is slow to load, and not every setup has a crowd.
     from crowd.retries import RetryPolicy
-    from plugin.crowd import crowd_of
 
     try:
-        cents = crowd_of(settings, RetryPolicy(budget=TIMEOUT_SECONDS)).balance()
+        cents = app.crowd(RetryPolicy(budget=TIMEOUT_SECONDS)).balance()
         yield Finding("crowd", "ok", f"{settings.crowd_url}, {dollars(cents)} to spend")
     except CrowdError as error:
         advice = f"{error}; `outfox marketplace` runs your own"
         yield Finding("crowd", "warning", f"{settings.crowd_url} cannot be used", advice)
 
 
-def _browser(settings: Settings) -> Iterator[Finding]:
+def _browser(app: Application) -> Iterator[Finding]:
     found = next((shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")), None)
     if found:
         yield Finding("Chromium", "ok", found)
@@ -229,7 +234,7 @@ def _browser(settings: Settings) -> Iterator[Finding]:
         yield Finding("Chromium", "warning", "only tests need it", "`make test` installs it")
 
 
-_CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Application], Iterator[Finding]], ...] = (
     _python,
     _packages,
     _home,
