@@ -1,6 +1,6 @@
-"""Training: rows in, a model version out."""
+"""Training of model versions."""
 
-from ml_backend.training.progress import Progress
-from ml_backend.training.run import Trained, train
+from common.progress import Progress
+from ml_backend.training.run import TrainingResult, train
 
-__all__ = ["Progress", "Trained", "train"]
+__all__ = ["Progress", "TrainingResult", "train"]

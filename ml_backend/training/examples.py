@@ -1,4 +1,4 @@
-"""Rows as a network learns them, and what its answers cost."""
+"""Rows as training examples, and the loss of a network on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens, Window, Windows
-from ml_backend.errors import BackendError
+from ml_backend.errors import TrainingDataInvalid
 from ml_backend.targets.torch_runtime import batch_of
 from ml_backend.text import Aligned, align, normalise
 from ml_backend.training.data import TrainingData
@@ -19,19 +19,19 @@ from templates.spec import TaskSpec
 
 
 class Examples(Protocol):
-    """The rows to train on, as numbers."""
+    """The training rows as tokens."""
 
     @property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each example has."""
+        """The number of tokens of each example."""
         ...
 
     def weight(self, places: Sequence[int]) -> float:
-        """What these examples weigh together."""
+        """Return the total weight of these examples."""
         ...
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
-        """What the network's answers to these examples cost, weighted and added up."""
+        """Return the weighted sum of the network's losses on these examples."""
         ...
 
 
@@ -46,7 +46,7 @@ class LabelExamples:
 
     @classmethod
     def of(cls, data: TrainingData, encoder: TextEncoder, *, class_weights: bool) -> "LabelExamples":
-        """The rows to train on."""
+        """Return the training rows."""
         names = data.spec.label_names
         labels = torch.tensor([names.index(str(row.label)) for row in data.train])
         weights = [data.class_weights()[name] if class_weights else 1.0 for name in names]
@@ -54,22 +54,22 @@ class LabelExamples:
 
     @cached_property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each example has."""
+        """The number of tokens of each example."""
         return [len(one) for one in self.tokens]
 
     def weight(self, places: Sequence[int]) -> float:
-        """What these examples weigh together."""
+        """Return the total weight of these examples."""
         return float(self.weights[self.labels[list(places)]].sum())
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
-        """The cross entropy of the labels."""
+        """Return the cross entropy of the labels."""
         logits = network(**batch_of(self.encoder, [self.tokens[place] for place in places])).logits
         return functional.cross_entropy(logits, self.labels[list(places)], weight=self.weights, reduction="sum")
 
 
 @dataclass(frozen=True)
 class SpanExample:
-    """A window that holds an answer, and the answer's first and last place among the window's tokens."""
+    """A window that holds an answer, and the positions of the answer's first and last token in it."""
 
     window: Window
     first: int
@@ -85,23 +85,23 @@ class SpanExamples:
 
     @classmethod
     def of(cls, data: TrainingData, encoder: TextEncoder, doc_stride: int) -> "SpanExamples":
-        """The rows to train on, each with the one window that shows most around its answer."""
+        """Return the training rows, each with the window that shows most context around its answer."""
         found = spans_of(data, encoder, doc_stride, held_out=False)
         if not found:
-            raise BackendError("no answer fits into a window; raise model.max_length or mark shorter answers")
+            raise TrainingDataInvalid("no answer fits into a window; raise model.max_length or mark shorter answers")
         return cls(encoder, found)
 
     @cached_property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each example has."""
+        """The number of tokens of each example."""
         return [len(one.window.tokens) for one in self.spans]
 
     def weight(self, places: Sequence[int]) -> float:
-        """Every example weighs the same."""
+        """Return the number of examples: all have the same weight."""
         return float(len(places))
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
-        """The mean cross entropy of start and end among the passage's tokens, where the predictor looks."""
+        """Return the mean cross entropy of start and end among the passage's tokens."""
         batch = [self.spans[place] for place in places]
         output = network(**batch_of(self.encoder, [one.window.tokens for one in batch]))
         outside = torch.ones(output.start_logits.shape, dtype=torch.bool)
@@ -115,12 +115,12 @@ class SpanExamples:
 
 
 def texts_of(rows: Sequence[SeedRow], spec: TaskSpec, encoder: TextEncoder) -> list[Tokens]:
-    """The tokens of what the model reads of each row."""
+    """Return the tokens that the model reads of each row."""
     return encoder.texts([tuple(normalise(row.fields[name]) for name in spec.model_input) for row in rows])
 
 
 def spans_of(data: TrainingData, encoder: TextEncoder, doc_stride: int, *, held_out: bool) -> list[SpanExample]:
-    """The rows of one part whose answer fits into a window, as examples."""
+    """Return the training or held-out rows whose answer fits into a window, as examples."""
     asked, read = data.spec.model_input
     found = []
     for row in data.held_out if held_out else data.train:
@@ -135,7 +135,7 @@ def spans_of(data: TrainingData, encoder: TextEncoder, doc_stride: int, *, held_
 
 
 def _tokens_of(passage: Aligned, windows: Windows, begin: int, end: int) -> tuple[int, int] | None:
-    """The first and last token that have a character of original[begin:end]."""
+    """Return the first and last token that overlap original[begin:end]."""
     inside = [
         place
         for place, (start, stop) in enumerate(windows.offsets)

@@ -1,59 +1,69 @@
-"""Whether another form of a model answers as the model itself does, on rows that people wrote."""
+"""The artefact that serves a version: int8 where it agrees with PyTorch, else fp32, else PyTorch itself."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from ml_backend.evaluation import Metrics, label_metrics, span_metrics
+from ml_backend.encoding import Network, TextEncoder, TokenArray
+from ml_backend.errors import BackendError, ModelParityFailed, TrainingCancelled
+from ml_backend.evaluation import Metrics, metrics_of
 from ml_backend.fooled_rules import exact_match, find_rule
-from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
+from ml_backend.manifest import ONNX, Serving
+from ml_backend.targets.onnx_runtime import open_onnx
+from ml_backend.targets.probes import choose_probes
+from ml_backend.targets.target import LabelPrediction, Prediction, Probe, SpanPrediction, Target
+from ml_backend.text import normalise
 from ml_backend.training.data import TrainingData
-from ml_backend.training.progress import Watch
+from ml_backend.training.export import export_fp32
+from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.quantisation import quantise
+from ml_backend.training.start import Start
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
-ROWS_AT_A_TIME = 64
+ROWS_PER_CALL = 64
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one form of a model said to the held-out rows, and how good that was."""
+class HeldOutResult:
+    """The predictions of one form of a model for the held-out rows, and their metrics."""
 
-    answers: Sequence[Prediction]
+    predictions: Sequence[Prediction]
     metrics: Metrics
 
     @property
     def headline(self) -> float:
-        """Accuracy of labels, F1 of spans."""
+        """The accuracy of labels or the F1 of spans."""
         return float(self.metrics["accuracy" if "accuracy" in self.metrics else "f1"])
 
 
-def measure(predictor: Target, data: TrainingData, watch: Watch, what: str) -> Measured:
-    """The predictor's answers to the held-out rows."""
+def predict_held_out(target: Target, data: TrainingData, monitor: ProgressMonitor, what: str) -> HeldOutResult:
+    """Return the target's predictions for the held-out rows."""
     rows, spec = data.held_out, data.spec
-    answers: list[Prediction] = []
-    watch.start(len(rows), what)
-    for first in range(0, len(rows), ROWS_AT_A_TIME):
-        part = rows[first : first + ROWS_AT_A_TIME]
-        answers += predictor.predict([row.fields for row in part])
-        watch.step(len(part))
-    watch.finish()
-    return Measured(
-        answers, span_metrics(rows, answers) if spec.kind == "qa" else label_metrics(rows, answers, spec.label_names)
-    )
+    predictions: list[Prediction] = []
+    monitor.start(len(rows), what)
+    for first in range(0, len(rows), ROWS_PER_CALL):
+        part = rows[first : first + ROWS_PER_CALL]
+        predictions += target.predict([row.fields for row in part])
+        monitor.step(len(part))
+    monitor.finish()
+    return HeldOutResult(predictions, metrics_of(rows, predictions, spec))
 
 
-def agreement(reference: Measured, other: Measured, data: TrainingData) -> float:
-    """The share of rows, in points, that both answer the same."""
-    rows = zip(reference.answers, other.answers, data.held_out, strict=True)
+def agreement(reference: HeldOutResult, other: HeldOutResult, data: TrainingData) -> float:
+    """Return the share of rows, in points, for which both predictions agree."""
+    rows = zip(reference.predictions, other.predictions, data.held_out, strict=True)
     same = sum(agree(one, two, row, data.spec) for one, two, row in rows)
     return round(100 * same / len(data.held_out), 4)
 
 
 def agree(one: Prediction, two: Prediction, row: SeedRow, spec: TaskSpec) -> bool:
-    """Whether no verdict can tell the two answers apart.
+    """Return whether the two predictions are equivalent for every verdict.
 
-    Labels must be the same. Spans must have the same words; or the task's fooled rule must let each pass for the
-    other and give both the same verdict on the row's right answer.
+    Labels must be equal. Spans must have the same words; or the task's fooled rule must accept each as the other and
+    give both the same verdict on the row's right answer.
     """
     if isinstance(one, LabelPrediction) and isinstance(two, LabelPrediction):
         return one.label == two.label
@@ -62,5 +72,112 @@ def agree(one: Prediction, two: Prediction, row: SeedRow, spec: TaskSpec) -> boo
     if exact_match(one.text, two.text):
         return True
     rule, right = find_rule(spec.fooled.rule), str(row.answer)
-    pass_for_each_other = not rule(one, two.text, spec.fooled) and not rule(two, one.text, spec.fooled)
-    return pass_for_each_other and rule(one, right, spec.fooled) == rule(two, right, spec.fooled)
+    equivalent = not rule(one, two.text, spec.fooled) and not rule(two, one.text, spec.fooled)
+    return equivalent and rule(one, right, spec.fooled) == rule(two, right, spec.fooled)
+
+
+Precision = Literal["int8", "fp32"]
+
+# In points. fp32 differs from PyTorch in the last digits only: with other predictions, the export is wrong.
+MIN_AGREEMENT = {"int8": 98.0, "fp32": 99.9}
+MAX_LOSS = 1.0
+MAX_REASON = 500
+SMOOTHING_ROWS = 96
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ServingArtefact:
+    """What serves a version: its record, held-out metrics, probes, and its file (None for PyTorch)."""
+
+    record: Serving
+    metrics: Metrics
+    probes: Sequence[Probe]
+    file: Path | None
+
+
+@dataclass(frozen=True)
+class ExportJob:
+    """A trained network, the rows that it is checked on, and a temporary folder for its exports."""
+
+    start: Start
+    encoder: TextEncoder
+    data: TrainingData
+    make_target: Callable[[Network, TextEncoder], Target]
+    folder: Path
+    monitor: ProgressMonitor
+
+
+def choose_artefact(job: ExportJob, reference: HeldOutResult) -> ServingArtefact:
+    """Return the fastest artefact that agrees with PyTorch; its record says why it is not a faster one."""
+    reasons: list[str] = []
+    for precision in ("int8", "fp32"):
+        try:
+            found = _check(job, precision, reference)
+        except TrainingCancelled:
+            raise
+        except (BackendError, OSError) as error:
+            # The record is shared, and must not disclose paths of this machine.
+            reasons.append(str(error).replace(f"{job.folder}/", ""))
+        else:
+            return _artefact(job, precision, found, reference, reasons)
+    log.warning("PyTorch will serve this version: %s", "; ".join(dict.fromkeys(reasons)))
+    return _artefact(job, "fp32", None, reference, reasons)
+
+
+def _check(job: ExportJob, precision: Precision, reference: HeldOutResult) -> HeldOutResult:
+    """Return the predictions of an exported form, read from the files that will serve; raise where it is not fit."""
+    data = job.data
+    folder = _write(job, precision)
+    network, encoder = open_onnx(folder, data.spec.kind, len(data.spec.label_names), data.spec.model.max_length)
+    found = predict_held_out(job.make_target(network, encoder), data, job.monitor, f"checking {precision}")
+    points, least = agreement(reference, found, data), MIN_AGREEMENT[precision]
+    if points < least:
+        rows = len(data.held_out)
+        raise ModelParityFailed(
+            f"{precision} agrees with PyTorch on {points:.1f} % of {rows} rows; {least:g} % are required"
+        )
+    if reference.headline - found.headline > MAX_LOSS:
+        lost = f"{reference.headline:.1f} to {found.headline:.1f}"
+        raise ModelParityFailed(f"{precision} drops from {lost} points; a loss of {MAX_LOSS:g} is allowed")
+    return found
+
+
+def _write(job: ExportJob, precision: Precision) -> Path:
+    folder, exported = job.folder / precision, job.folder / ONNX
+    folder.mkdir()
+    job.start.tokenizer.save_pretrained(folder)
+    if not exported.exists():
+        export_fp32(job.start.network, job.encoder, job.data.spec.kind, exported)
+    if precision == "int8":
+        quantise(exported, folder / ONNX, _smoothing_inputs(job))
+    else:
+        exported.rename(folder / ONNX)
+    return folder
+
+
+def _smoothing_inputs(job: ExportJob) -> list[Mapping[str, TokenArray]]:
+    """Return evenly spaced training rows as network inputs."""
+    rows, names = job.data.train, job.data.spec.model_input
+    chosen = rows[:: max(1, len(rows) // SMOOTHING_ROWS)][:SMOOTHING_ROWS]
+    texts = [tuple(normalise(row.fields[name]) for name in names) for row in chosen]
+    return [job.encoder.arrays([one]) for one in job.encoder.texts(texts)]
+
+
+def _artefact(
+    job: ExportJob, precision: Precision, found: HeldOutResult | None, reference: HeldOutResult, reasons: list[str]
+) -> ServingArtefact:
+    shown = found or reference
+    record = Serving(
+        runtime="onnx" if found else "torch",
+        precision=precision,
+        agreement=agreement(reference, shown, job.data),
+        rows=len(job.data.held_out),
+        headline=shown.headline,
+        torch_headline=reference.headline,
+        why="; ".join(dict.fromkeys(reasons))[:MAX_REASON] or None,
+    )
+    rows, names = [row.fields for row in job.data.held_out], job.data.spec.model_input
+    file = job.folder / precision / ONNX if found else None
+    return ServingArtefact(record, shown.metrics, choose_probes(rows, shown.predictions, names), file)

@@ -1,9 +1,9 @@
-"""A better start for small BERT encoders: one more layer, which gathers a text's meaning for the output layer.
+"""A better starting point for small BERT encoders: one more layer, which pools a text for the output layer.
 
-BERT's classifier reads the first token's state. Sentence encoders put a text's meaning into the mean of all token
-states instead, and say little about the relation of two texts anywhere. So the last layer here is one of ordinary
-attention whose weights are set, not learned: each token counts the same and the first token gets the mean; or, for
-two texts, half of the heads gather the one text and half the other. The result is a plain BERT, no code of ours in it.
+BERT's classifier reads the state of the first token. Sentence encoders put the meaning of a text into the mean of all
+token states instead, and say little about the relation of two texts. So the last layer here is ordinary attention with
+fixed weights: every token counts equally and the first token gets the mean; or, for two texts, half of the heads pool
+one text and half the other. The result is a plain BERT without custom code.
 """
 
 import copy
@@ -17,42 +17,42 @@ from transformers import PreTrainedModel
 
 from ml_backend.encoding import TextEncoder, Tokens
 from ml_backend.targets.torch_runtime import batch_of
-from ml_backend.training.feature_cache import Floats
+from ml_backend.training.features import Floats
 
-# The layer adds the first token's own state to what was gathered; this makes the gathered count that much more.
-GATHERED_OVER_OWN = 100.0
-# Small enough that the pooler's tanh bends little.
+# The layer adds the first token's own state to the pooled one; this is the weight of the pooled state.
+POOLED_WEIGHT = 100.0
+# Small enough that the pooler's tanh is almost linear.
 POOLER_SCALE = 0.1
-# Rows that are looked at to find where a token's state tells which of the two texts it belongs to.
-ROWS_TO_LOOK_AT = 128
-TELLS_APART = 0.8
-AS_GOOD = 0.01
-# How much more a token of the right text counts than one of the other, as a power of e.
+# Rows used to find the layer at which a token's state still shows which of the two texts it belongs to.
+PROBE_ROWS = 128
+MIN_SEPARATION = 0.8
+TOLERANCE = 0.01
+# The attention of a token of the right text relative to the other, as a power of e.
 CONTRAST = 6.0
 
 
 def can_pool(network: PreTrainedModel) -> bool:
-    """Whether the layer can be added: to BERT with a pooler, and with heads for two texts."""
+    """Return whether the layer can be added: to a BERT with a pooler and an even number of heads."""
     config = network.config
     has_pooler = getattr(network.base_model, "pooler", None) is not None
     return bool(config.model_type == "bert" and has_pooler and config.num_attention_heads % 2 == 0)
 
 
 def add_mean_pooling(network: PreTrainedModel) -> None:
-    """Let the output layer see the mean of all token states."""
-    # No queries and no keys: every token counts the same.
+    """Pool the mean of all token states for the output layer."""
+    # No queries and no keys: every token counts equally.
     layer = _empty_layer(network)
     with torch.no_grad():
-        layer.attention.self.value.weight.copy_(torch.eye(network.config.hidden_size) * GATHERED_OVER_OWN)
+        layer.attention.self.value.weight.copy_(torch.eye(network.config.hidden_size) * POOLED_WEIGHT)
     _append(network, layer)
 
 
 def add_pair_pooling(network: PreTrainedModel, encoder: TextEncoder, pairs: Sequence[Tokens]) -> None:
-    """Let the output layer see the means of both texts of a pair, each in half of the dimensions.
+    """Pool the means of both texts of a pair for the output layer, each in half of the dimensions.
 
-    Later layers of a sentence encoder mix the texts; those after the last one that tells them apart well are dropped.
+    Later layers of a sentence encoder mix the texts; layers after the last one that separates them well are dropped.
     """
-    depth, direction = _deepest_that_tells_apart(network, encoder, pairs[:: max(1, len(pairs) // ROWS_TO_LOOK_AT)])
+    depth, direction = _deepest_separating_layer(network, encoder, pairs[:: max(1, len(pairs) // PROBE_ROWS)])
     if depth == 0:
         add_mean_pooling(network)
         return
@@ -61,11 +61,11 @@ def add_pair_pooling(network: PreTrainedModel, encoder: TextEncoder, pairs: Sequ
     layer = _empty_layer(network)
     attention = layer.attention.self
     half = size // 2
-    turned, _ = torch.linalg.qr(torch.randn(size, size, generator=torch.Generator().manual_seed(0)))
+    rotation, _ = torch.linalg.qr(torch.randn(size, size, generator=torch.Generator().manual_seed(0)))
     with torch.no_grad():
-        # Both halves are turned alike, so that the two means can be compared dimension by dimension.
-        attention.value.weight[:half] = turned[:half] * GATHERED_OVER_OWN
-        attention.value.weight[half:] = turned[:half] * GATHERED_OVER_OWN
+        # Both halves use the same rotation, so that the two means can be compared dimension by dimension.
+        attention.value.weight[:half] = rotation[:half] * POOLED_WEIGHT
+        attention.value.weight[half:] = rotation[:half] * POOLED_WEIGHT
         for head in range(heads):
             first = head * size // heads
             attention.query.bias[first] = math.sqrt(size / heads)
@@ -74,13 +74,13 @@ def add_pair_pooling(network: PreTrainedModel, encoder: TextEncoder, pairs: Sequ
 
 
 def _layers(network: PreTrainedModel) -> Any:
-    # Modules of transformers have no types of their own to tell mypy what a BERT is made of.
+    # transformers has no types for the parts of a BERT.
     bert: Any = network.base_model
     return bert.encoder.layer
 
 
 def _empty_layer(network: PreTrainedModel) -> Any:
-    """A layer that lets the first token's state through, plus what attention gathers."""
+    """Return a layer that passes the first token's state through and adds what attention pools."""
     layer = copy.deepcopy(_layers(network)[-1])
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -101,27 +101,27 @@ def _append(network: PreTrainedModel, layer: Any) -> None:
         bert.pooler.dense.bias.zero_()
 
 
-def _deepest_that_tells_apart(
+def _deepest_separating_layer(
     network: PreTrainedModel, encoder: TextEncoder, pairs: Sequence[Tokens]
 ) -> tuple[int, torch.Tensor]:
-    """After how many layers a linear look at a token still tells its text; 0 for never. And that look."""
+    """Return the last layer at which a linear probe still separates the texts (0: none), and the probe's direction."""
     states: list[list[Floats]] = []
     for pair in pairs:
         with torch.inference_mode():
             output = network.base_model(**batch_of(encoder, [pair]), output_hidden_states=True)
         states.append([state[0].double().numpy() for state in output.hidden_states])
-    looks = [_look([of_row[depth] for of_row in states], pairs) for depth in range(1, len(_layers(network)) + 1)]
-    best = max(share for _, share in looks)
-    if best < TELLS_APART:
+    probes = [_probe([of_row[depth] for of_row in states], pairs) for depth in range(1, len(_layers(network)) + 1)]
+    best = max(share for _, share in probes)
+    if best < MIN_SEPARATION:
         return 0, torch.zeros(0)
-    depth = max(place for place, (_, share) in enumerate(looks, 1) if share >= best - AS_GOOD)
-    return depth, torch.from_numpy(looks[depth - 1][0]).float()
+    depth = max(place for place, (_, share) in enumerate(probes, 1) if share >= best - TOLERANCE)
+    return depth, torch.from_numpy(probes[depth - 1][0]).float()
 
 
-def _look(states: Sequence[Floats], pairs: Sequence[Tokens]) -> tuple[Floats, float]:
-    """The direction that best separates two texts' tokens, scaled so that they lie one apart, and how well it does.
+def _probe(states: Sequence[Floats], pairs: Sequence[Tokens]) -> tuple[Floats, float]:
+    """Return the direction that best separates the tokens of two texts, scaled to a distance of one, and its accuracy.
 
-    Least squares, and not logistic regression: tokens of one text should be as alike as possible along it.
+    Least squares rather than logistic regression: tokens of one text should be as similar as possible along it.
     """
     seen, unseen = np.concatenate(states[::2]), np.concatenate(states[1::2])
     side, unseen_side = (

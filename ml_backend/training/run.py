@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as installed_version
@@ -10,6 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
+from common.progress import Progress
 from ml_backend.artefact import write_version
 from ml_backend.checkpoint import EMBEDDED
 from ml_backend.encoding import Network, TextEncoder
@@ -21,25 +25,23 @@ from ml_backend.targets.torch_runtime import TorchNetwork, save_network, text_en
 from ml_backend.targets.trained import MAX_ANSWER_TOKENS, TrainedClassifier, TrainedSpanFinder
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, SpanExamples, texts_of
-from ml_backend.training.full import fine_tune
-from ml_backend.training.head import fit_label_head
-from ml_backend.training.parity import measure
+from ml_backend.training.fine_tuning import fine_tune
+from ml_backend.training.label_head import fit_label_head
+from ml_backend.training.parity import ExportJob, ServingArtefact, choose_artefact, predict_held_out
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling, can_pool
-from ml_backend.training.progress import Progress, Watch
-from ml_backend.training.reproducible import reproducible
-from ml_backend.training.servable import Exporting, Servable, make_servable
+from ml_backend.training.progress import ProgressMonitor
 from ml_backend.training.span_head import fit_span_head
 from ml_backend.training.start import Start, start_from
 from templates import Pack, SeedRow
 from templates.spec import TaskSpec, TrainingSettings
 
-# In the models' folder, where listings do not look.
+# In the models' folder; listings ignore it.
 CACHE = ".cache"
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A finished training: the version's folder, its manifest, its held-out figures, and how long it took."""
+class TrainingResult:
+    """A finished training: the version's folder, manifest and held-out metrics, and the time it took."""
 
     directory: Path
     manifest: Manifest
@@ -48,7 +50,7 @@ class Trained:
 
 
 def now_utc() -> datetime:
-    """The time, as manifests write it."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
@@ -65,67 +67,83 @@ def train(
     progress: Progress | None = None,
     cancel: Callable[[], bool] | None = None,
     clock: Callable[[], datetime] = now_utc,
-) -> Trained:
+) -> TrainingResult:
     """Train a version of the pack's model and store it; the same rows, settings and start give the same version.
 
-    `rows` is the pack's seed if not given, and `sources` tells where those to train on come from; `settings` are the
-    pack's and `mode` theirs unless given; `parent` is the folder of a version to start from. Whenever `cancel` answers
-    True, TrainingCancelled is raised and nothing is written.
+    Args:
+        pack: The task pack whose model is trained.
+        models_root: The folder of all models.
+        mode: `full` or `head`; by default that of the settings.
+        rows: The rows; by default the pack's seed.
+        sources: Where the training rows come from, for the manifest.
+        parent: The folder of a version to start from; by default the base model.
+        settings: The training settings; by default the pack's.
+        cache: The folder for the features of frozen encoders.
+        progress: Receives the progress.
+        cancel: Called between steps; where it returns True, TrainingCancelled is raised and nothing is written.
+        clock: Returns the current time.
     """
     started = time.perf_counter()
     chosen = settings or pack.spec.training
     chosen = TrainingSettings.model_validate({**chosen.model_dump(), "mode": mode or chosen.mode})
     data = TrainingData.of(pack.seed if rows is None else rows, pack.spec)
-    watch = Watch(progress, cancel)
-    watch.check()
+    monitor = ProgressMonitor(progress, cancel)
+    monitor.check()
     with reproducible(chosen.seed):
         start = start_from(pack, parent)
         encoder = text_encoder(start.tokenizer, start.network, pack.spec.model.max_length)
-        epoch = _fit(start, encoder, data, chosen, cache or models_root / CACHE, watch)
+        epoch = _fit(start, encoder, data, chosen, cache or models_root / CACHE, monitor)
     with TemporaryDirectory(prefix="outfox-export-") as folder:
-        served = _servable(start, encoder, data, Path(folder), watch)
-        watch.check()
+        served = _choose_artefact(start, encoder, data, Path(folder), monitor)
+        monitor.check()
         figures = {"metrics": {**served.metrics, **epoch}, "serving": served.record.model_dump()}
-        told = {"sources": [source.model_dump() for source in sources]}
-        content = {**_content(start, data, chosen, clock()), **told, **figures}
+        origin = {"sources": [source.model_dump() for source in sources]}
+        content = {**_content(start, data, chosen, clock()), **origin, **figures}
         directory, manifest = write_version(models_root, content, lambda draft: _save(draft, start, served))
-    return Trained(directory, manifest, manifest.metrics, time.perf_counter() - started)
+    return TrainingResult(directory, manifest, manifest.metrics, time.perf_counter() - started)
 
 
 def _fit(
-    start: Start, encoder: TextEncoder, data: TrainingData, settings: TrainingSettings, cache: Path, watch: Watch
+    start: Start,
+    encoder: TextEncoder,
+    data: TrainingData,
+    settings: TrainingSettings,
+    cache: Path,
+    monitor: ProgressMonitor,
 ) -> dict[str, Any]:
-    """Trains the network; which epoch was kept, where there were epochs."""
+    """Train the network; return which epoch was kept, where there were epochs."""
     spec, network = data.spec, start.network
     if start.untrained and spec.kind == "classification" and can_pool(network):
         _pool(start, data, settings, encoder)
 
     if settings.mode == "full":
-        predictor = _predictor(TorchNetwork(network, spec.kind), encoder, spec)
+        target = _target(TorchNetwork(network, spec.kind), encoder, spec)
         examples = (
             SpanExamples.of(data, encoder, spec.model.doc_stride)
             if spec.kind == "qa"
             else LabelExamples.of(data, encoder, class_weights=settings.class_weights)
         )
-        best = fine_tune(network, examples, settings, lambda: evaluate(predictor, data.held_out, spec), watch)
+        best = fine_tune(network, examples, settings, lambda: evaluate(target, data.held_out, spec), monitor)
         return {"epoch": best["epoch"]}
     if spec.kind == "qa":
-        fit_span_head(network, encoder, data, spec.model.doc_stride, cache, watch)
+        fit_span_head(network, encoder, data, spec.model.doc_stride, cache, monitor)
     else:
-        fit_label_head(network, encoder, data, settings, cache, watch)
+        fit_label_head(network, encoder, data, settings, cache, monitor)
     return {}
 
 
-def _servable(start: Start, encoder: TextEncoder, data: TrainingData, folder: Path, watch: Watch) -> Servable:
-    def predictor(network: Network, reading: TextEncoder) -> Target:
-        return _predictor(network, reading, data.spec)
+def _choose_artefact(
+    start: Start, encoder: TextEncoder, data: TrainingData, folder: Path, monitor: ProgressMonitor
+) -> ServingArtefact:
+    def make_target(network: Network, reading: TextEncoder) -> Target:
+        return _target(network, reading, data.spec)
 
-    itself = predictor(TorchNetwork(start.network, data.spec.kind), encoder)
-    reference = measure(itself, data, watch, "measuring")
-    return make_servable(Exporting(start, encoder, data, predictor, folder, watch), reference)
+    itself = make_target(TorchNetwork(start.network, data.spec.kind), encoder)
+    reference = predict_held_out(itself, data, monitor, "evaluating")
+    return choose_artefact(ExportJob(start, encoder, data, make_target, folder, monitor), reference)
 
 
-def _save(draft: Path, start: Start, served: Servable) -> None:
+def _save(draft: Path, start: Start, served: ServingArtefact) -> None:
     save_network(draft, start.network, start.tokenizer)
     if served.file:
         shutil.copyfile(served.file, draft / ONNX)
@@ -134,15 +152,15 @@ def _save(draft: Path, start: Start, served: Servable) -> None:
 
 def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder: TextEncoder) -> None:
     if len(data.spec.model_input) == 1:
-        # A network that is trained whole learns by itself to put the text's meaning into the first token.
+        # Fine-tuning learns by itself to put the meaning of a text into the first token.
         if settings.mode == "head":
             add_mean_pooling(start.network)
     elif settings.mode == "head" or start.base == EMBEDDED:
-        # The embedded encoder knows single sentences only; larger models that know pairs are better left alone.
+        # The embedded encoder was trained on single sentences; larger models that know pairs are left unchanged.
         add_pair_pooling(start.network, encoder, texts_of(data.train, data.spec, encoder))
 
 
-def _predictor(network: Network, encoder: TextEncoder, spec: TaskSpec) -> Target:
+def _target(network: Network, encoder: TextEncoder, spec: TaskSpec) -> Target:
     if spec.kind == "qa":
         return TrainedSpanFinder("in training", network, encoder, spec.model_input, spec.model.doc_stride)
     return TrainedClassifier("in training", network, encoder, spec.label_names, spec.model_input)
@@ -168,3 +186,22 @@ def _content(start: Start, data: TrainingData, settings: TrainingSettings, now: 
         "code_version": installed_version("outfox"),
         "created_at": now.astimezone(UTC).isoformat(),
     }
+
+
+@contextmanager
+def reproducible(seed: int) -> Iterator[None]:
+    """Use deterministic algorithms and a seeded random generator inside the block; restore the settings afterwards."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warned_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    switches: Any = torch.utils.deterministic
+    filled = switches.fill_uninitialized_memory
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Filling every new tensor takes time, and nothing here reads uninitialised memory.
+        switches.fill_uninitialized_memory = False
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before, warn_only=warned_only)
+            switches.fill_uninitialized_memory = filled

@@ -1,4 +1,4 @@
-"""What training starts from: a base model with a new output layer, or a parent version with its own."""
+"""The starting point of a training: a base model with a new output layer, or a parent version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ml_backend.artefact import verify
 from ml_backend.checkpoint import open_checkpoint
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelFileCorrupt, ModelMismatch
 from ml_backend.model_files import read_json_object
 from ml_backend.targets.torch_runtime import open_network, open_tokenizer
 from templates import Pack
@@ -19,7 +19,7 @@ from templates.spec import TaskSpec
 
 @dataclass(frozen=True)
 class Start:
-    """An opened network, where it came from, and whether its output layer is still random."""
+    """An opened network, its origin, and whether its output layer is still random."""
 
     network: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -30,16 +30,16 @@ class Start:
 
 
 def start_from(pack: Pack, parent: Path | None) -> Start:
-    """The start of a training of this pack's model."""
+    """Return the starting point of a training of this pack's model."""
     return _from_parent(parent, pack.spec) if parent else _from_base(pack)
 
 
 def output_layer(network: PreTrainedModel) -> nn.Linear:
-    """The last linear layer: the one that gives the answers."""
+    """Return the last linear layer, which computes the scores."""
     outputs = network.config.num_labels
     layers = [one for one in network.modules() if isinstance(one, nn.Linear) and one.out_features == outputs]
     if not layers:
-        raise ModelError(f"{type(network).__name__} has no linear output layer; use another model as model.base")
+        raise ModelMismatch(f"{type(network).__name__} has no linear output layer; use another model as model.base")
     return layers[-1]
 
 
@@ -49,7 +49,7 @@ def _from_base(pack: Pack) -> Start:
     opened = open_network(checkpoint.directory, spec.kind, spec.label_names or None)
     untrained = bool(opened.new_weights)
     if not untrained and spec.kind == "classification" and not _same_labels(checkpoint.directory, spec.label_names):
-        # An output layer of another task, or in another order, would start with answers that are wrong for sure.
+        # An output layer of another task, or with another order of labels, would start with wrong predictions.
         layer = output_layer(opened.network)
         nn.init.normal_(layer.weight, std=0.02)
         if layer.bias is not None:
@@ -62,13 +62,15 @@ def _from_base(pack: Pack) -> Start:
 def _from_parent(directory: Path, spec: TaskSpec) -> Start:
     manifest = verify(directory)
     if manifest.kind != spec.kind or len(manifest.model_input) != len(spec.model_input):
-        raise ModelError(f"parent {manifest.version} is of another kind than task {spec.name}; train without a parent")
+        raise ModelMismatch(
+            f"parent {manifest.version} is of another kind than task {spec.name}; train without a parent"
+        )
     if manifest.labels != spec.label_names:
         theirs, ours = ", ".join(manifest.labels), ", ".join(spec.label_names)
-        raise ModelError(f"parent {manifest.version} has labels {theirs}, the task {ours}; train without a parent")
+        raise ModelMismatch(f"parent {manifest.version} has labels {theirs}, the task {ours}; train without a parent")
     opened = open_network(directory, spec.kind, spec.label_names or None)
     if opened.new_weights:
-        raise ModelError(
+        raise ModelFileCorrupt(
             f"parent {manifest.version} lacks the weights {min(opened.new_weights)}; train without a parent"
         )
     tokenizer = open_tokenizer(directory)
@@ -85,6 +87,6 @@ def _same_labels(directory: Path, labels: Sequence[str]) -> bool:
 
 
 def fingerprint_parts(network: PreTrainedModel) -> list[torch.Tensor]:
-    """Every weight but the output layer's: what decides which features the output layer sees."""
+    """Return every weight except the output layer's: they determine the features."""
     own = {id(parameter) for parameter in output_layer(network).parameters()}
     return [parameter.detach() for parameter in network.parameters() if id(parameter) not in own]

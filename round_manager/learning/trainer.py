@@ -50,7 +50,7 @@ class LocalTrainer:
     def plan(self, order: TrainingOrder) -> TrainingPlan:
         """Check the rows, and look for a version with the same recipe."""
         from ml_backend.artefact import list_versions
-        from ml_backend.training.recipe import Recipe
+        from ml_backend.training.data import Recipe
 
         recipe, name = Recipe.of(order.pack, order.rows, order.mode), order.pack.spec.name
         matching = (one.version for one in list_versions(self.models, name) if recipe.made(one))

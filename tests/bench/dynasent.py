@@ -1,6 +1,6 @@
 """`make bench-gap`: how much worse a model is on text that people wrote to fool one.
 
-Trained on DynaSent's round 1 (sentences found in reviews), measured on rows of round 1 that it never saw and on
+TrainingResult on DynaSent's round 1 (sentences found in reviews), measured on rows of round 1 that it never saw and on
 round 2 (sentences that people wrote on Dynabench, model in the loop). The data stays where it is; none is shipped.
 """
 
@@ -35,7 +35,7 @@ class Steps:
         """Begin a stage."""
         self._what, self._total, self._done = what, total_steps, 0
 
-    def advance(self, steps: int, note: str) -> None:
+    def advance(self, steps: int = 1, note: str = "") -> None:
         """Tell when another tenth is done."""
         before, self._done = self._done, self._done + steps
         if before * 10 // self._total != self._done * 10 // self._total:

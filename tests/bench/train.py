@@ -26,9 +26,9 @@ from ml_backend.text import normalise
 from ml_backend.training import train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples
-from ml_backend.training.full import BATCHES_IN_A_POOL, fine_tune
-from ml_backend.training.progress import Watch
-from ml_backend.training.reproducible import reproducible
+from ml_backend.training.fine_tuning import BATCHES_PER_POOL, fine_tune
+from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.run import reproducible
 from templates import Pack, find_pack
 
 TURNS = 7
@@ -52,7 +52,7 @@ def ours(pack: Pack, directory: Path, data: TrainingData) -> float:
     with reproducible(settings.seed):
         encoder = text_encoder(tokenizer, network, MAX_LENGTH)
         examples = LabelExamples.of(data, encoder, class_weights=True)
-        fine_tune(network, examples, settings, no_measuring, Watch(None, None))
+        fine_tune(network, examples, settings, no_measuring, ProgressMonitor(None, None))
     return time.perf_counter() - started
 
 
@@ -75,8 +75,8 @@ def bare(pack: Pack, directory: Path, data: TrainingData) -> float:
     order = list(range(len(encoded)))
     random.Random(0).shuffle(order)
     batches = []
-    for first in range(0, len(order), BATCH_SIZE * BATCHES_IN_A_POOL):
-        pool = sorted(order[first : first + BATCH_SIZE * BATCHES_IN_A_POOL], key=lambda place: len(encoded[place]))
+    for first in range(0, len(order), BATCH_SIZE * BATCHES_PER_POOL):
+        pool = sorted(order[first : first + BATCH_SIZE * BATCHES_PER_POOL], key=lambda place: len(encoded[place]))
         batches += [pool[start : start + BATCH_SIZE] for start in range(0, len(pool), BATCH_SIZE)]
     random.Random(1).shuffle(batches)
     for batch in batches:

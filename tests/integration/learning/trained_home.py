@@ -30,7 +30,7 @@ class Home:
 
 @pytest.fixture(scope="session", name="trained_once")
 def home_trained_once(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """Trained once for all tests."""
+    """TrainingResult once for all tests."""
     root = tmp_path_factory.mktemp("home")
     pack = small_pack(root / "packs")
     replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")

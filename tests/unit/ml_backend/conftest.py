@@ -16,7 +16,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from ml_backend.checkpoint import embedded_encoder
-from ml_backend.training import servable, train
+from ml_backend.training import parity, train
 from templates import Pack, SeedRow, find_pack
 from templates.rows import Split
 from templates.spec import TrainingSettings
@@ -142,9 +142,9 @@ def versions(make_pack: MakePack, tmp_path_factory: pytest.TempPathFactory) -> V
     found = {}
     root = tmp_path_factory.mktemp("versions")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(servable, "MOST_LOST", 100.0)
+        patch.setattr(parity, "MAX_LOSS", 100.0)
         for precision, least in (("int8", 0.0), ("fp32", 101.0)):
-            patch.setattr(servable, "LEAST_AGREEMENT", {"int8": least, "fp32": 99.9})
+            patch.setattr(parity, "MIN_AGREEMENT", {"int8": least, "fp32": 99.9})
             for task, rows in EXPORT_ROWS.items():
                 made = train(make_pack(task, doc_stride=16), root, mode="head", rows=rows, settings=quick())
                 assert made.manifest.serving is not None

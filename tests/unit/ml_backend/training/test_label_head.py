@@ -5,25 +5,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoTokenizer
 
 from ml_backend.checkpoint import embedded_encoder
 from ml_backend.encoding import TextEncoder
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelFileNotWritable
 from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import LabelPrediction
 from ml_backend.targets.torch_runtime import batch_of, open_network, open_tokenizer, text_encoder
 from ml_backend.text import normalise
-from ml_backend.training import feature_cache, head, span_head, train
-from ml_backend.training.feature_cache import FeatureCache
-from ml_backend.training.features import FrozenNetwork
-from ml_backend.training.logistic import fit_logistic
+from ml_backend.training import features as features_module
+from ml_backend.training import label_head, span_head, train
+from ml_backend.training.features import FeatureCache, Floats, FrozenNetwork
+from ml_backend.training.label_head import STRENGTHS, fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
-from ml_backend.training.progress import Watch
+from ml_backend.training.progress import ProgressMonitor
 from templates import Pack, SeedRow, find_pack
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows
 
-NOBODY = Watch(None, None)
+NOBODY = ProgressMonitor(None, None)
 
 
 def two_label_rows() -> list[SeedRow]:
@@ -51,12 +52,12 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
         features.append(seen)
         return fitted[-1]
 
-    monkeypatch.setattr(head, "fit_logistic", spy)
+    monkeypatch.setattr(label_head, "fit_logistic", spy)
     trained = train(pack, models, mode="head", rows=rows, settings=quick())
     model = AutoModelForSequenceClassification.from_pretrained(trained.directory).eval()
     written = model.classifier.weight.detach().numpy()
     ((weights, biases),) = [one for one in fitted if np.allclose(one[0], written, atol=1e-6)]
-    expected = np.sort(head._softmax(features[0] @ weights.T + biases), axis=0)
+    expected = np.sort(label_head._softmax(features[0] @ weights.T + biases), axis=0)
 
     inputs = [row.fields for row in rows if row.split == "train"]
     answers = load_target(trained.directory, "torch").predict(inputs)
@@ -138,10 +139,10 @@ def test_a_cache_that_somebody_else_writes_to_is_waited_for_and_never_thrown_awa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FeatureCache(tmp_path, width=1).put([(b"k", np.ones((1, 1), dtype=np.float32))])
-    monkeypatch.setattr(feature_cache, "SECONDS_TO_WAIT", 0.05)
+    monkeypatch.setattr(features_module, "LOCK_SECONDS", 0.05)
     with sqlite3.connect(tmp_path / "features.sqlite", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ModelError, match="locked"):
+        with pytest.raises(ModelFileNotWritable):
             FeatureCache(tmp_path, width=1).put([(b"new", np.ones((1, 1), dtype=np.float32))])
         other.execute("ROLLBACK")
     assert FeatureCache(tmp_path, width=1).missing([b"k"]) == set()
@@ -152,7 +153,7 @@ def test_token_states_that_are_too_many_for_memory_are_read_from_the_cache(
 ) -> None:
     pack, rows = make_pack("qa"), qa_rows(10)
     kept = train(pack, tmp_path / "kept", mode="head", rows=rows, settings=quick())
-    monkeypatch.setattr(span_head, "MOST_BYTES", 0)
+    monkeypatch.setattr(span_head, "MAX_BYTES", 0)
     streamed = train(pack, tmp_path / "streamed", mode="head", rows=rows, settings=quick())
     assert streamed.manifest.version == kept.manifest.version
 
@@ -162,7 +163,7 @@ def test_a_cache_stays_small_and_forgets_what_was_not_used_for_longest(tmp_path:
     array = np.ones((10, 4), dtype=np.float32)
     for key in (b"a", b"b", b"c"):
         cache.put([(key, array)])
-    cache.trim([b"a"], most_bytes=2 * array.nbytes)
+    cache.trim([b"a"], max_bytes=2 * array.nbytes)
     assert cache.missing([b"a", b"b", b"c"]) == {b"b"}
     assert np.array_equal(cache.get([b"a"])[0], array)
 
@@ -226,3 +227,41 @@ def test_pair_pooling_shows_each_text_in_a_half_of_its_own() -> None:
         agreement.append(float(torch.cosine_similarity(seen[:half] - seen[half:], apart, dim=0)))
     assert min(agreement) > 0.5, "the first half is the second text's mean, the second half the first one's"
     assert sum(agreement) / len(agreement) > 0.75
+
+
+ROWS, WIDTH = 120, 16
+
+
+@pytest.mark.parametrize("class_weights", [True, False])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_it_finds_the_weights_that_scikit_learn_finds(classes: int, class_weights: bool) -> None:
+    dice = np.random.default_rng(classes)
+    features = dice.normal(size=(ROWS, WIDTH)).astype(np.float32)
+    # Some classes are rarer than others.
+    labels = np.minimum(dice.integers(0, classes, ROWS), dice.integers(0, classes, ROWS))
+    for strength in STRENGTHS:
+        weights, biases = fit_logistic(features, labels, classes, strength, class_weights=class_weights)
+        weighted = "balanced" if class_weights else None
+        theirs = LogisticRegression(C=strength, class_weight=weighted, tol=1e-9, max_iter=10_000)
+        theirs.fit(features.astype(np.float64), labels)
+        assert (weights.shape, biases.shape) == ((classes, WIDTH), (classes,))
+        assert _shares(features @ weights.T + biases) == pytest.approx(theirs.predict_proba(features), abs=1e-3)
+
+
+def test_the_same_rows_give_the_same_weights_to_the_last_bit() -> None:
+    dice = np.random.default_rng(7)
+    features, labels = dice.normal(size=(ROWS, WIDTH)).astype(np.float32), dice.integers(0, 3, ROWS)
+    first, second = (fit_logistic(features, labels, 3, 1.0, class_weights=True) for _ in range(2))
+    assert all(np.array_equal(*both) for both in zip(first, second, strict=True))
+
+
+def test_a_label_that_no_row_has_is_never_the_likeliest() -> None:
+    dice = np.random.default_rng(7)
+    features, labels = dice.normal(size=(ROWS, WIDTH)).astype(np.float32), dice.integers(0, 2, ROWS)
+    weights, biases = fit_logistic(features, labels, 3, 1.0, class_weights=True)
+    assert (features @ weights.T + biases).argmax(axis=1).max() == 1
+
+
+def _shares(logits: Floats) -> Floats:
+    grown = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=1, keepdims=True))

@@ -7,24 +7,24 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
-from ml_backend.errors import BackendError, ModelError, TrainingCancelled
+from ml_backend.errors import ModelMismatch, TrainingCancelled, TrainingDataInvalid, TrainingDiverged
 from ml_backend.evaluation import Metrics
 from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import LabelPrediction, SpanPrediction
 from ml_backend.targets.torch_runtime import open_network, open_tokenizer, text_encoder
 from ml_backend.text import align, normalise
-from ml_backend.training import Trained, full, run, train
+from ml_backend.training import TrainingResult, fine_tuning, run, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, spans_of
-from ml_backend.training.full import rate_at, shuffled_batches
-from ml_backend.training.progress import Watch
+from ml_backend.training.fine_tuning import rate_at, shuffled_batches
+from ml_backend.training.progress import ProgressMonitor
 from templates import Pack, SeedRow
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
 
 ROWS: dict[str, list[SeedRow]] = {"sentiment": sentiment_rows(12), "nli": nli_rows(12), "qa": qa_rows(12)}
 
 
-def weights(trained: Trained) -> dict[str, torch.Tensor]:
+def weights(trained: TrainingResult) -> dict[str, torch.Tensor]:
     return load_file(trained.directory / "model.safetensors")
 
 
@@ -101,11 +101,13 @@ def test_a_cancelled_training_stops_at_the_next_step_and_writes_nothing(
 
 
 @pytest.fixture
-def parent(make_pack: MakePack, tmp_path: Path) -> Trained:
+def parent(make_pack: MakePack, tmp_path: Path) -> TrainingResult:
     return train(make_pack("sentiment"), tmp_path, rows=ROWS["sentiment"], settings=quick(epochs=6))
 
 
-def test_a_warm_start_begins_with_the_parents_weights(make_pack: MakePack, tmp_path: Path, parent: Trained) -> None:
+def test_a_warm_start_begins_with_the_parents_weights(
+    make_pack: MakePack, tmp_path: Path, parent: TrainingResult
+) -> None:
     settings = quick(epochs=1, learning_rate=1e-9)
     child = train(make_pack("sentiment"), tmp_path, rows=ROWS["sentiment"], settings=settings, parent=parent.directory)
     assert (child.manifest.parent, child.manifest.base) == (parent.manifest.version, "tiny")
@@ -114,7 +116,9 @@ def test_a_warm_start_begins_with_the_parents_weights(make_pack: MakePack, tmp_p
     assert max(float((theirs[name] - ours[name]).abs().max()) for name in theirs) < 1e-6
 
 
-def test_a_head_is_fitted_on_what_the_parent_learned(make_pack: MakePack, tmp_path: Path, parent: Trained) -> None:
+def test_a_head_is_fitted_on_what_the_parent_learned(
+    make_pack: MakePack, tmp_path: Path, parent: TrainingResult
+) -> None:
     child = train(
         make_pack("sentiment"), tmp_path, mode="head", rows=ROWS["sentiment"], settings=quick(), parent=parent.directory
     )
@@ -131,16 +135,16 @@ def test_a_parent_that_was_only_a_head_can_be_trained_whole(make_pack: MakePack,
     assert child.manifest.parent == head.manifest.version
 
 
-def test_a_parent_with_other_labels_is_refused(make_pack: MakePack, tmp_path: Path, parent: Trained) -> None:
+def test_a_parent_with_other_labels_is_refused(make_pack: MakePack, tmp_path: Path, parent: TrainingResult) -> None:
     rows = [label_row(0, "hateful", text="x"), label_row(1, "not_hateful", text="y")]
     rows += [label_row(2, "hateful", "held_out", text="z"), label_row(3, "not_hateful", "held_out", text="w")]
-    with pytest.raises(ModelError, match="has labels positive, negative, neutral, the task hateful"):
+    with pytest.raises(ModelMismatch):
         train(make_pack("hate_speech"), tmp_path / "other", rows=rows, settings=quick(), parent=parent.directory)
     assert visible(tmp_path / "other") == []
 
 
-def test_a_parent_of_another_kind_is_refused(make_pack: MakePack, tmp_path: Path, parent: Trained) -> None:
-    with pytest.raises(ModelError, match="another kind"):
+def test_a_parent_of_another_kind_is_refused(make_pack: MakePack, tmp_path: Path, parent: TrainingResult) -> None:
+    with pytest.raises(ModelMismatch):
         train(make_pack("qa"), tmp_path / "other", rows=ROWS["qa"], settings=quick(), parent=parent.directory)
 
 
@@ -149,13 +153,13 @@ def scripted(monkeypatch: pytest.MonkeyPatch, points: list[float]) -> list[dict[
     left = list(points)
     taken: list[dict[str, torch.Tensor]] = []
 
-    def fine_tune(network: Any, examples: Any, settings: Any, measure: Callable[[], Metrics], watch: Any) -> Metrics:
+    def fine_tune(network: Any, examples: Any, settings: Any, measure: Callable[[], Metrics], monitor: Any) -> Metrics:
         def told() -> Metrics:
             state = {name: value.detach().clone() for name, value in network.state_dict().items()}
             taken.append(state)
             return {**measure(), "macro_f1": left.pop(0)}
 
-        return full.fine_tune(network, examples, settings, told, watch)
+        return fine_tuning.fine_tune(network, examples, settings, told, monitor)
 
     monkeypatch.setattr(run, "fine_tune", fine_tune)
     return taken
@@ -212,7 +216,7 @@ def test_a_batch_that_is_too_large_for_memory_goes_through_in_parts_with_the_sam
 ) -> None:
     after = []
     for most_tokens in (10_000, 30):
-        monkeypatch.setattr(full, "TOKENS_IN_A_PASS", most_tokens)
+        monkeypatch.setattr(fine_tuning, "TOKENS_PER_PASS", most_tokens)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             network = open_network(tiny_base, "classification", ["a", "b"]).network
@@ -222,7 +226,7 @@ def test_a_batch_that_is_too_large_for_memory_goes_through_in_parts_with_the_sam
         examples = LabelExamples(encoder, encoder.texts(texts), labels, torch.tensor([3.0, 0.5]))
         learning = list(network.parameters())
         # Plain descent: the weights then tell what the gradient was.
-        loss = full._step(network, examples, list(range(12)), torch.optim.SGD(learning, lr=1.0), learning)
+        loss = fine_tuning._step(network, examples, list(range(12)), torch.optim.SGD(learning, lr=1.0), learning)
         after.append((loss, [parameter.detach().clone() for parameter in learning]))
     assert after[0][0] == pytest.approx(after[1][0], rel=1e-4)
     assert all(torch.allclose(one, two, atol=1e-5) for one, two in zip(after[0][1], after[1][1], strict=True))
@@ -241,25 +245,26 @@ class Nonsense:
         return last.sum() * float("nan")
 
 
-def test_training_that_goes_astray_is_an_error_that_says_what_to_do(tiny_base: Path) -> None:
+def test_a_training_that_diverges_is_an_error(tiny_base: Path) -> None:
     network = open_network(tiny_base, "classification", ["a", "b"]).network
-    with pytest.raises(ModelError, match=r"lower training\.learning_rate"):
-        full.fine_tune(network, Nonsense(), quick(), dict, Watch(None, None))
+    with pytest.raises(TrainingDiverged):
+        fine_tuning.fine_tune(network, Nonsense(), quick(), dict, ProgressMonitor(None, None))
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    "rows",
     [
-        ([], "no rows"),
-        ([row for row in ROWS["sentiment"] if row.split == "train"], '"split": "held_out"'),
-        ([row for row in ROWS["sentiment"] if row.split == "held_out"], '"split": "train"'),
-        ([row for row in ROWS["sentiment"] if row.label != "neutral"], "label `neutral`"),
+        [],
+        [row for row in ROWS["sentiment"] if row.split == "train"],
+        [row for row in ROWS["sentiment"] if row.split == "held_out"],
+        [row for row in ROWS["sentiment"] if row.label != "neutral"],
     ],
+    ids=["none", "nothing held out", "nothing to train on", "a label without rows"],
 )
 def test_rows_that_cannot_be_learned_from_are_an_error(
-    make_pack: MakePack, tmp_path: Path, rows: list[SeedRow], message: str
+    make_pack: MakePack, tmp_path: Path, rows: list[SeedRow]
 ) -> None:
-    with pytest.raises(BackendError, match=message):
+    with pytest.raises(TrainingDataInvalid):
         train(make_pack("sentiment"), tmp_path, rows=rows, settings=quick())
 
 

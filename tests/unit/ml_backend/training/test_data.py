@@ -9,12 +9,12 @@ import pytest
 
 from ml_backend.artefact import read_manifest
 from ml_backend.card import card_of
-from ml_backend.errors import BackendError, ModelError
+from ml_backend.errors import BackendError, EvaluationDataInvalid, ModelFileCorrupt, TrainingDataInvalid
 from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource, Manifest, version_of
 from ml_backend.training import train
-from ml_backend.training.recipe import Recipe
+from ml_backend.training.data import Recipe
 from templates.spec import TrainingSettings
 from tests.fakes.target import FakeTarget
 from tests.unit.ml_backend.conftest import MakePack, label_row, qa_rows, quick, sentiment_rows
@@ -49,7 +49,7 @@ def test_sources_must_make_up_all_rows(tmp_path: Path) -> None:
     spoiled = json.loads(manifest(sources=[SEED, ROUND]).model_dump_json())
     spoiled["sources"][1]["rows"] = 4
     (tmp_path / "model.json").write_text(json.dumps(spoiled))
-    with pytest.raises(ModelError, match="9 rows"):
+    with pytest.raises(ModelFileCorrupt):
         read_manifest(tmp_path)
 
 
@@ -76,7 +76,7 @@ def test_a_recipe_knows_the_version_that_it_made_and_no_other(make_pack: MakePac
 
 def test_a_recipe_without_rows_of_a_label_is_refused(make_pack: MakePack) -> None:
     rows = [row for row in sentiment_rows(2) if row.label != "neutral" or row.split == "held_out"]
-    with pytest.raises(BackendError, match="no row to train on has the label `neutral`"):
+    with pytest.raises(TrainingDataInvalid):
         Recipe.of(make_pack("sentiment"), rows)
 
 
@@ -94,7 +94,7 @@ def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack
 
     with pytest.raises(BackendError, match="enough"):
         evaluate_target(FakeTarget(spec), rows, spec, stop)
-    with pytest.raises(BackendError, match="no rows to measure on"):
+    with pytest.raises(EvaluationDataInvalid):
         evaluate_target(FakeTarget(spec), [], spec)
 
 

@@ -15,13 +15,14 @@ from ml_backend.artefact import verify
 from ml_backend.errors import RuntimeNotAvailable, TrainingCancelled
 from ml_backend.evaluation import evaluate
 from ml_backend.targets.loading import load_target
-from ml_backend.training import Trained, servable, train
+from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
+from ml_backend.training import TrainingResult, parity, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.export import export_fp32
-from ml_backend.training.parity import agreement, measure
-from ml_backend.training.progress import Watch
-from templates import SeedRow
-from tests.unit.ml_backend.conftest import MakePack, Seen, nli_rows, qa_rows, quick, sentiment_rows, visible
+from ml_backend.training.parity import agree, agreement, predict_held_out
+from ml_backend.training.progress import ProgressMonitor
+from templates import SeedRow, find_pack
+from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
 
 ROWS: dict[str, list[SeedRow]] = {"sentiment": sentiment_rows(12, 8), "nli": nli_rows(12), "qa": qa_rows(12, 8)}
 Limits = Callable[..., None]
@@ -32,13 +33,13 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
     """Sets how far the forms of a network must agree with it, in points."""
 
     def limits(*, int8: float, fp32: float = 99.9, lost: float = 100.0) -> None:
-        monkeypatch.setattr(servable, "LEAST_AGREEMENT", {"int8": int8, "fp32": fp32})
-        monkeypatch.setattr(servable, "MOST_LOST", lost)
+        monkeypatch.setattr(parity, "MIN_AGREEMENT", {"int8": int8, "fp32": fp32})
+        monkeypatch.setattr(parity, "MAX_LOSS", lost)
 
     return limits
 
 
-def trained(make_pack: MakePack, folder: Path, task: str = "sentiment", **more: Any) -> Trained:
+def trained(make_pack: MakePack, folder: Path, task: str = "sentiment", **more: Any) -> TrainingResult:
     return train(make_pack(task), folder, rows=ROWS[task], settings=quick(), **more)
 
 
@@ -55,7 +56,8 @@ def test_the_record_of_what_serves_is_what_the_stored_files_do(
     spec = make_pack(task).spec
     data = TrainingData.of(ROWS[task], spec)
     served, reference = (
-        measure(load_target(made.directory, runtime), data, Watch(None, None), "") for runtime in ("onnx", "torch")
+        predict_held_out(load_target(made.directory, runtime), data, ProgressMonitor(None, None), "")
+        for runtime in ("onnx", "torch")
     )
     assert serving.agreement == agreement(reference, served, data)
     assert (serving.rows, serving.headline, serving.torch_headline) == (
@@ -94,7 +96,7 @@ def test_int8_that_loses_points_gives_way_even_when_it_agrees(
     made = trained(make_pack, tmp_path)
     assert made.manifest.serving is not None
     assert made.manifest.serving.runtime == "torch", "the limit is the same for both"
-    assert "int8 falls from" in str(made.manifest.serving.why)
+    assert "int8 drops from" in str(made.manifest.serving.why)
 
 
 def refuse(*_: Any, **__: Any) -> None:
@@ -128,7 +130,7 @@ def test_an_export_that_runs_but_says_something_else_is_not_served(
             export_fp32(network, *more)
             network.classifier.weight.neg_()
 
-    monkeypatch.setattr(servable, "export_fp32", wrong)
+    monkeypatch.setattr(parity, "export_fp32", wrong)
     made = trained(make_pack, tmp_path)
     assert made.manifest.serving is not None
     assert made.manifest.serving.runtime == "torch"
@@ -141,7 +143,7 @@ def test_no_path_of_the_machine_is_in_a_reason(
     def torn(network: Any, encoder: Any, kind: Any, path: Path) -> None:
         path.write_bytes(b"torn")
 
-    monkeypatch.setattr(servable, "export_fp32", torn)
+    monkeypatch.setattr(parity, "export_fp32", torn)
     made = trained(make_pack, tmp_path)
     assert made.manifest.serving is not None
     assert "not a complete ONNX file" in str(made.manifest.serving.why)
@@ -158,7 +160,7 @@ def test_training_leaves_the_log_and_the_terminal_as_they_were(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("stage", ["measuring", "checking int8", "checking fp32"])
+@pytest.mark.parametrize("stage", ["evaluating", "checking int8", "checking fp32"])
 def test_a_training_that_is_cancelled_while_it_checks_writes_nothing(
     make_pack: MakePack, tmp_path: Path, limits: Limits, stage: str
 ) -> None:
@@ -203,3 +205,39 @@ def other_base(kind: str, tiny_base: Path, directory: Path) -> Path:
     settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
     return directory
+
+
+def label(name: str, share: float = 1.0) -> LabelPrediction:
+    return LabelPrediction(name, {name: share})
+
+
+def span(text: str) -> SpanPrediction:
+    return SpanPrediction(text, 0, len(text), 0.5)
+
+
+def test_labels_agree_when_they_are_the_same_however_sure_each_is() -> None:
+    row, spec = label_row(0, "positive", text="x"), find_pack("sentiment").spec
+    assert agree(label("positive", 0.9), label("positive", 0.4), row, spec)
+    assert not agree(label("negative"), label("neutral"), row, spec), "two wrong labels are two answers"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("the green boat", "Green boat.", True),
+        ("old green boat", "green boat", True),
+        ("green boat", "harbour master", False),
+        ("wrong thing", "another matter", False),
+        # They overlap enough to pass for each other, but only one of them is right enough not to be fooled.
+        ("boat of Anna Keel", "Anna Keel herself", False),
+    ],
+)
+def test_spans_agree_when_no_verdict_can_tell_them_apart(one: str, two: str, *, same: bool) -> None:
+    row = SeedRow("0", "held_out", {"question": "?", "passage": "p"}, None, "green boat of", 0, {})
+    assert agree(span(one), span(two), row, find_pack("qa").spec) is same
+    assert agree(span(two), span(one), row, find_pack("qa").spec) is same
+
+
+def test_answers_of_different_kinds_never_agree() -> None:
+    answers: list[Prediction] = [label("positive"), span("positive")]
+    assert not agree(answers[0], answers[1], label_row(0, "positive", text="x"), find_pack("sentiment").spec)
