@@ -161,27 +161,31 @@ class InvalidLink(MarketError):
     """A sign-in link does not work."""
 
     code = "invalid_link"
+    message = "this link is invalid"
 
-    def __init__(self, message: str) -> None:
-        super().__init__("InvalidInvitation", message)
+    def __init__(self) -> None:
+        super().__init__("InvalidInvitation", self.message)
 
 
 class LinkNotFound(InvalidLink):
     """No worker was given this link."""
 
     code = "link_not_found"
+    message = "there is no such link; ask the person who runs this crowd for another one"
 
 
 class LinkUsed(InvalidLink):
     """The link was used before."""
 
     code = "link_used"
+    message = "this link was used already; ask for another one"
 
 
 class LinkExpired(InvalidLink):
     """The link was not used in time."""
 
     code = "link_expired"
+    message = "this link has expired; ask for another one"
 
 
 class WorkerActionRefused(MarketError):

@@ -1,1 +1,1 @@
-"""Use cases of the marketplace's owner: each takes a Market, runs its transaction and returns a typed result."""
+"""Use cases of the owner and of workers: each takes a Market, runs its transaction and returns a typed result."""

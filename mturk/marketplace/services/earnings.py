@@ -141,18 +141,18 @@ def payout_csv(batch: PayoutBatch) -> str:
     return out.getvalue()
 
 
-def worker_earnings(session: Session, worker: Worker) -> Earnings:
+def worker_earnings(market: Market, worker_id: str) -> Earnings:
     """Return what a worker earned."""
-    assignments = _assignments(session, worker)
-    bonuses = _bonuses(session, worker)
-    return Earnings(
-        assignments=assignments,
-        bonuses=bonuses,
-        approved_cents=_cents(assignments, AssignmentStatus.APPROVED),
-        bonus_cents=sum(bonus.cents for bonus in bonuses),
-        pending_cents=_cents(assignments, AssignmentStatus.SUBMITTED),
-        paid_out_cents=_paid_out(session, worker),
-    )
+    with market.read() as session:
+        assignments, bonuses = _assignments(session, worker_id), _bonuses(session, worker_id)
+        return Earnings(
+            assignments=assignments,
+            bonuses=bonuses,
+            approved_cents=_cents(assignments, AssignmentStatus.APPROVED),
+            bonus_cents=sum(bonus.cents for bonus in bonuses),
+            pending_cents=_cents(assignments, AssignmentStatus.SUBMITTED),
+            paid_out_cents=_paid_out(session, worker_id),
+        )
 
 
 def _next_batch(session: Session, now: datetime) -> PayoutBatch:
@@ -166,13 +166,13 @@ def _next_batch(session: Session, now: datetime) -> PayoutBatch:
     return PayoutBatch("", last, now, tuple(PayoutShare(*row) for row in session.execute(balances)))
 
 
-def _assignments(session: Session, worker: Worker) -> list[EarnedAssignment]:
+def _assignments(session: Session, worker_id: str) -> list[EarnedAssignment]:
     submitted = (
         select(Assignment, HitType.title, Requester.name, Hit.reward_cents)
         .join(Hit, Hit.id == Assignment.hit_id)
         .join(HitType, HitType.id == Hit.type_id)
         .join(Requester, Requester.id == Hit.requester_id)
-        .where(Assignment.worker_id == worker.id)
+        .where(Assignment.worker_id == worker_id)
         .order_by(Assignment.submitted_at.desc(), Assignment.number.desc())
     )
     return [
@@ -191,13 +191,13 @@ def _assignments(session: Session, worker: Worker) -> list[EarnedAssignment]:
     ]
 
 
-def _bonuses(session: Session, worker: Worker) -> list[EarnedBonus]:
+def _bonuses(session: Session, worker_id: str) -> list[EarnedBonus]:
     paid = (
         select(Bonus, HitType.title, Requester.name)
         .join(Hit, Hit.id == Bonus.hit_id)
         .join(HitType, HitType.id == Hit.type_id)
         .join(Requester, Requester.id == Bonus.requester_id)
-        .where(Bonus.worker_id == worker.id)
+        .where(Bonus.worker_id == worker_id)
         .order_by(Bonus.number.desc())
     )
     return [
@@ -210,9 +210,9 @@ def _cents(assignments: list[EarnedAssignment], status: AssignmentStatus) -> int
     return sum(one.reward_cents for one in assignments if one.status is status)
 
 
-def _paid_out(session: Session, worker: Worker) -> int:
+def _paid_out(session: Session, worker_id: str) -> int:
     paid = select(func.coalesce(func.sum(Movement.cents), 0)).where(
-        Movement.source == money.worker(worker.id), Movement.target == money.PAYOUTS
+        Movement.source == money.worker(worker_id), Movement.target == money.PAYOUTS
     )
     # PostgreSQL returns sums as decimals.
     return int(session.execute(paid).scalar_one())

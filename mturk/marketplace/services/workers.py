@@ -1,4 +1,4 @@
-"""Workers: invite them with sign-in links, and list them with their results."""
+"""Workers: invite them with sign-in links, list them with their results, and read the messages to one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import credentials, people
 from mturk.marketplace.errors import WorkerNotFound
 from mturk.marketplace.market import Market
-from mturk.marketplace.tables.people import Account, Login, SiteAddress, Worker
+from mturk.marketplace.tables.people import Account, Login, Message, Requester, SiteAddress, Worker
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,17 @@ class InvitedWorker:
     expires_at: datetime
 
 
+@dataclass(frozen=True)
+class WorkerMessage:
+    """A message as the worker reads it; it is new until it was shown once."""
+
+    subject: str
+    requester: str
+    text: str
+    sent_at: datetime
+    is_new: bool
+
+
 def invite_workers(
     market: Market, names: Sequence[str], address: str, *, country: str = "", adult: bool = False
 ) -> list[InvitedWorker]:
@@ -59,6 +70,23 @@ def list_workers(market: Market) -> list[WorkerSummary]:
     """List all workers, by name."""
     with market.read() as session:
         return worker_summaries(session)
+
+
+def read_messages(market: Market, worker_id: str, *, limit: int) -> list[WorkerMessage]:
+    """Return the latest messages to a worker, and mark them as read."""
+    latest = (
+        select(Message, Requester.name)
+        .join(Requester, Requester.id == Message.requester_id)
+        .where(Message.worker_id == worker_id)
+        .order_by(Message.number.desc())
+        .limit(limit)
+    )
+    with market.write() as session:
+        found = session.execute(latest).all()
+        messages = [WorkerMessage(one.subject, name, one.text, one.sent_at, one.read_at is None) for one, name in found]
+        for message, _ in found:
+            message.read_at = message.read_at or market.now()
+    return messages
 
 
 def public_address_of(market: Market) -> str | None:

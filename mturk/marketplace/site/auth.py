@@ -4,39 +4,23 @@ import hmac
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request, url_for
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
-from mturk.marketplace import credentials, errors, worker_actions
+from mturk.marketplace.errors import LinkNotFound
 from mturk.marketplace.market import Market
+from mturk.marketplace.services import sign_in
+from mturk.marketplace.services.sign_in import Visitor
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.texts import SiteError
-from mturk.marketplace.tables.people import Login, Message, Worker
-from mturk.marketplace.tables.work import Assignment
 
 COOKIE = "outfox_worker"
 JOINING = "outfox_joining"
 MAX_WRONG_LINKS = 20
 WRONG_LINKS_PERIOD = timedelta(minutes=1)
 MAX_ADDRESSES = 10_000
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """A signed-in worker, with what the header of every page shows."""
-
-    worker_id: str
-    name: str
-    country: str
-    csrf: str
-    keeps_going: bool
-    held: int
-    unread: int
 
 
 class LinkGuessLimiter:
@@ -75,7 +59,8 @@ class SiteAuth:
     def visitor(self) -> Visitor | None:
         """Return the signed-in worker or None, looked up once per request."""
         if "visitor" not in g:
-            g.visitor = self._look_up()
+            token = self.login_token()
+            g.visitor = sign_in.find_visitor(self.market, token) if token else None
         visitor: Visitor | None = g.visitor
         return visitor
 
@@ -93,21 +78,15 @@ class SiteAuth:
             raise SiteError(texts.OLD_FORM)
         return visitor
 
-    def set_keeps_going(self, *, keeps_going: bool) -> None:
-        """Store whether this browser accepts the next task after one is submitted."""
-        with self.market.write() as session:
-            found = credentials.find_login(session, self._token(), self.market.now())
-            if found:
-                found.keeps_going = keeps_going
+    def login_token(self) -> str:
+        """Return the token of this browser's login, or an empty string."""
+        return request.cookies.get(self._cookie, "")
 
     def renew(self, response: Response) -> None:
         """Extend the cookie of a login that is in use."""
-        if g.get("renews", False) and not response.headers.getlist("Set-Cookie"):
-            self._set(response, self._cookie, self._token(), credentials.LOGIN_LIFE)
-
-    def submit_secret(self, assignment: Assignment) -> str:
-        """Return the secret that submits an acceptance from this browser."""
-        return credentials.submit_secret(self._token(), assignment.id, assignment.accepted_at or self.market.now())
+        visitor: Visitor | None = g.get("visitor")
+        if visitor and visitor.renewed and not response.headers.getlist("Set-Cookie"):
+            self._set(response, self._cookie, self.login_token(), sign_in.LOGIN_LIFE)
 
     def blueprint(self) -> Blueprint:
         """Return the pages for signing in and out, and the account."""
@@ -119,93 +98,57 @@ class SiteAuth:
         pages.add_url_rule("/sign-out", "sign_out", self._sign_out, methods=["POST"])
         return pages
 
-    def _look_up(self) -> Visitor | None:
-        token, now = self._token(), self.market.now()
-        if not token:
-            return None
-        with self.market.read() as session:
-            found = credentials.find_login(session, token, now)
-            visitor = _visitor(session, found, token, now) if found else None
-        if found and now - found.seen_at > credentials.LOGIN_USE_INTERVAL:
-            with self.market.write() as session:
-                credentials.record_login_use(session, token, now)
-            g.renews = True
-        return visitor
-
-    def _token(self) -> str:
-        return request.cookies.get(self._cookie, "")
-
     def _show_link(self, token: str) -> Response:
         """Show the link without using it up: programs that preview links do not press buttons."""
-        owner = self._link_owner(token)
+        name = self._link_owner_name(token)
         # One value for all open pages, so that each of them works.
         csrf = request.cookies.get(self._joining) or secrets.token_urlsafe(16)
-        response = make_response(render_template("join.html", name=owner.name, csrf=csrf))
+        response = make_response(render_template("join.html", name=name, csrf=csrf))
         # Otherwise another site could sign a visitor in as another worker.
         self._set(response, self._joining, csrf, timedelta(hours=1))
         return response
 
     def _join(self, token: str) -> Any:
-        self._link_owner(token)
+        self._link_owner_name(token)
         csrf = request.cookies.get(self._joining, "")
         if not csrf or not hmac.compare_digest(request.form.get("csrf", "").encode(), csrf.encode()):
             raise SiteError(texts.OLD_FORM)
-        with self.market.write() as session:
-            if self._token():
-                credentials.sign_out(session, self._token())
-            login_token = credentials.use_link(session, token, self.market.now())
+        login_token = sign_in.sign_in(self.market, token, self.login_token())
         response = redirect(url_for("work.find", said="welcome"), 303)
-        self._set(response, self._cookie, login_token, credentials.LOGIN_LIFE)
-        response.delete_cookie(self._joining, secure=self._secure, httponly=True, samesite="Lax")
+        self._set(response, self._cookie, login_token, sign_in.LOGIN_LIFE)
+        self._delete(response, self._joining)
         return response
 
-    def _link_owner(self, token: str) -> credentials.LinkOwner:
+    def _link_owner_name(self, token: str) -> str:
         address = request.remote_addr or ""
         try:
-            with self.market.glance() as session:
-                return credentials.read_link(session, token, self.market.now())
-        except errors.LinkNotFound:
+            return sign_in.link_owner_name(self.market, token)
+        except LinkNotFound:
             # Only here, so that valid links from the same address still work.
             self._wrong_links.check(address)
             self._wrong_links.count(address)
             raise
 
     def _account(self, link: str = "") -> str:
-        visitor = self.require_visitor()
-        with self.market.glance() as session:
-            devices = credentials.count_devices(session, visitor.worker_id, self.market.now())
+        devices = sign_in.count_devices(self.market, self.require_visitor().worker_id)
         return render_template("account.html", here="account", devices=devices, link=link)
 
     def _device_link(self) -> str:
-        visitor = self.require_form()
-        with self.market.write() as session:
-            token = credentials.create_link(session, visitor.worker_id, self.market.now(), credentials.DEVICE_LINK_LIFE)
+        token = sign_in.create_device_link(self.market, self.require_form().worker_id)
         return self._account(f"{self.public_url}/join/{token}")
 
     def _sign_out(self) -> Any:
         visitor = self.require_form()
-        with self.market.write() as session:
-            if request.form.get("others"):
-                credentials.sign_out_others(session, self._token(), visitor.worker_id)
-                return redirect(url_for("auth.account", said="elsewhere"), 303)
-            credentials.sign_out(session, self._token())
+        if request.form.get("others"):
+            sign_in.sign_out_others(self.market, self.login_token(), visitor.worker_id)
+            return redirect(url_for("auth.account", said="elsewhere"), 303)
+        sign_in.sign_out(self.market, self.login_token())
         response = redirect(url_for("work.find"), 303)
-        response.delete_cookie(self._cookie, secure=self._secure, httponly=True, samesite="Lax")
+        self._delete(response, self._cookie)
         return response
 
     def _set(self, response: Any, name: str, value: str, life: timedelta) -> None:
         response.set_cookie(name, value, max_age=life, secure=self._secure, httponly=True, samesite="Lax", path="/")
 
-
-def _visitor(session: Session, found: Login, token: str, now: datetime) -> Visitor:
-    worker = session.get_one(Worker, found.worker_id)
-    unread = select(func.count()).where(Message.worker_id == worker.id, Message.read_at.is_(None))
-    return Visitor(
-        worker_id=worker.id,
-        name=worker.name,
-        country=worker.country,
-        csrf=credentials.csrf_token(token),
-        keeps_going=found.keeps_going,
-        held=len(worker_actions.held_assignments(session, worker, now)),
-        unread=session.scalar(unread) or 0,
-    )
+    def _delete(self, response: Any, name: str) -> None:
+        response.delete_cookie(name, secure=self._secure, httponly=True, samesite="Lax")

@@ -6,12 +6,10 @@ from datetime import date, datetime
 from itertools import groupby
 
 from flask import Blueprint, render_template, request
-from sqlalchemy import select
 
-from mturk.marketplace.services import earnings
-from mturk.marketplace.services.earnings import EarnedAssignment, Earnings
+from mturk.marketplace.services.earnings import EarnedAssignment, Earnings, worker_earnings
+from mturk.marketplace.services.workers import read_messages
 from mturk.marketplace.site.auth import SiteAuth
-from mturk.marketplace.tables.people import Message, Requester, Worker
 from mturk.marketplace.tables.work import AssignmentStatus
 
 PAGE_SIZE = 100
@@ -53,17 +51,6 @@ class EarningsDay:
         return sum(entry.earned_cents for entry in self.entries)
 
 
-@dataclass(frozen=True)
-class WorkerMessage:
-    """A message as the worker reads it; it is new until it was shown once."""
-
-    subject: str
-    requester: str
-    text: str
-    sent_at: datetime
-    is_new: bool
-
-
 class EarningsPages:
     """The earnings page and the messages page."""
 
@@ -80,11 +67,10 @@ class EarningsPages:
 
     def _earnings(self) -> str:
         visitor = self._auth.require_visitor()
-        with self._market.read() as session:
-            earned = earnings.worker_earnings(session, session.get_one(Worker, visitor.worker_id))
-        lines = earnings_entries(earned)
+        earned = worker_earnings(self._market, visitor.worker_id)
+        entries = earnings_entries(earned)
         page = max(1, request.args.get("page", 1, type=int))
-        shown = lines[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        shown = entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
         waiting = sum(work.status is AssignmentStatus.SUBMITTED for work in earned.assignments)
         return render_template(
             "earnings.html",
@@ -93,25 +79,12 @@ class EarningsPages:
             waiting=waiting,
             days=entries_by_day(shown),
             page=page,
-            has_more=len(lines) > page * PAGE_SIZE,
+            has_more=len(entries) > page * PAGE_SIZE,
         )
 
     def _messages(self) -> str:
         visitor = self._auth.require_visitor()
-        mine = (
-            select(Message, Requester.name)
-            .join(Requester, Requester.id == Message.requester_id)
-            .where(Message.worker_id == visitor.worker_id)
-            .order_by(Message.number.desc())
-            .limit(PAGE_SIZE)
-        )
-        with self._market.write() as session:
-            found = session.execute(mine).all()
-            messages = [
-                WorkerMessage(one.subject, name, one.text, one.sent_at, one.read_at is None) for one, name in found
-            ]
-            for message, _ in found:
-                message.read_at = message.read_at or self._market.now()
+        messages = read_messages(self._market, visitor.worker_id, limit=PAGE_SIZE)
         return render_template("messages.html", here="messages", messages=messages)
 
 
@@ -125,9 +98,9 @@ def earnings_entries(earned: Earnings) -> list[EarningsEntry]:
     return sorted(lines, key=lambda line: line.at, reverse=True)
 
 
-def entries_by_day(lines: Sequence[EarningsEntry]) -> list[EarningsDay]:
+def entries_by_day(entries: Sequence[EarningsEntry]) -> list[EarningsDay]:
     """Group entries by day."""
-    return [EarningsDay(on, tuple(those)) for on, those in groupby(lines, key=lambda line: line.at.date())]
+    return [EarningsDay(on, tuple(same_day)) for on, same_day in groupby(entries, key=lambda entry: entry.at.date())]
 
 
 def _line(work: EarnedAssignment) -> EarningsEntry:

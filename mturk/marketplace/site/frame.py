@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from flask import Response, abort, g, make_response, render_template, request
-from sqlalchemy.orm import Session
 
 from common.origins import origin_of
-from mturk.marketplace import credentials, worker_actions
-from mturk.marketplace.errors import AssignmentExpired, NotTheHolder
 from mturk.marketplace.market import Market
+from mturk.marketplace.services.work import submit_task
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.texts import SiteError, StatusPage
 from mturk.profile import MTURK
@@ -86,9 +84,7 @@ def receive_submission(market: Market, secret: str = "") -> Response:
     if sum(len(name.encode()) + len(value.encode()) for name, value in answers.items()) > MAX_ANSWER_BYTES:
         raise SiteError(texts.TOO_LARGE)
     worker_id = _first(fields, "workerId") or None
-    with market.write() as session:
-        _check_pass(session, secret, assignment_id)
-        worker_actions.submit(session, assignment_id, answers, market.now(), worker_id=worker_id)
+    submit_task(market, secret, assignment_id, answers, worker_id)
     return outcome_page(texts.THANKS)
 
 
@@ -104,14 +100,6 @@ def _with_parameters(url: str, parameters: dict[str, str]) -> str:
     parts = urlsplit(url)
     query = "&".join(part for part in (parts.query, urlencode(parameters)) if part)
     return urlunsplit(parts._replace(query=query, path=parts.path or "/"))
-
-
-def _check_pass(session: Session, secret: str, assignment_id: str) -> None:
-    found = credentials.assignment_of_submit_pass(session, secret)
-    if found is None:
-        raise AssignmentExpired
-    if found != assignment_id:
-        raise NotTheHolder
 
 
 def _first(fields: Mapping[str, Sequence[str]], name: str) -> str:

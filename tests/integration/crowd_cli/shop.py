@@ -112,8 +112,7 @@ class Shop:
 
     def earned(self, name: str = "Ann") -> int:
         """What the marketplace owes the worker by its own books."""
-        with self.market.market.read() as session:
-            return earnings.worker_earnings(session, self.worker(name)).total_cents
+        return earnings.worker_earnings(self.market.market, self.worker(name).id).total_cents
 
     def account(self) -> int:
         """What the marketplace says that we can spend."""

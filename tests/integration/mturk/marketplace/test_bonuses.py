@@ -32,8 +32,7 @@ def test_a_bonus_reaches_the_worker_and_is_listed(lab: Requests, worker: Worker,
         (listed,) = lab.client.list_bonus_payments(**filters)["BonusPayments"]
         assert (listed["BonusAmount"], listed["Reason"], listed["WorkerId"]) == ("1.50", "Well done.", worker.id)
     assert lab.balance() == ("9997.90", "0.30")
-    with lab.server.market.read() as session:
-        assert earnings.worker_earnings(session, worker).bonus_cents == 150
+    assert earnings.worker_earnings(lab.server.market, worker.id).bonus_cents == 150
 
 
 def test_a_token_pays_once(lab: Requests, worker: Worker, work: Assignment) -> None:

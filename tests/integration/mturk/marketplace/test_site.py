@@ -5,8 +5,9 @@ from threading import Barrier, Thread
 
 import pytest
 
-from mturk.marketplace import credentials, errors, worker_actions
+from mturk.marketplace import errors, worker_actions
 from mturk.marketplace.services import accounts, earnings
+from mturk.marketplace.services.sign_in import sign_in
 from mturk.marketplace.services.workers import invite_workers, public_address_of, remember_address
 from mturk.marketplace.tables.people import Worker
 from tests.fakes.market import StillWorld, open_world
@@ -52,8 +53,7 @@ def test_a_link_used_by_two_browsers_at_once_signs_in_one_of_them(world: StillWo
     def join() -> None:
         barrier.wait()
         try:
-            with world.market.write() as session:
-                credentials.use_link(session, token, world.clock.now())
+            sign_in(world.market, token)
             outcomes.append("joined")
         except errors.LinkUsed:
             outcomes.append("used")

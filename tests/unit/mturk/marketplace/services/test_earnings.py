@@ -21,8 +21,7 @@ def submit_work(world: StillWorld, worker: Worker, cents: int) -> str:
 
 
 def earned(world: StillWorld, worker: Worker) -> Earnings:
-    with world.market.read() as session:
-        return earnings.worker_earnings(session, worker)
+    return earnings.worker_earnings(world.market, worker.id)
 
 
 def test_earnings_are_pending_until_they_are_approved(world: StillWorld) -> None:

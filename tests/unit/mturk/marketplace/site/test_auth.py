@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from mturk.marketplace import credentials
+from mturk.marketplace.services.sign_in import DEVICE_LINK_LIFE
 from mturk.marketplace.site.auth import MAX_WRONG_LINKS
 from mturk.marketplace.tables.base import hash_token
 from mturk.marketplace.tables.people import Invitation, Login
@@ -85,7 +85,7 @@ def test_a_signed_in_worker_creates_a_link_for_another_device(world: StillWorld)
 
 
 def test_a_link_for_another_device_expires_after_a_day(world: StillWorld) -> None:
-    link = world.link(world.make_worker(), credentials.DEVICE_LINK_LIFE)
+    link = world.link(world.make_worker(), DEVICE_LINK_LIFE)
     world.clock.advance(timedelta(days=1))
     assert world.site().test_client().get(link).status_code == 410
 

@@ -1,0 +1,178 @@
+"""Use cases of workers: find work, accept it, open it, submit it and return it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from mturk.marketplace import credentials, worker_actions
+from mturk.marketplace.errors import (
+    AlreadySubmitted,
+    AssignmentExpired,
+    NotQualified,
+    NotTheHolder,
+    WorkerActionRefused,
+)
+from mturk.marketplace.market import Market
+from mturk.marketplace.tables.people import Requester, Worker
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
+from mturk.marketplace.worker_actions import HitGroup
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class HeldTask:
+    """An assignment as its worker sees it; with remaining times, because the worker's clock may be wrong."""
+
+    assignment_id: str
+    group_id: str
+    hit_id: str
+    title: str
+    requester: str
+    reward_cents: int
+    page_url: str
+    frame_height: int
+    milliseconds: int
+    milliseconds_left: int
+
+    @property
+    def seconds(self) -> int:
+        """The total time allotted."""
+        return self.milliseconds // 1_000
+
+
+@dataclass(frozen=True)
+class GroupPreview:
+    """A group and its next HIT, or None if the worker may not preview it."""
+
+    group: HitGroup
+    hit: Hit | None
+
+
+def list_groups(market: Market, worker_id: str) -> list[HitGroup]:
+    """List the groups with work for a worker, the newest first."""
+    with market.read() as session:
+        return worker_actions.list_groups(session, session.get_one(Worker, worker_id), market.now())
+
+
+def preview_group(market: Market, worker_id: str, group_id: str) -> GroupPreview:
+    """Return a group with the HIT that the worker would get next."""
+    now = market.now()
+    with market.read() as session:
+        worker = session.get_one(Worker, worker_id)
+        found = [one for one in worker_actions.list_groups(session, worker, now) if one.group_id == group_id]
+        try:
+            hit = worker_actions.preview(session, worker, group_id, now)
+        except NotQualified:
+            if not found:
+                raise
+            return GroupPreview(found[0], None)
+    return GroupPreview(found[0], hit)
+
+
+def has_work(market: Market, worker_id: str, group_id: str) -> bool:
+    """Return whether the group has another HIT for the worker."""
+    try:
+        with market.read() as session:
+            worker_actions.preview(session, session.get_one(Worker, worker_id), group_id, market.now())
+    except WorkerActionRefused:
+        return False
+    return True
+
+
+def accept_task(market: Market, worker_id: str, group_id: str, login_token: str) -> str:
+    """Accept a HIT of the group from this login; return the id of the assignment."""
+    with market.write() as session:
+        assignment = worker_actions.accept(session, session.get_one(Worker, worker_id), group_id, market.now())
+        credentials.issue_submit_pass(session, assignment.id, _submit_secret(assignment, login_token, market.now()))
+    return assignment.id
+
+
+def list_tasks(market: Market, worker_id: str) -> list[HeldTask]:
+    """List the tasks that a worker holds, the most urgent first."""
+    now = market.now()
+    with market.read() as session:
+        held = worker_actions.held_assignments(session, session.get_one(Worker, worker_id), now)
+        return [_task(session, one, now) for one in held]
+
+
+def find_task(market: Market, worker_id: str, assignment_id: str) -> HeldTask:
+    """Return a task that the worker holds."""
+    with market.read() as session:
+        assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
+        if assignment.status is not AssignmentStatus.ACCEPTED:
+            raise AlreadySubmitted
+        return _task(session, assignment, market.now())
+
+
+def submit_secret(market: Market, worker_id: str, assignment_id: str, login_token: str) -> str:
+    """Return the secret that submits a task from this login; issue a pass if it was accepted from another one."""
+    with market.glance() as session:
+        assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
+        secret = _submit_secret(assignment, login_token, market.now())
+        if credentials.assignment_of_submit_pass(session, secret) is not None:
+            return secret
+    with market.write() as session:
+        # Checked again: it may have been returned or submitted meanwhile.
+        assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
+        secret = _submit_secret(assignment, login_token, market.now())
+        credentials.issue_submit_pass(session, assignment_id, secret)
+    return secret
+
+
+def submit_task(
+    market: Market, secret: str, assignment_id: str, answers: Mapping[str, str], worker_id: str | None = None
+) -> None:
+    """Submit the answers of the acceptance that the secret belongs to."""
+    with market.write() as session:
+        found = credentials.assignment_of_submit_pass(session, secret)
+        if found is None:
+            raise AssignmentExpired
+        if found != assignment_id:
+            raise NotTheHolder
+        worker_actions.submit(session, assignment_id, answers, market.now(), worker_id=worker_id)
+
+
+def return_task(market: Market, worker_id: str, assignment_id: str) -> None:
+    """Return a task, so that others can accept it."""
+    with market.write() as session:
+        worker = session.get_one(Worker, worker_id)
+        worker_actions.return_assignment(session, worker, assignment_id, market.now())
+
+
+def submitted_group(market: Market, worker_id: str, assignment_id: str) -> str | None:
+    """Return the group of an assignment that the worker submitted, or None if it is not submitted yet."""
+    with market.read() as session:
+        assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
+        if assignment.status is AssignmentStatus.ACCEPTED:
+            return None
+        return _task(session, assignment, market.now()).group_id
+
+
+def _submit_secret(assignment: Assignment, login_token: str, now: datetime) -> str:
+    return credentials.submit_secret(login_token, assignment.id, assignment.accepted_at or now)
+
+
+def _task(session: Session, assignment: Assignment, now: datetime) -> HeldTask:
+    hit, hit_type, requester = session.execute(
+        select(Hit, HitType, Requester.name)
+        .join(HitType, HitType.id == Hit.type_id)
+        .join(Requester, Requester.id == Hit.requester_id)
+        .where(Hit.id == assignment.hit_id)
+    ).one()
+    deadline, accepted_at = assignment.deadline or now, assignment.accepted_at or now
+    return HeldTask(
+        assignment_id=assignment.id,
+        group_id=hit_type.group_id,
+        hit_id=hit.id,
+        title=hit_type.title,
+        requester=requester,
+        reward_cents=hit.reward_cents,
+        page_url=hit.page_url,
+        frame_height=hit.frame_height,
+        milliseconds=(deadline - accepted_at) // MILLISECOND,
+        milliseconds_left=max(0, (deadline - now) // MILLISECOND),
+    )
