@@ -38,14 +38,14 @@ def rotate(
     progress: Progress | None = None,
     who: str = "",
     why: str = "",
-    last_word: Callable[[], None] = _no_check,
+    before_pinning: Callable[[], None] = _no_check,
 ) -> Pins:
     """Load the versions here, pin them, and return when every serving process answers with them.
 
     If a process cannot load them or does not confirm in time, the old pins are restored and an error says why.
-    `last_word` is called when all versions are loaded, right before they are pinned; if it raises, nothing changes.
+    `before_pinning` is called when all versions are loaded, just before they are pinned; if it raises, nothing changes.
     """
-    rotation = _Rotation(registry, check_task(task), round, load, timeout, progress, who, why, last_word)
+    rotation = _Rotation(registry, check_task(task), round, load, timeout, progress, who, why, before_pinning)
     return rotation.to(versions, None)
 
 
@@ -91,7 +91,7 @@ class _Rotation:
     progress: Progress | None
     who: str
     why: str
-    last_word: Callable[[], None] = _no_check
+    before_pinning: Callable[[], None] = _no_check
 
     def to(self, versions: Sequence[str], repeats: int | None) -> Pins:
         chosen = check_pins(versions, self.round)
@@ -100,7 +100,7 @@ class _Rotation:
         pin_set = self.registry.pin_set(self.task)
         before, seen = pin_set.own(self.round), pin_set.pins(self.round)
         self._check(chosen)
-        self.last_word()
+        self.before_pinning()
         if before and before.versions == chosen:
             # Already pinned: a new generation makes every process load and confirm again.
             repeats = pin_set.origin(before.generation)

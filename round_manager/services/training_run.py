@@ -165,7 +165,7 @@ class TrainingRun:
             progress=self.heartbeat,
             who=self.actor.name,
             why=self.reason or f"trained on rounds up to {self.data.last.number}",
-            last_word=self.heartbeat.seal,
+            before_pinning=self.heartbeat.seal,
         )
 
     def _was_rotated(self, version: str) -> bool:
