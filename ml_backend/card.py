@@ -6,18 +6,19 @@ from common.text import count
 from ml_backend.manifest import DataRecord, DataSource, Manifest, Serving
 
 _HOW = {
-    "full": "all layers fine-tuned, the word embeddings left as they were",
-    "head": "the encoder left as it was, a linear head fitted on what it says",
+    "full": "all layers fine-tuned, the word embeddings unchanged",
+    "head": "the encoder unchanged, a linear head fitted on its output",
 }
 
-_PURPOSE = "People try to fool it; it is not meant for decisions about anybody."
+_PURPOSE = "People try to fool it; do not use it to make decisions about people."
 _CAUTION = (
-    "Measured with what serves it, on the held-out rows, which also chose the epoch (or the strength of the head) "
-    "that was kept: expect a little less on new text, and much less on text that was written to fool it."
+    "Measured on the held-out rows with the runtime that serves it. The same rows chose the epoch (or the "
+    "regularisation of the head), so expect slightly lower figures on new text, and much lower ones on text written to "
+    "fool it."
 )
 _ELSEWHERE = (
-    "any program that reads transformers models: put the text through `ml_backend.text.normalise` first, "
-    "as training did (emoji become words)."
+    "any program that loads transformers models. Apply `ml_backend.text.normalise` to the text first, as training does "
+    "(emoji become words)."
 )
 _FIGURES = ("accuracy", "macro_f1", "exact_match", "f1")
 
@@ -26,7 +27,7 @@ def card_of(manifest: Manifest) -> str:
     """The README.md of a model version."""
     parts = [
         f"# {manifest.task} {manifest.version}",
-        f"A {_what(manifest)} model in the loop for the task `{manifest.task}`. {_PURPOSE}",
+        f"{_what(manifest)} model in the loop for the task `{manifest.task}`. {_PURPOSE}",
         "## Figures",
         *_figures(manifest),
         _CAUTION,
@@ -39,16 +40,16 @@ def card_of(manifest: Manifest) -> str:
         ),
         "## Use",
         f"`outfox model predict {manifest.task} --version {manifest.version}`, or {_ELSEWHERE}",
-        "`model.json` holds all of this for programs, with the SHA-256 of every file.",
+        "`model.json` contains the same data for programs, and the SHA-256 of every file.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _what(manifest: Manifest) -> str:
     if manifest.kind == "qa":
-        return "extractive question answering"
+        return "An extractive question answering"
     texts = "one text" if len(manifest.model_input) == 1 else "two texts"
-    return f"{len(manifest.labels)}-label classification ({texts})"
+    return f"A {len(manifest.labels)}-label classification ({texts})"
 
 
 def _figures(manifest: Manifest) -> Iterable[str]:

@@ -110,12 +110,12 @@ def open_rounds(source: Source, task: str, rounds: list[int] | None) -> list[Rou
     """Open the rounds that are wanted, or all of them, ordered by number."""
     found = source.archives(task)
     if not found:
-        raise DataNotFound(f"there is no archive of {task} at {source}; the round has to be frozen first")
+        raise DataNotFound(f"no archive of {task} found at {source}; a round must be frozen first")
     numbers = sorted(found) if rounds is None else rounds
     for number in numbers:
         if number not in found:
             available = ", ".join(map(str, sorted(found)))
-            raise DataNotFound(f"there is no round {number} of {task} at {source}, only {available}")
+            raise DataNotFound(f"round {number} of {task} not found at {source}, only {available}")
     return [found[number]() for number in numbers]
 
 

@@ -112,7 +112,7 @@ def reason(error: OSError) -> str:
 
 
 def missing(error: KeyError, what: str) -> str:
-    """Say which key is missing. pandas names several in a sentence of its own, which is not quoted."""
+    """Say which key is missing. If several are missing, pandas' message is a sentence, which is not quoted."""
     name = str(error.args[0]) if error.args else ""
     return f"has no {what} {quoted(name)}" if re.fullmatch(r"[\w.]+", name) else f"is missing {what}s"
 

@@ -2,7 +2,7 @@
 
 OutfoxError                 outfox_error
     InvalidArgument         invalid_argument      an argument has the wrong type or value
-    DataNotFound            data_not_found        there is no such task, round or column
+    DataNotFound            data_not_found        the task, round or column does not exist
     DataUnreadable          data_unreadable       the operating system refuses to read a file or folder
     DataCorrupt             data_corrupt          a file is not what an archive contains, or its hash differs
     AccessDenied            access_denied         the server requires a token, or another one
@@ -34,7 +34,7 @@ class InvalidArgument(OutfoxError):
 
 
 class DataNotFound(OutfoxError):
-    """There is no such task, round or column."""
+    """The task, round or column does not exist."""
 
     code = "data_not_found"
 

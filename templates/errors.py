@@ -2,7 +2,7 @@
 
 TemplateError                  template_error
 ├── PackError                  pack_invalid          a pack has one or more Problems
-├── PackNotFound               pack_not_found        there is no pack of that name or in that folder
+├── PackNotFound               pack_not_found        no pack has that name or is in that folder
 └── PackNotCreated             pack_not_created      a pack cannot be copied to that folder
     ├── InvalidPackName        invalid_pack_name
     └── PackExists             pack_exists
@@ -44,7 +44,7 @@ class PackError(TemplateError):
 
 
 class PackNotFound(TemplateError):
-    """There is no pack of that name or in that folder."""
+    """No pack has that name or is in that folder."""
 
     code = "pack_not_found"
 

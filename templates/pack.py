@@ -123,7 +123,7 @@ def find_pack(name: str, own_folder: Path | None = None) -> Pack:
 
 
 def copy_pack(source: Pack, folder: Path) -> Pack:
-    """Copy a pack to a new folder, whose name becomes the task's name; after an error there is no folder."""
+    """Copy a pack to a new folder, whose name becomes the task's name; an error leaves nothing behind."""
     name = folder.name
     if not _NAME.fullmatch(name):
         raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")

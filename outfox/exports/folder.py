@@ -16,7 +16,7 @@ def all_or_nothing(folder: Path) -> Iterator[Path]:
     if folder.exists() and not exists:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     new_parents = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
-    # Inside an existing folder: it may be a disk of its own, or the only writable place.
+    # Inside an existing folder: it may be a separate disk, or the only writable place.
     draft = (folder if exists else folder.parent) / f".{uuid.uuid4().hex}"
     try:
         for parent in reversed(new_parents):

@@ -1,4 +1,4 @@
-"""`outfox-client`: the client as a distribution of its own, in an environment that has nothing else of Outfox."""
+"""`outfox-client`: the client as a separate distribution, in an environment that has nothing else of Outfox."""
 
 import json
 import shutil
