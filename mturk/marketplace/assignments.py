@@ -2,15 +2,15 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import credentials, events, money
+from mturk.marketplace import events, money
 from mturk.marketplace.errors import InvalidParameter, InvalidState
 from mturk.marketplace.hits import LARGEST_REWARD_CENTS, check_range, update_state
 from mturk.marketplace.tables.base import entity_id
 from mturk.marketplace.tables.people import Worker
-from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitStatus, ReturnedHit
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitStatus, ReturnedHit, SubmitPass
 from mturk.profile import MTURK
 
 OVERRIDE_PERIOD = timedelta(days=30)
@@ -54,7 +54,7 @@ def release(session: Session, assignment: Assignment, now: datetime, *, abandone
             passed_at=at,
         )
     )
-    credentials.revoke_submit_passes(session, assignment.id)
+    session.execute(delete(SubmitPass).where(SubmitPass.assignment_id == assignment.id))
     assignment.status = AssignmentStatus.FREE
     assignment.worker_id = assignment.accepted_at = assignment.deadline = None
     hit.pending -= 1

@@ -1,18 +1,20 @@
-"""Requesters with their access keys and deposits, and workers."""
+"""Requesters with their access keys and deposits, and workers with their sign-in links."""
 
 import re
+import secrets
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace import money
 from mturk.marketplace.errors import AccessKeyNotFound, EntityExists, InvalidParameter
-from mturk.marketplace.tables.base import access_key_id, access_secret, person_id
-from mturk.marketplace.tables.people import AccessKey, Requester, Worker
+from mturk.marketplace.tables.base import access_key_id, access_secret, hash_token, person_id
+from mturk.marketplace.tables.people import AccessKey, Invitation, Requester, Worker
 
 MAX_NAME_LENGTH = 100
+INVITATION_LIFE = timedelta(days=14)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,13 @@ def add_worker(session: Session, name: str, now: datetime, *, country: str = "",
     session.add(worker)
     session.flush()
     return worker
+
+
+def create_link(session: Session, worker_id: str, now: datetime, life: timedelta = INVITATION_LIFE) -> str:
+    """Create a sign-in link for a worker; return its token, of which only a hash is stored."""
+    token = secrets.token_urlsafe(32)
+    session.add(Invitation(token_hash=hash_token(token), worker_id=worker_id, made_at=now, expires_at=now + life))
+    return token
 
 
 def _name(name: str) -> str:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from common.clock import Clock, SystemClock
-from mturk.marketplace import assignments, credentials, hits, people, worker_actions
+from mturk.marketplace import assignments, hits, people, worker_actions
 from mturk.marketplace.api.app import RequesterApi
 from mturk.marketplace.hits import TypeTerms
 from mturk.marketplace.market import Market, open_market
@@ -152,10 +152,10 @@ class MarketWorld:
                 Message(requester_id=requester_id, worker_id=worker_id, subject=subject, text=text, sent_at=self.now)
             )
 
-    def link(self, worker: Worker, life: timedelta = credentials.INVITATION_LIFE) -> str:
+    def link(self, worker: Worker, life: timedelta = people.INVITATION_LIFE) -> str:
         """Return the path of a new sign-in link."""
         with self.market.write() as session:
-            return f"/join/{credentials.create_link(session, worker.id, self.now, life)}"
+            return f"/join/{people.create_link(session, worker.id, self.now, life)}"
 
     def site(self, public_url: str = SITE) -> Flask:
         """Return the worker site."""

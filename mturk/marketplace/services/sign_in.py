@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import credentials, worker_actions
+from mturk.marketplace import people, worker_actions
 from mturk.marketplace.errors import LinkExpired, LinkNotFound, LinkUsed
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.base import hash_token
@@ -98,7 +98,7 @@ def sign_out_others(market: Market, login_token: str, worker_id: str) -> None:
 def create_device_link(market: Market, worker_id: str) -> str:
     """Create a link that signs the worker in on another device; return its token."""
     with market.write() as session:
-        return credentials.create_link(session, worker_id, market.now(), DEVICE_LINK_LIFE)
+        return people.create_link(session, worker_id, market.now(), DEVICE_LINK_LIFE)
 
 
 def count_devices(market: Market, worker_id: str) -> int:

@@ -1,4 +1,8 @@
-"""Use cases of workers: find work, accept it, open it, submit it and return it."""
+"""Use cases of workers: find work, accept it, open it, submit it and return it.
+
+A submit pass belongs to one acceptance of an assignment: only with its secret can that work be submitted. When a worker
+returns an assignment, its id stays the same, but the pass is deleted. Only hashes of the secrets are stored.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +11,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import credentials, worker_actions
+from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import (
     AlreadySubmitted,
     AssignmentExpired,
@@ -16,8 +20,9 @@ from mturk.marketplace.errors import (
     WorkerActionRefused,
 )
 from mturk.marketplace.market import Market
+from mturk.marketplace.tables.base import hash_token
 from mturk.marketplace.tables.people import Requester, Worker
-from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
+from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType, SubmitPass
 from mturk.marketplace.worker_actions import HitGroup
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -87,7 +92,7 @@ def accept_task(market: Market, worker_id: str, group_id: str, login_token: str)
     """Accept a HIT of the group from this login; return the id of the assignment."""
     with market.write() as session:
         assignment = worker_actions.accept(session, session.get_one(Worker, worker_id), group_id, market.now())
-        credentials.issue_submit_pass(session, assignment.id, _submit_secret(assignment, login_token, market.now()))
+        _issue_pass(session, assignment, _submit_secret(assignment, login_token))
     return assignment.id
 
 
@@ -112,14 +117,14 @@ def submit_secret(market: Market, worker_id: str, assignment_id: str, login_toke
     """Return the secret that submits a task from this login; issue a pass if it was accepted from another one."""
     with market.glance() as session:
         assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
-        secret = _submit_secret(assignment, login_token, market.now())
-        if credentials.assignment_of_submit_pass(session, secret) is not None:
+        secret = _submit_secret(assignment, login_token)
+        if _assignment_of_pass(session, secret) is not None:
             return secret
     with market.write() as session:
-        # Checked again: it may have been returned or submitted meanwhile.
+        # Read again: it may have been returned, or accepted again, meanwhile.
         assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
-        secret = _submit_secret(assignment, login_token, market.now())
-        credentials.issue_submit_pass(session, assignment_id, secret)
+        secret = _submit_secret(assignment, login_token)
+        _issue_pass(session, assignment, secret)
     return secret
 
 
@@ -128,7 +133,7 @@ def submit_task(
 ) -> None:
     """Submit the answers of the acceptance that the secret belongs to."""
     with market.write() as session:
-        found = credentials.assignment_of_submit_pass(session, secret)
+        found = _assignment_of_pass(session, secret)
         if found is None:
             raise AssignmentExpired
         if found != assignment_id:
@@ -152,8 +157,19 @@ def submitted_group(market: Market, worker_id: str, assignment_id: str) -> str |
         return _task(session, assignment, market.now()).group_id
 
 
-def _submit_secret(assignment: Assignment, login_token: str, now: datetime) -> str:
-    return credentials.submit_secret(login_token, assignment.id, assignment.accepted_at or now)
+def _submit_secret(assignment: Assignment, login_token: str) -> str:
+    """Return the secret of one acceptance from this login, the same each time its page is opened."""
+    accepted_at = assignment.accepted_at.isoformat() if assignment.accepted_at else ""
+    return hash_token(f"work {assignment.id} {accepted_at} {login_token}")
+
+
+def _issue_pass(session: Session, assignment: Assignment, secret: str) -> None:
+    session.merge(SubmitPass(token_hash=hash_token(secret), assignment_id=assignment.id))
+
+
+def _assignment_of_pass(session: Session, secret: str) -> str | None:
+    """Return the assignment that the secret submits, or None after it was returned or its time ran out."""
+    return session.scalar(select(SubmitPass.assignment_id).where(SubmitPass.token_hash == hash_token(secret)))
 
 
 def _task(session: Session, assignment: Assignment, now: datetime) -> HeldTask:

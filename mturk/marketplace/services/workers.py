@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import credentials, people
+from mturk.marketplace import people
 from mturk.marketplace.errors import WorkerNotFound
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Account, Login, Message, Requester, SiteAddress, Worker
@@ -130,5 +130,5 @@ def worker_summaries(session: Session) -> list[WorkerSummary]:
 
 
 def _invite(session: Session, worker: Worker, address: str, now: datetime) -> InvitedWorker:
-    token = credentials.create_link(session, worker.id, now)
-    return InvitedWorker(worker.id, worker.name, f"{address}/join/{token}", now + credentials.INVITATION_LIFE)
+    token = people.create_link(session, worker.id, now)
+    return InvitedWorker(worker.id, worker.name, f"{address}/join/{token}", now + people.INVITATION_LIFE)

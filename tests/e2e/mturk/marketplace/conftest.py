@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, exp
 from sqlalchemy import select
 
 from common.clock import SystemClock
-from mturk.marketplace import credentials
+from mturk.marketplace import people
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
@@ -62,7 +62,7 @@ class SiteWorld:
 
     def link(self, worker: Worker) -> str:
         with self.server.market.write() as session:
-            return f"{self.server.url}/join/{credentials.create_link(session, worker.id, self.server.clock.now())}"
+            return f"{self.server.url}/join/{people.create_link(session, worker.id, self.server.clock.now())}"
 
     def page(self, **options: Any) -> Page:
         """Open a page in a new browser context."""

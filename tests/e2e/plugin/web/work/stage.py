@@ -27,7 +27,7 @@ from sqlalchemy import select
 from common.clock import SystemClock
 from ml_backend.registry.registry import open_registry
 from ml_backend.targets.loading import load_target
-from mturk.marketplace import credentials
+from mturk.marketplace import people
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
@@ -177,7 +177,7 @@ class WorkStage:
         """The link that signs a worker in, a new one where only a name is given."""
         who = self.worker(worker) if isinstance(worker, str) else worker
         with self.market.market.write() as session:
-            return f"{self.market.url}/join/{credentials.create_link(session, who.id, self.market.clock.now())}"
+            return f"{self.market.url}/join/{people.create_link(session, who.id, self.market.clock.now())}"
 
     def link(self, hit: Hit) -> str:
         """The signed address of a HIT's page, without what the marketplace adds."""
@@ -227,7 +227,9 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
         stack.callback(backend.stop)
         stack.callback(web.stop)
         web.start()
-        yield WorkStage(settings, store, market, web, backend, crowd_services(settings, store, crowd_of(settings), SystemClock()))
+        yield WorkStage(
+            settings, store, market, web, backend, crowd_services(settings, store, crowd_of(settings), SystemClock())
+        )
 
 
 def _site(market: Market, url: str) -> Any:
