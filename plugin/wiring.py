@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from plugin.crowd import CrowdServices
     from plugin.lazy_store import LazyStore
     from plugin.manager.step import ManagerContext
-    from plugin.round_opening import RoundOpening
     from round_manager.archive.storage import Archives
     from round_manager.crowd.qualifications import WorkerAccess
     from round_manager.database.store import Store
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from round_manager.mailer import Mailer
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
+    from round_manager.services.rounds import ModelDeployment
     from round_manager.services.training_run import TrainingPorts
     from templates import Pack, Problem
 
@@ -214,16 +214,15 @@ class Application:
 
         return LogMailer()
 
-    def round_opening(
-        self, store: "Store", *, timeout: float, registry: str | None = None, progress: "Progress | None" = None
-    ) -> "RoundOpening":
-        """Return what opens rounds against versions of a registry."""
+    def model_deployment(
+        self, *, timeout: float, registry: str | None = None, progress: "Progress | None" = None
+    ) -> "ModelDeployment":
+        """Return what deploys model versions of a registry when a round opens."""
         from ml_backend.targets.loading import load_target
-        from plugin.round_opening import RoundOpening
+        from round_manager.services.rounds import ModelDeployment
 
-        place = registry or self.settings.registry_location
-        given = (store, self.registry(place), place, load_target, self.clock, timeout)
-        return RoundOpening(*given, progress) if progress else RoundOpening(*given)
+        uri = registry or self.settings.registry_location
+        return ModelDeployment(self.registry(uri), uri, load_target, timeout, progress)
 
     @contextmanager
     def manager_context(self, options: ManagerOptions) -> "Iterator[ManagerContext]":
@@ -246,7 +245,7 @@ class Application:
                     crowd=self.crowd_services(context.store, self.crowd()) if settings.has_crowd_keys else None,
                     label_studio=self.connected_label_studio(lambda: context),
                     archives=self.archives,
-                    opening=lambda: self.round_opening(context.store, timeout=options.timeout),
+                    models=lambda: self.model_deployment(timeout=options.timeout),
                     trainings=trainings,
                     check_pages=lambda: check_pages(settings).are_ours,
                     check_backend=lambda task, number: check_backend(settings, task, number),

@@ -47,7 +47,7 @@ def note(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
-    """Writes down one change of a stored row; `action` is a verb in the past, `of` tells the task and the round."""
+    """Record one change of a row; `action` is a verb in the past tense, `of` gives the task and the round."""
     entry = AuditEntry(
         at=now,
         actor=who,

@@ -1,4 +1,4 @@
-"""Rows for whole rounds: plain texts and numbers straight from the driver, alike on both databases."""
+"""Reading many rows fast: plain values from the driver, or Arrow columns; the same on both databases."""
 
 import hashlib
 import hmac
@@ -15,53 +15,53 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from ml_backend.hashing import canonical_json
 from round_manager.models import Task, Worker
 
-# SQLite takes at most 32,766 values in a statement.
+# SQLite accepts at most 32,766 values in a statement.
 MOST_VALUES = 10_000
 Column = ColumnElement[Any] | InstrumentedAttribute[Any]
 
 
 class PlainRows:
-    """Reads columns as they are stored: objects for a million rows take longer than all the rest."""
+    """Reads columns as they are stored: creating objects for a million rows would take longer than everything else."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sqlite = session.get_bind().dialect.name == "sqlite"
 
     def fetch(self, statement: Select[*tuple[Any, ...]]) -> list[Any]:
-        """The rows as the driver has them; every column must be plain."""
+        """Return the rows as the driver has them; every column must be plain."""
         result = self._session.connection().execute(statement)
         rows = list(result.cursor.fetchall()) if result.cursor else []
         result.close()
         return rows
 
     def word(self, column: Column) -> Column:
-        """A text or one of a few words."""
+        """Select a text or an enum value."""
         return type_coerce(column, Text)
 
     def hex(self, column: Column) -> Column:
-        """An id as 32 hexadecimal digits."""
+        """Select an id as 32 hexadecimal digits."""
         return self.word(column) if self._sqlite else func.replace(cast(column, Text), "-", "")
 
     def json(self, column: Column) -> Column:
-        """The text of a JSON value, spaced and sorted as the database likes."""
+        """Select a JSON value as text; its spacing and key order depend on the database."""
         return self.word(column) if self._sqlite else cast(column, Text)
 
     def micros(self, column: Column) -> Column:
-        """A time in microseconds since 1970."""
+        """Select a time in microseconds since 1970."""
         if self._sqlite:
             return type_coerce(column, BigInteger)
         return cast(func.extract("epoch", column) * 1_000_000, BigInteger)
 
 
 class NameLookup:
-    """What rows of another table are called outside, looked up when they are first met."""
+    """Public names of another table's rows, looked up when they are first needed."""
 
     def __init__(self, look_up: Callable[[Sequence[int]], Iterable[tuple[int, str]]]) -> None:
         self._look_up = look_up
         self._known: dict[int | None, str | None] = {None: None}
 
     def of(self, ids: Sequence[int | None]) -> list[Any]:
-        """The name of each, None for none."""
+        """Return the name of each id, None for None."""
         new = sorted(one for one in set(ids) if one is not None and one not in self._known)
         for some in chunks(new):
             self._known.update(self._look_up(some))
@@ -69,13 +69,13 @@ class NameLookup:
         return [known[one] for one in ids]
 
     def column(self, ids: pa.Array) -> pa.Array:
-        """The same for a whole column."""
+        """Return the names for a column of ids."""
         met = ids.dictionary_encode()
         return pa.array(self.of(met.dictionary.to_pylist()), pa.string()).take(met.indices)
 
 
 def pseudonyms(session: Session, task: Task) -> NameLookup:
-    """What the task's data calls workers."""
+    """Return the lookup of workers' pseudonyms in the task's data."""
 
     def look_up(ids: Sequence[int]) -> list[tuple[int, str]]:
         workers = session.scalars(select(Worker).where(Worker.id.in_(ids)))
@@ -85,21 +85,21 @@ def pseudonyms(session: Session, task: Task) -> NameLookup:
 
 
 def worker_names(session: Session, task: Task, ids: Iterable[int]) -> dict[int, str]:
-    """The workers' pseudonyms in the task's data, by their numbers here."""
+    """Return the workers' pseudonyms in the task's data by their database ids."""
     known = sorted(ids)
     names = pseudonyms(session, task).of(known)
     return dict(zip(known, names, strict=True))
 
 
 def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """As many as a statement takes, and again."""
+    """Yield the ids in chunks that a statement accepts."""
     for first in range(0, len(ids), MOST_VALUES):
         yield ids[first : first + MOST_VALUES]
 
 
 @dataclass(frozen=True)
 class ColumnBatch:
-    """Some rows: their plain values, and their JSON objects, one to a line, `{}` where there is none."""
+    """Some rows: their plain values, and their JSON objects, one per line, `{}` for null."""
 
     values: pa.RecordBatch
     objects: dict[str, bytes]
@@ -113,54 +113,54 @@ class ColumnBatch:
 
 @dataclass(frozen=True)
 class RawColumns:
-    """Some rows as the database told them, in UTF-8; what is left to do needs no database, so it is done beside it."""
+    """Some rows as the database returned them, in UTF-8; parsing them can run in another thread."""
 
     schema: pa.Schema
     objects: Sequence[str]
-    told: Sequence[bytes]
+    texts: Sequence[bytes]
 
     def __bool__(self) -> bool:
-        return self.told[0] not in (b"", b"[]")
+        return self.texts[0] not in (b"", b"[]")
 
     def last(self, name: str) -> Any:
-        """A plain value of the last row; no comma may be in it."""
-        text = self.told[self.schema.get_field_index(name)]
+        """Return a plain value of the last row; it must not contain a comma."""
+        text = self.texts[self.schema.get_field_index(name)]
         return json.loads(b"[" + text[max(0, text.rfind(b",")) + 1 :])[0]
 
     def gathered(self) -> ColumnBatch:
-        """The rows."""
+        """Parse the rows."""
         names = self.schema.names
-        members = [b'"%b":%b' % (name.encode(), text or b"[]") for name, text in zip(names, self.told, strict=False)]
+        members = [b'"%b":%b' % (name.encode(), text or b"[]") for name, text in zip(names, self.texts, strict=False)]
         schema = pa.schema([(one.name, pa.list_(one.type)) for one in self.schema])
         whole = parse_json_lines(b"{%b}" % b",".join(members), schema)
         columns = [whole[name].combine_chunks().flatten() for name in names]
         return ColumnBatch(
             pa.RecordBatch.from_arrays(columns, schema=self.schema),
-            dict(zip(self.objects, self.told[len(names) :], strict=True)),
+            dict(zip(self.objects, self.texts[len(names) :], strict=True)),
         )
 
 
 class ColumnReader:
-    """Reads many rows at a time; what it hands out is Arrow's, and was made without holding other threads up."""
+    """Reads many rows at a time as Arrow columns, without blocking other threads."""
 
     def __init__(self, session: Session) -> None:
         self.plain = PlainRows(session)
         self._sqlite = session.get_bind().dialect.name == "sqlite"
 
     def ask(self, rows: Select[*tuple[Any, ...]], schema: pa.Schema, objects: Sequence[str] = ()) -> RawColumns:
-        """The rows; the schema names their plain columns, `objects` those of JSON texts.
+        """Return the rows; the schema names their plain columns, `objects` those with JSON texts.
 
-        Rows with an order keep it if they have a limit too; without one, a database may forget the order of what it
-        only gathers. No fraction may be among the plain columns: SQLite would round it on its way.
+        Ordered rows keep their order only if they also have a limit: without one, a database may ignore the order
+        when it aggregates. The plain columns must not contain fractions: SQLite would round them.
         """
         inner = rows.subquery()
         lists = [self._list(inner.c[name]) for name in schema.names]
         lines = [self._lines(inner.c[name]) for name in objects]
-        (told,) = self.plain.fetch(select(*map(self._utf8, [*lists, *lines])))
-        return RawColumns(schema, objects, [text.encode() if isinstance(text, str) else text or b"" for text in told])
+        (row,) = self.plain.fetch(select(*map(self._utf8, [*lists, *lines])))
+        return RawColumns(schema, objects, [text.encode() if isinstance(text, str) else text or b"" for text in row])
 
     def fetch(self, rows: Select[*tuple[Any, ...]], schema: pa.Schema, objects: Sequence[str] = ()) -> ColumnBatch:
-        """The same, at once."""
+        """Return the parsed rows."""
         return self.ask(rows, schema, objects).gathered()
 
     def _list(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -171,17 +171,17 @@ class ColumnReader:
         return func.group_concat(each, "\n") if self._sqlite else func.string_agg(each, "\n")
 
     def _utf8(self, text: ColumnElement[Any]) -> ColumnElement[Any]:
-        # As SQLite has it: a text would be made from it, and made into this again.
+        # As bytes: SQLite stores UTF-8, and a Python string would have to be encoded again.
         return cast(text, LargeBinary) if self._sqlite else text
 
 
 def parse_json_lines(lines: bytes, schema: pa.Schema) -> pa.Table:
-    """JSON objects, one to a line, as columns, with null for what an object lacks; their spacing and order are gone."""
+    """Parse JSON objects, one per line, into columns; missing keys become null."""
     if not lines:
         return schema.empty_table()
     return arrow_json.read_json(
         pa.BufferReader(lines),
-        # One block: an object on the border of two would be refused where it is longer than a block.
+        # One block: an object longer than a block would be refused at the border of two blocks.
         read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
         parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
@@ -191,6 +191,6 @@ LENGTH = 16
 
 
 def pseudonym(task: Task, worker: Worker) -> str:
-    """The worker's name in one task's data: the same for all that they do there, and no way back to their id."""
+    """Return the worker's pseudonym in one task's data; it is stable there and cannot be reversed."""
     who = canonical_json([worker.marketplace, worker.external_id])
     return hmac.new(task.worker_salt.encode(), who.encode(), hashlib.sha256).hexdigest()[:LENGTH]

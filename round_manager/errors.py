@@ -10,7 +10,7 @@ RoundManagerError
 │   ├── RoundAlreadyOpen           another round of the task is still open or validating
 │   ├── RoundNotClosed             the round is not closed, or the task has no closed round
 │   ├── RoundNotReady              the round cannot be closed yet
-│   ├── RoundClosed                the round is closed and cannot be changed
+│   ├── RoundAlreadyClosed         the round is closed and cannot be changed
 │   ├── NoContexts                 the task has no contexts to show to workers
 │   ├── NoModelVersion             the task has no model version to open a round against
 │   ├── MetricsUnavailable         the task has no such metrics
@@ -124,10 +124,10 @@ class RoundNotReady(RoundError):
     code = "round_not_ready"
 
 
-class RoundClosed(RoundError):
+class RoundAlreadyClosed(RoundError):
     """The round is closed and cannot be changed."""
 
-    code = "round_closed"
+    code = "round_already_closed"
 
 
 class NoContexts(RoundError):

@@ -1,9 +1,9 @@
-"""Validation policies: when an example has had votes enough, and what people then say that it is.
+"""Validation policies: when an example has enough votes, and what its gold label is.
 
-A policy looks at the votes in the order in which they were given, and the first moment at which it can settle an
-example settles it: votes that come later change nothing, and whoever replays the same votes gets the same answer. A
-further policy is a `Policy`, registered in the program with `register_policy` or by another package under the entry
-point group `outfox.validation_policies`; task.yaml then names it.
+A policy looks at the votes in the order in which they were given, and settles an example as soon as it can: later votes
+change nothing, and replaying the same votes gives the same result. To add a policy, register a `Policy` with
+`register_policy`, or from another package under the entry point group `outfox.validation_policies`; task.yaml then uses
+its name.
 """
 
 from collections import Counter
@@ -21,28 +21,28 @@ DYNASENT_VOTES, DYNASENT_NEEDED = 5, 3
 
 @dataclass(frozen=True)
 class Wants:
-    """Not settled: so many votes in all are wanted."""
+    """Not settled: this many votes are needed in total."""
 
     votes: int
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What people say it is; None where they do not agree on anything."""
+    """Settled with this gold label or answer; None if the votes do not agree."""
 
     gold: str | None
 
 
 Ruling = Wants | Settled
-# The votes so far, what the author says, and the task's settings.
+# The votes so far, the author's label or answer, and the task's settings.
 Rule = Callable[[Sequence[str], str, Validation], Ruling]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A rule with its name in task.yaml, and the fewest first_votes and max_votes that it works with.
+    """A rule with its name in task.yaml, and the smallest first_votes and max_votes that it supports.
 
-    A rule that never wants more than `most` votes, whatever the task's max_votes, says so: costs go by that.
+    `most` is the number of votes that the rule never exceeds, whatever the task's max_votes; quotes use it.
     """
 
     name: str
@@ -52,87 +52,87 @@ class Policy:
     most: int | None = None
 
     def problem(self, settings: Validation) -> str | None:
-        """What is wrong with a task's numbers; None when they fit."""
+        """Return why a task's numbers do not fit; None if they do."""
         if settings.first_votes >= self.first_votes and settings.max_votes >= self.max_votes:
             return None
         needs = f"first_votes of at least {self.first_votes} and max_votes of at least {self.max_votes}"
         return f"policy {self.name} needs {needs}"
 
     def first_wanted(self, settings: Validation) -> int:
-        """How many votes an example gets before anybody can tell more: what the rule wants of one that has none."""
+        """Return the number of votes that every example gets first."""
         ruling = self.rule((), "", settings)
-        # A rule that needs no votes decides when somebody has looked.
+        # A rule that needs no votes decides after the first look.
         return ruling.votes if isinstance(ruling, Wants) else self.first_votes
 
     def most_wanted(self, settings: Validation) -> int:
-        """How many votes an example gets at most."""
+        """Return the largest number of votes that an example can get."""
         return settings.max_votes if self.most is None else self.most
 
 
-# Gives the votes names that a policy can count: what agrees gets the same one, and what agrees with the author, theirs.
+# Groups votes so that a policy can count them: agreeing votes get one name, those that agree with the author theirs.
 Grouping = Callable[[Sequence[str], str], Sequence[str]]
 
 _POLICIES: dict[str, Policy] = {}
 
 
 def register_policy(policy: Policy) -> Policy:
-    """Lets task.yaml use the policy by its name."""
+    """Make the policy available to task.yaml by its name."""
     if _POLICIES.setdefault(policy.name, policy) is not policy:
         raise PolicyError(f"there is already a validation policy `{policy.name}`; choose another name")
     return policy
 
 
 def find_policy(name: str) -> Policy:
-    """The policy of that name, ours or another package's."""
+    """Return the policy of that name, built-in or from another package."""
     if name in _POLICIES:
         return _POLICIES[name]
     for entry in entry_points(group=GROUP, name=name):
         policy = entry.load()
         if not isinstance(policy, Policy):
-            raise PolicyError(f"what is registered as validation policy `{name}` is no Policy; mend {entry.value}")
+            raise PolicyError(f"the entry point `{name}` is not a Policy; correct {entry.value}")
         return _POLICIES.setdefault(name, policy)
-    raise PolicyError(f"there is no policy `{name}`; write one of {', '.join(known_policies())}")
+    raise PolicyError(f"there is no policy `{name}`; use one of {', '.join(known_policies())}")
 
 
 def first_votes(settings: Validation) -> int:
-    """How many votes every example gets first, by the policy that the task names; its rule may not ask the task."""
+    """Return the number of votes that every example gets first, by the task's policy."""
     return find_policy(settings.policy).first_wanted(settings)
 
 
 def most_votes(settings: Validation) -> int:
-    """How many votes an example gets at most, by the policy that the task names."""
+    """Return the largest number of votes that an example can get, by the task's policy."""
     return find_policy(settings.policy).most_wanted(settings)
 
 
 def known_policies() -> list[str]:
-    """Every name that task.yaml can use."""
+    """Return every name that task.yaml can use."""
     return [*_POLICIES, *sorted(entry_points(group=GROUP).names - _POLICIES.keys())]
 
 
 def exactly(votes: Sequence[str], author: str) -> Sequence[str]:
-    """Votes that agree when they are equal, as labels do."""
+    """Return the votes as they are: labels agree if they are equal."""
     return votes
 
 
 def replay(
     policy: Policy, settings: Validation, votes: Sequence[str], author: str, grouping: Grouping = exactly
 ) -> Ruling:
-    """What the policy says of votes that were given in this order: the first that settles it, else what it wants."""
+    """Return the ruling on votes in this order: the first one that settles it, else how many votes are needed."""
     ruling: Ruling = Wants(settings.first_votes)
     for count in range(len(votes) + 1):
         ruling = policy.rule(grouping(votes[:count], author), author, settings)
         if isinstance(ruling, Settled):
             return ruling
     if isinstance(ruling, Wants) and ruling.votes <= len(votes):
-        raise PolicyError(f"policy {policy.name} wants {ruling.votes} votes of an example that has {len(votes)}")
+        raise PolicyError(f"policy {policy.name} asks for {ruling.votes} votes on an example that has {len(votes)}")
     return ruling
 
 
 def adaptive(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
-    """Verified when the first votes all agree with the author; else one more at a time, and more than half decides.
+    """Verified if the first votes all agree with the author; else one more vote at a time until a majority is reached.
 
-    Half is of max_votes, so a label wins as soon as no further vote could take that away, and nobody is asked once no
-    label can get there any more. A label that fewer name is no gold label, even if it is named most.
+    The majority is of max_votes, so a label wins as soon as no further vote could change that, and no vote is requested
+    once no label can reach it. A plurality below that is not a gold label.
     """
     given = len(votes)
     if given < settings.first_votes:
@@ -149,7 +149,7 @@ def adaptive(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
 
 
 def anli(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
-    """Two verifiers, and a third when they disagree: the label that two of them name."""
+    """Two verifiers, and a third if they disagree: the label that two of them give."""
     given = len(votes)
     if given < ANLI_VERIFIERS:
         return Wants(ANLI_VERIFIERS)
@@ -160,7 +160,7 @@ def anli(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
 
 
 def dynasent(votes: Sequence[str], author: str, settings: Validation) -> Ruling:
-    """Five votes, always: the label that at least three of them name, else no gold label."""
+    """Always five votes: the label that at least three of them give, else no gold label."""
     if len(votes) < DYNASENT_VOTES:
         return Wants(DYNASENT_VOTES)
     label, most = Counter(votes).most_common(1)[0]

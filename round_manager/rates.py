@@ -1,32 +1,32 @@
-"""Rates: so many of so many, with the interval in which the true share lies 95 times of 100."""
+"""Rates with their 95 % confidence interval."""
 
 from dataclasses import dataclass
 from math import sqrt
 
-# The standard normal's 97.5 % point: 2.5 % are left out on either side.
+# The 97.5 % quantile of the standard normal distribution.
 Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A count of a total, and Wilson's interval, which is right for few and for none too."""
+    """A count of a total, with Wilson's interval, which also holds for small counts and zero."""
 
     count: int
     of: int
 
     @property
     def share(self) -> float | None:
-        """The count's share; None of nothing."""
+        """The share; None if the total is zero."""
         return self.count / self.of if self.of else None
 
     @property
     def low(self) -> float:
-        """The interval's lower end; 0 where nothing is known."""
+        """The lower end of the interval; 0 if nothing is known."""
         return 0.0 if not self.count else max(0.0, self._middle - self._half)
 
     @property
     def high(self) -> float:
-        """The interval's upper end; 1 where nothing is known."""
+        """The upper end of the interval; 1 if nothing is known."""
         return 1.0 if self.count == self.of else min(1.0, self._middle + self._half)
 
     @property

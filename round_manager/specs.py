@@ -1,18 +1,21 @@
-"""Specs as they are stored: what a task says now, and what a round said when it was opened."""
+"""Stored specs: the current terms of a task, and the terms that a round was opened with."""
 
 from pydantic import ValidationError
 
-from round_manager.errors import TaskError
+from common.errors import Hint
+from round_manager.errors import StoredSpecInvalid
 from round_manager.models import Round, Task
 from templates import TaskSpec
 
 
 def spec_of(record: Task | Round) -> TaskSpec:
-    """The spec of a task as it is now, or of a round as it was when the round opened."""
+    """Return the current spec of a task, or the spec that a round was opened with."""
     try:
         return TaskSpec.model_validate(record.spec)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
-        cure = "run `outfox task create` with the pack again" if isinstance(record, Task) else "use the older program"
-        raise TaskError(f"what is stored of {record!r} is not right at {where}: {first['msg']}; {cure}") from error
+        hint = Hint("create_task", pack=record.name) if isinstance(record, Task) else None
+        raise StoredSpecInvalid(
+            f"the stored spec of {record!r} is invalid at {where}: {first['msg']}", hint=hint
+        ) from error

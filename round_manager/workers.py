@@ -1,4 +1,4 @@
-"""Workers, as they first turn up."""
+"""Creating workers when they first appear."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from round_manager.models import Worker
 
 
 def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
-    """The worker whom the marketplace, or Label Studio, calls so; known from now on."""
+    """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
     wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
     found = session.scalar(wanted)
     if found is not None:
@@ -19,6 +19,6 @@ def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: 
     try:
         with session.begin_nested():
             session.add(worker)
-    except DuplicateError:  # Another process met them at this moment.
+    except DuplicateError:  # Another process created them in the meantime.
         return session.scalars(wanted).one()
     return worker

@@ -1,4 +1,4 @@
-"""`outfox context`: what workers are shown, from the owner's own files."""
+"""`outfox context`: upload and list what workers start from."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 
+from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_context import DRY_RUN
+from plugin.cli.hints import with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
-from plugin.operator import operator_name
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -28,73 +29,69 @@ LONGEST_TEXT = 60
 
 @click.group()
 def context() -> None:
-    """Upload what workers are shown, and list it."""
+    """Upload contexts, and list them."""
 
 
 @context.command()
 @click.argument("task")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--replace", is_flag=True, help="Retire what is not in the file, the pack's contexts too.")
+@click.option("--replace", is_flag=True, help="Retire all contexts that are not in the file, including the pack's.")
 @WHY
 @DRY_RUN
 @json_option
 @click.pass_obj
 def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry_run: bool) -> None:
-    """Add contexts from a JSONL or CSV file; all of it, or nothing and a list of its mistakes.
+    """Add contexts from a JSONL or CSV file: all rows, or none and a list of errors.
 
-    Each row has the task's context fields by name; `id`, `targets` (labels that may be asked for; in CSV with | between
-    them) and anything else are up to you. The same file once more changes nothing; a text that changed under its id
-    takes the old one's place.
+    Each row has the task's context fields by name. `id`, `targets` (labels to ask for; in CSV separated by |) and any
+    other columns are optional. Uploading the same file again changes nothing; a changed text replaces the old one with
+    the same id.
 
     Example: outfox context upload nli premises.csv --dry-run
     """
-    settings = app.settings
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.specs import spec_of
-    from round_manager.tasks.tasks import find_task
-    from round_manager.work.context_uploads import upload_contexts
+    from round_manager.services.contexts import upload_contexts
     from templates.context_file import read_context_file
 
-    with _standing(file) as standing, open_store(settings.database) as store:
-        with store.read() as session:
-            spec = spec_of(find_task(session, task))
-        # Read to its end before anything is written, and while nobody waits for us.
-        for _ in read_context_file(standing, spec):
-            pass
-        with store.dry_run() if dry_run else store.write() as session:
-            owner, read, now = find_task(session, task), read_context_file(standing, spec), SystemClock().now()
-            done = upload_contexts(session, owner, read, replace=replace, who=operator_name(), why=why, now=now)
-    show({"task": task, "dry_run": dry_run, **asdict(done)}, _told(task, done, dry_run=dry_run))
+    with _regular_file(file) as path, app.services() as services:
+        done = upload_contexts(
+            services,
+            app.actor,
+            task,
+            lambda spec: read_context_file(path, spec),
+            replace=replace,
+            reason=why,
+            dry_run=dry_run,
+        )
+    show({"task": task, "dry_run": dry_run, **asdict(done)}, _upload_text(task, done, dry_run=dry_run))
 
 
 @context.command("list")
 @click.argument("task")
-@click.option("--retired", is_flag=True, help="Those that are not given out any more.")
-@click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, show_default=True, help="How many to show.")
+@click.option("--retired", is_flag=True, help="List retired contexts.")
+@click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, show_default=True, help="How many to list.")
 @json_option
 @click.pass_obj
 def list_all(app: Application, task: str, retired: bool, most: int) -> None:
-    """List a task's contexts in the owner's order, with the examples that were written on each."""
-    settings = app.settings
-    from round_manager.database.store import open_store
-    from round_manager.tasks.contexts import count_contexts, list_contexts
-    from round_manager.tasks.tasks import find_task
+    """List a task's contexts in the owner's order, with the number of examples on each."""
+    from round_manager.services.contexts import list_contexts
 
-    with open_store(settings.database) as store, store.read() as session:
-        owner = find_task(session, task)
-        total = count_contexts(session, owner.id, retired=retired)
-        found = list_contexts(session, owner.id, most=most, retired=retired)
+    with app.services() as services:
+        listed = list_contexts(services, task, limit=most, retired=retired)
+    found, total = listed.contexts, listed.total
     data = [{**asdict(one.context), "from": one.origin, "examples": one.used, "fooled": one.fooled} for one in found]
     rows = [(one.context.id, _short(one.context.fields), one.origin, one.used, one.fooled) for one in found]
-    shown = [table(("id", "text", "from", "examples", "fooled"), rows)] if rows else [f"{task} has none; {_cure(task)}"]
-    more = [f"… and {total - len(rows):,} more; --most shows more"] if total > len(rows) else []
+    shown = (
+        [table(("id", "text", "from", "examples", "fooled"), rows)]
+        if rows
+        else [with_command(f"{task} has none", Hint("upload_contexts", task=task))]
+    )
+    more = [f"… and {total - len(rows):,} more; use --most to list them"] if total > len(rows) else []
     show({"task": task, "contexts": total, "shown": data}, Group(*shown, *more))
 
 
 @contextmanager
-def _standing(file: Path) -> Iterator[Path]:
-    """The file, or what came through a pipe as one of the same name: it is read more than once."""
+def _regular_file(file: Path) -> Iterator[Path]:
+    """Yield the file, or a copy of a pipe's content under the same name, because it is read more than once."""
     if file.is_file():
         yield file
         return
@@ -105,19 +102,15 @@ def _standing(file: Path) -> Iterator[Path]:
         yield copy
 
 
-def _told(task: str, done: "ContextsUploaded", *, dry_run: bool) -> str:
+def _upload_text(task: str, done: "ContextsUploaded", *, dry_run: bool) -> str:
     parts = [
         f"{count(done.added, 'context')} added",
-        *([f"{done.brought_back:,} brought back"] if done.brought_back else []),
+        *([f"{done.brought_back:,} restored"] if done.brought_back else []),
         *([f"{done.retired:,} retired"] if done.retired else []),
-        f"{count(done.unchanged, 'was', 'were')} there already",
+        f"{done.unchanged:,} unchanged",
     ]
     text = f"{task}: {', '.join(parts)}"
-    return f"{text}; this was a rehearsal, nothing was changed" if dry_run else text
-
-
-def _cure(task: str) -> str:
-    return f"`outfox context upload {task} FILE` adds contexts"
+    return f"{text}; this was a dry run, nothing was changed" if dry_run else text
 
 
 def _short(fields: Mapping[str, str]) -> str:

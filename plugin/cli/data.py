@@ -1,14 +1,14 @@
-"""`outfox data`: who may read a task's frozen rounds over HTTP."""
+"""`outfox data`: access to a task's frozen rounds over HTTP."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from common.errors import Hint
 from plugin.cli.crowd_texts import when
+from plugin.cli.hints import command_for
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.cli.rotation import WHY
-from plugin.operator import operator_name
-from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -27,33 +27,28 @@ def data() -> None:
 @data.command()
 @click.argument("task")
 @click.option(
-    "--days", type=click.IntRange(1, MOST_DAYS), default=90, show_default=True, help="How long it opens the task."
+    "--days", type=click.IntRange(1, MOST_DAYS), default=90, show_default=True, help="Days until the token expires."
 )
 @WHY
 @json_option
 @click.pass_obj
 def token(app: Application, task: str, days: int, why: str) -> None:
-    """Make a token that opens a task's frozen rounds, and show it this once.
+    """Create a token that can read a task's frozen rounds. It is shown only once.
 
     For example: outfox data token sentiment --days 30 --why "for Ada's thesis"
     """
-    settings = app.settings
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.tasks.data_access import make_token
-    from round_manager.tasks.tasks import find_task
+    from round_manager.services.data_tokens import create_token
 
-    now = SystemClock().now()
-    with open_store(settings.database) as store, store.write() as session:
-        owner = find_task(session, task)
-        made, text = make_token(session, owner, days=days, who=operator_name(), why=why, now=now)
-    address = settings.web_url.rstrip("/")
+    with app.services() as services:
+        made = create_token(services, app.actor, task, days=days, reason=why)
+    one, url = made.token, app.settings.web_url.rstrip("/")
     lines = (
-        f"{text}",
-        f"opens {task} until {when(made.expires_at)}; it is not shown again (`outfox data revoke {made.key}` ends it)",
-        f'in Python: outfox.load("{task}", url="{address}", token="…")',
+        made.secret,
+        f"valid for {task} until {when(one.expires_at)}; it is not shown again",
+        f"revoke it with: outfox data revoke {one.key}",
+        f'in Python: outfox.load("{task}", url="{url}", token="…")',
     )
-    show({"token": text, **_told(made, now), "url": f"{address}/data/{task}"}, "\n".join(lines))
+    show({"token": made.secret, **_token_data(one, one.created_at), "url": f"{url}/data/{task}"}, "\n".join(lines))
 
 
 @data.command("list")
@@ -61,24 +56,20 @@ def token(app: Application, task: str, days: int, why: str) -> None:
 @json_option
 @click.pass_obj
 def list_(app: Application, task: str | None) -> None:
-    """List tasks that are public, and tokens: of one task or of all."""
-    settings = app.settings
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.tasks.data_access import list_tokens
-    from round_manager.tasks.tasks import find_task, list_tasks
+    """List public tasks and tokens, of one task or of all."""
+    from round_manager.services.data_tokens import list_tokens
 
-    now = SystemClock().now()
-    with open_store(settings.database) as store, store.read() as session:
-        owner = find_task(session, task) if task else None
-        public = [one.name for one in ([owner] if owner else list_tasks(session)) if one.published_at]
-        tokens = list_tokens(session, owner)
-    rows = [[one.key, one.task, one.state(now), when(one.created_at), when(one.expires_at), one.note] for one in tokens]
-    told = {"public": public, "tokens": [_told(one, now) for one in tokens]}
-    if public and not wants_json():
-        click.echo(f"public: {', '.join(public)}")
-    nothing = "there is no token yet; `outfox data token TASK` makes one"
-    show(told, table(("token", "task", "state", "made", "until", "for"), rows) if rows else nothing)
+    with app.services() as services:
+        found = list_tokens(services, task)
+    rows = [
+        [one.key, one.task, one.state(found.at), when(one.created_at), when(one.expires_at), one.note]
+        for one in found.tokens
+    ]
+    if found.public and not wants_json():
+        click.echo(f"public: {', '.join(found.public)}")
+    nothing = f"there are no tokens yet; create one with `{command_for(Hint('create_data_token'))}`"
+    listed = {"public": list(found.public), "tokens": [_token_data(one, found.at) for one in found.tokens]}
+    show(listed, table(("token", "task", "state", "created", "expires", "note"), rows) if rows else nothing)
 
 
 @data.command()
@@ -87,16 +78,12 @@ def list_(app: Application, task: str | None) -> None:
 @json_option
 @click.pass_obj
 def revoke(app: Application, key: str, why: str) -> None:
-    """End a token at once; TOKEN is its name in `outfox data list`."""
-    settings = app.settings
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.tasks.data_access import revoke_token
+    """Revoke a token at once; TOKEN is its name in `outfox data list`."""
+    from round_manager.services.data_tokens import revoke_token
 
-    now = SystemClock().now()
-    with open_store(settings.database) as store, store.write() as session:
-        ended = revoke_token(session, key, who=operator_name(), why=why, now=now)
-    show(_told(ended, now), f"{key} opens {ended.task} no more")
+    with app.services() as services:
+        revoked = revoke_token(services, app.actor, key, reason=why)
+    show(_token_data(revoked, app.clock.now()), f"{key} can no longer read {revoked.task}")
 
 
 @data.command()
@@ -105,13 +92,13 @@ def revoke(app: Application, key: str, why: str) -> None:
 @json_option
 @click.pass_obj
 def publish(app: Application, task: str, why: str) -> None:
-    """Let anybody read a task's frozen rounds, without a token."""
-    settings = app.settings
-    from round_manager.tasks.data_access import publish as make_public
+    """Make a task's frozen rounds readable without a token."""
+    from round_manager.services.data_tokens import publish_task
 
-    _change(settings, task, why, make_public)
-    address = f"{settings.web_url.rstrip('/')}/data/{task}"
-    show({"task": task, "public": True, "url": address}, f"anybody may read the frozen rounds of {task}: {address}")
+    with app.services() as services:
+        publish_task(services, app.actor, task, reason=why)
+    url = f"{app.settings.web_url.rstrip('/')}/data/{task}"
+    show({"task": task, "public": True, "url": url}, f"the frozen rounds of {task} are public: {url}")
 
 
 @data.command()
@@ -120,24 +107,15 @@ def publish(app: Application, task: str, why: str) -> None:
 @json_option
 @click.pass_obj
 def unpublish(app: Application, task: str, why: str) -> None:
-    """Ask for a token again; what people have copied stays theirs."""
-    settings = app.settings
-    from round_manager.tasks.data_access import unpublish as make_private
+    """Require a token again; copies that people have made are not affected."""
+    from round_manager.services.data_tokens import unpublish_task
 
-    _change(settings, task, why, make_private)
-    show({"task": task, "public": False}, f"only tokens open the frozen rounds of {task}")
-
-
-def _change(settings: Settings, task: str, why: str, change: Any) -> None:
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.tasks.tasks import find_task
-
-    with open_store(settings.database) as store, store.write() as session:
-        change(session, find_task(session, task), who=operator_name(), why=why, now=SystemClock().now())
+    with app.services() as services:
+        unpublish_task(services, app.actor, task, reason=why)
+    show({"task": task, "public": False}, f"the frozen rounds of {task} need a token")
 
 
-def _told(one: "ListedToken", now: "datetime") -> dict[str, Any]:
+def _token_data(one: "ListedToken", now: "datetime") -> dict[str, Any]:
     return {
         "key": one.key,
         "task": one.task,

@@ -9,9 +9,8 @@ from plugin.wiring import Application
 @click.group()
 @click.pass_obj
 def db(app: Application) -> None:
-    """Create, migrate and check the database."""
-    settings = app.settings
-    settings.make_home()
+    """Create, upgrade or check the database."""
+    app.settings.make_home()
 
 
 @db.command()
@@ -19,12 +18,7 @@ def db(app: Application) -> None:
 @click.pass_obj
 def upgrade(app: Application) -> None:
     """Create the database or migrate its tables; safe to repeat."""
-    settings = app.settings
-    from round_manager.database.store import open_store
-
-    with open_store(settings.database, upgrade=True) as store:
-        found = store.check().found
-    show({"revision": found}, f"the database is up to date, at revision {found}")
+    _show_revision(app, upgrade=True)
 
 
 @db.command()
@@ -32,9 +26,10 @@ def upgrade(app: Application) -> None:
 @click.pass_obj
 def check(app: Application) -> None:
     """Check that the database exists and is up to date."""
-    settings = app.settings
-    from round_manager.database.store import open_store
+    _show_revision(app, upgrade=False)
 
-    with open_store(settings.database) as store:
+
+def _show_revision(app: Application, *, upgrade: bool) -> None:
+    with app.open_store(upgrade=upgrade) as store:
         found = store.check().found
     show({"revision": found}, f"the database is up to date, at revision {found}")

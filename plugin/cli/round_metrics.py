@@ -1,4 +1,4 @@
-"""`outfox round metrics`: how often people fool the model, how often others agree, and what that costs."""
+"""`outfox round metrics`: how often workers fool the model, how often validators agree, and the cost."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,14 +8,14 @@ from rich.console import Group, RenderableType
 from common.text import count
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than
 from plugin.cli.output import json_option, show, table
-from plugin.cli.round_validation import ROUND, begun_rounds
+from plugin.cli.round_validation import ROUND
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from round_manager.database.store import Store
     from round_manager.rates import Rate
+    from round_manager.services.context import ServiceContext
     from round_manager.validation.metrics import Counts, RoundMetrics
     from round_manager.validation.validators import Validator
 
@@ -28,52 +28,44 @@ COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/ve
 @click.option(
     "--by",
     type=click.Choice(["worker", "label", "context", "validator"]),
-    help="A line for each author (by pseudonym), label, context or validator of one round.",
+    help="One line per author (by pseudonym), label, context or validator of a round.",
 )
 @json_option
 @click.pass_obj
 def metrics(app: Application, task: str, number: int | None, by: str | None) -> None:
-    """Show each round's error rates with 95 % intervals, and what a validated fooling example takes.
+    """Show each round's model error rates with 95 % intervals, and the cost of a validated fooling example.
 
-    All is recomputed from the votes. docs/validation.md says exactly what is counted.
+    Everything is recomputed from the votes. docs/validation.md defines each figure.
 
     Example: outfox round metrics sentiment --round 1 --by label
     """
-    settings = app.settings
-    from round_manager.database.store import open_store
-
-    with open_store(settings.database) as store:
-        data, text = _rounds(store, task, number) if by is None else _parts(store, task, number, by)
+    with app.services() as services:
+        data, text = _rounds(services, task, number) if by is None else _parts(services, task, number, by)
     show(data, text)
 
 
-def _rounds(store: "Store", task: str, number: int | None) -> tuple[Any, RenderableType]:
-    from round_manager.validation.metrics import round_metrics
+def _rounds(services: "ServiceContext", task: str, number: int | None) -> tuple[Any, RenderableType]:
+    from round_manager.services.validation import round_metrics
 
-    chosen = begun_rounds(store, task, number)
-    with store.read() as session:
-        found = [round_metrics(session, one) for one in chosen]
+    found = round_metrics(services, task, number=number)
     rows = [[one.number, *_cells(one.counts), _alpha(one)] for one in found]
     data = [_round_data(one) for one in found]
     return data, Group(table(("round", *COLUMNS, "alpha"), rows), *_remarks(found))
 
 
-def _parts(store: "Store", task: str, number: int | None, by: str) -> tuple[Any, RenderableType]:
-    from round_manager.validation.metrics import metrics_by
-    from round_manager.validation.validators import validators
+def _parts(services: "ServiceContext", task: str, number: int | None, by: str) -> tuple[Any, RenderableType]:
+    from round_manager.services.validation import list_validators, metrics_by
 
-    round = begun_rounds(store, task, number)[-1]
-    with store.read() as session:
-        if by == "validator":
-            return _validators(validators(session, round))
-        found = metrics_by(session, round, by)
+    if by == "validator":
+        return _validators(list_validators(services, task, number=number))
+    found = metrics_by(services, task, by, number=number)
     rows = [[one.name, *_cells(one.counts)] for one in found[:MOST_SHOWN]]
     data = [{by: one.name, **_counts_data(one.counts)} for one in found]
     return data, Group(table((by, *COLUMNS), rows), *filter(None, [more_than(found)]))
 
 
 def _validators(found: "Sequence[Validator]") -> tuple[Any, RenderableType]:
-    columns = ("validator", "votes", "flags", "agree with the rest", "right on gold")
+    columns = ("validator", "votes", "flags", "agrees with others", "right on gold")
     rows = [[one.name, one.votes, one.flags, str(one.agreed), str(one.gold)] for one in found[:MOST_SHOWN]]
     data = [
         {"validator": one.name, "votes": one.votes, "flags": one.flags, "agreed": _rate(one.agreed),
@@ -88,16 +80,18 @@ def _remarks(found: "Sequence[RoundMetrics]") -> list[str]:
     for one in found:
         waiting, others = one.counts.undecided_fooling, one.counts.author_errors
         if waiting and one.is_closed:
-            told = f"{waiting:,} that fooled {'was' if waiting == 1 else 'were'} never decided"
-            remarks.append(f"round {one.number}: {told}; the round is closed, so vMER stays as it is")
+            never = count(waiting, "fooling example was", "fooling examples were")
+            remarks.append(f"round {one.number}: {never} never decided; the round is closed, so vMER is final")
         elif waiting:
-            wait = "waits" if waiting == 1 else "wait"
-            remarks.append(f"round {one.number}: {waiting:,} that fooled {wait} for a decision, so vMER can only rise")
+            wait = count(waiting, "fooling example waits", "fooling examples wait")
+            remarks.append(f"round {one.number}: {wait} for a decision, so vMER can still rise")
         if others.of:
-            remarks.append(f"round {one.number}: of those that did not fool, people disagree with {others}")
+            remarks.append(
+                f"round {one.number}: validators disagree with the author of {others} of the examples that did not fool"
+            )
         if one.differing:
-            told = f"round {one.number}: the stored decision of {count(one.differing, 'example')} is not what the votes"
-            remarks.append(f"{told} give; look at the audit log and at votes that came late")
+            stored = f"the stored decision of {count(one.differing, 'example')} differs from the votes"
+            remarks.append(f"round {one.number}: {stored}; check the audit log and late votes")
     return remarks
 
 

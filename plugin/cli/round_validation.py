@@ -1,5 +1,6 @@
-"""`outfox round decide`, `flags` and `aggregate`: what people's votes make of examples, and what the owner says."""
+"""`outfox round decide`, `flags` and `aggregate`: count votes, decide flagged examples, and settle disputed ones."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -7,40 +8,21 @@ from uuid import UUID
 import click
 from rich.console import Group, RenderableType
 
+from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than
+from plugin.cli.hints import command_for, with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
-from plugin.operator import operator_name
-from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.database.store import Store
-    from round_manager.models import Round
     from round_manager.validation.flags import Flagged, FlaggedGold, FlagVote
 
 ROUND = click.option(
-    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="Which round. Default: the last that was opened."
+    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="The round's number. Default: the newest opened round."
 )
-WHY = click.option("--why", default="", metavar="TEXT", help="Why; it is kept with the decision.")
-
-
-def begun_rounds(store: "Store", task: str, number: int | None) -> "list[Round]":
-    """The task's rounds that were opened, or the one of that number; a draft has nothing to show yet."""
-    from round_manager.errors import RoundError
-    from round_manager.models import RoundStatus
-    from round_manager.tasks.rounds import find_round, list_rounds
-    from round_manager.tasks.tasks import find_task
-
-    with store.read() as session:
-        owner = find_task(session, task)
-        found = [find_round(session, owner, number)] if number else list_rounds(session, owner)
-    begun = [one for one in found if one.status is not RoundStatus.DRAFT]
-    if not begun:
-        which = f"round {number}" if number else "every round"
-        raise RoundError(f"{which} of {task} is a draft; `outfox round open {task}` opens the next one")
-    return begun
+WHY = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")
 
 
 class ExampleType(click.ParamType[UUID]):
@@ -49,13 +31,13 @@ class ExampleType(click.ParamType[UUID]):
     name = "example"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
-        """The id, or where ids are shown."""
+        """Return the id; fail with the command that lists ids."""
         try:
             return UUID(str(value))
         except ValueError:
             task = ctx.params.get("task", "TASK") if ctx else "TASK"
-            cure = f"`outfox round flags {task}` shows those that wait for you"
-            self.fail(f"'{value}' is no id of an example; {cure}", param, ctx)
+            text = f"'{value}' is not the id of an example"
+            self.fail(with_command(text, Hint("list_flags", task=task)), param, ctx)
 
 
 EXAMPLE = ExampleType()
@@ -67,155 +49,146 @@ EXAMPLE = ExampleType()
 @json_option
 @click.pass_obj
 def flags(app: Application, task: str, number: int | None) -> None:
-    """List what validators flagged, with their reasons and votes: it waits for your decision.
+    """List examples that validators flagged, with their reasons and votes; they wait for your decision.
 
-    What was flagged when it was decided already stays decided until you withdraw it.
+    An example that was flagged after it was decided stays decided unless you withdraw it.
 
     Example: outfox round decide sentiment EXAMPLE --withdraw --why "names a real person"
     """
-    settings = app.settings
-    from round_manager.database.store import open_store
-    from round_manager.validation.flags import flagged, flagged_gold
+    from round_manager.services.validation import list_flags
 
-    with open_store(settings.database) as store:
-        round = begun_rounds(store, task, number)[-1]
-        with store.read() as session:
-            found, gold = list(flagged(session, round)), flagged_gold(session, round)
+    with app.services() as services:
+        found = list_flags(services, task, number=number)
     data = {
-        "round": round.number,
-        "flagged": [_flagged_data(one) for one in found],
-        "gold": [asdict(one) for one in gold],
+        "round": found.number,
+        "flagged": [_flagged_data(one) for one in found.examples],
+        "gold": [asdict(one) for one in found.gold],
     }
-    parts = [*(_flagged_table(task, found) if found else ()), *(_gold_table(task, gold) if gold else ())]
-    show(data, Group(*parts) if parts else f"nothing in round {round.number} of {task} waits for you")
+    parts = [
+        *(_flagged_table(task, found.examples) if found.examples else ()),
+        *(_gold_table(task, found.gold) if found.gold else ()),
+    ]
+    show(data, Group(*parts) if parts else f"round {found.number} of {task} has no open flags")
 
 
 @click.command()
 @click.argument("task")
 @click.argument("example", type=EXAMPLE, required=False)
-@click.option("--keep", "wish", flag_value="keep", help="Nothing is wrong with EXAMPLE: its votes decide.")
-@click.option("--withdraw", "wish", flag_value="withdraw", help="EXAMPLE is not used, whatever people voted.")
+@click.option("--keep", "wish", flag_value="keep", help="Dismiss the flags on EXAMPLE: its votes decide.")
+@click.option("--withdraw", "wish", flag_value="withdraw", help="Do not use EXAMPLE, whatever its votes.")
 @ROUND
 @WHY
 @json_option
 @click.pass_obj
 def decide(app: Application, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
-    """Decide a flagged EXAMPLE; without one, let the votes decide all that they can.
+    """Decide a flagged EXAMPLE; without one, count the new votes of all examples.
 
-    Verified fooling examples owe their authors the bonus; `outfox crowd pay` pays it. Safe to run again.
+    Authors of verified fooling examples are owed a bonus, which `outfox crowd pay` sends. Safe to repeat.
     """
-    settings = app.settings
     if (example is None) != (wish is None):
-        raise click.UsageError("name an EXAMPLE together with --keep or --withdraw, or give neither")
+        raise click.UsageError("give an EXAMPLE together with --keep or --withdraw, or neither")
     if example is not None and not why.strip():
-        raise click.UsageError("say --why; it is kept with the decision")
+        raise click.UsageError("--why is required; it goes into the audit log")
     if example is None or wish is None:
-        _decide_by_votes(settings, task, number)
+        _count_votes(app, task, number)
     else:
-        _decide_one(settings, task, example, wish, why)
+        _decide_one(app, task, example, wish, why)
 
 
 @click.command()
 @click.argument("task")
 @ROUND
 @click.option(
-    "--least", type=click.FloatRange(0.5, 1), default=0.9, show_default=True, help="How sure the model has to be."
+    "--least", type=click.FloatRange(0.5, 1), default=0.9, show_default=True, help="The lowest probability to accept."
 )
-@click.option("--settle", "settling", is_flag=True, help="Give its labels to examples that people did not agree on.")
+@click.option("--settle", "settling", is_flag=True, help="Give its labels to disputed examples.")
 @WHY
 @json_option
 @click.pass_obj
 def aggregate(app: Application, task: str, number: int | None, least: float, settling: bool, why: str) -> None:
-    """Hold the votes' gold labels against those of the Dawid-Skene model, which weighs validators by all their votes.
+    """Compare the policy's gold labels with those of the Dawid-Skene model, which weighs validators by all their votes.
 
-    With --settle, disputed examples without a gold label get the model's: verified where it is the author's.
+    With --settle, disputed examples without a gold label get the model's label; they are verified if it is the
+    author's.
     """
-    settings = app.settings
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.validation import aggregation
+    from round_manager.services.validation import compare_labels, settle_examples
 
     if settling and not why.strip():
-        raise click.UsageError("say --why; it is kept with each decision")
-    with open_store(settings.database) as store:
-        round = begun_rounds(store, task, number)[-1]
-        with store.read() as session:
-            found = aggregation.compare(session, round, least=least)
-        done = None
+        raise click.UsageError("--why is required; it goes into the audit log")
+    with app.services() as services:
         if settling:
-            terms: dict[str, Any] = {"who": operator_name(), "why": why, "now": SystemClock().now()}
-            done = aggregation.settle(store, round, least=least, **terms)
-    data = {"task": task, "round": round.number, **asdict(found), "settled": asdict(done) if done else None}
-    told = f"round {round.number}: {count(found.examples, 'example')} with votes; Dawid-Skene gives {found.same:,} the"
-    text = f"{told} same gold label as the votes' policy and {found.differing:,} another"
-    has = "has" if found.could_settle == 1 else "have"
-    could = f"{found.could_settle:,} that people did not agree on {has} a label of probability {least:g} or more"
-    if done:
-        verified = count(done.verified, "is", "are")
-        could = f"{verified} verified by it now, and {done.disputed:,} disputed with a gold label"
-        could += _uncovered(done.uncovered)
-    show(data, f"{text}; {could}")
-
-
-def _decide_by_votes(settings: Settings, task: str, number: int | None) -> None:
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.validation.decisions import decide_round
-    from round_manager.validation.flags import count_flagged, count_late
-
-    with open_store(settings.database) as store:
-        round = begun_rounds(store, task, number)[-1]
-        found = decide_round(store, round, now=SystemClock().now())
-        with store.read() as session:
-            waiting, late = count_flagged(session, round), count_late(session, round)
+            done = settle_examples(services, app.actor, task, number=number, min_probability=least, reason=why)
+        else:
+            done = compare_labels(services, task, number=number, min_probability=least)
+    found, settled = done.comparison, done.settlement
+    data = {"task": task, "round": done.number, **asdict(found), "settled": asdict(settled) if settled else None}
     text = (
-        f"round {round.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed,"
-        f" {count(found.want_more, 'wants', 'want')} more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
+        f"round {done.number}: {count(found.examples, 'example')} with votes; Dawid-Skene and the policy agree on the"
     )
-    owner = f"; {count(waiting + late, 'flagged example')} for you: `outfox round flags {task}`"
-    data = {"task": task, "round": round.number, **asdict(found), "flagged": waiting, "flagged_late": late}
-    show(data, text + _uncovered(found.uncovered) + (owner if waiting + late else ""))
+    text += f" gold label of {found.same:,} and differ on {found.differing:,}"
+    rest = f"{count(found.could_settle, 'disputed example has', 'disputed examples have')} a label of probability"
+    rest += f" {least:g} or more"
+    if settled:
+        rest = f"{settled.verified:,} now verified, and {settled.disputed:,} disputed with a gold label"
+        rest += _uncovered(task, settled.uncovered)
+    show(data, f"{text}; {rest}")
 
 
-def _uncovered(bonuses: int) -> str:
+def _count_votes(app: Application, task: str, number: int | None) -> None:
+    from round_manager.services.validation import count_votes
+
+    with app.services() as services:
+        done = count_votes(services, task, number=number)
+    found, open_flags = done.decisions, done.flagged + done.flagged_late
+    text = (
+        f"round {done.number} of {task}: {found.verified:,} verified, {found.disputed:,} disputed,"
+        f" {count(found.want_more, 'needs', 'need')} more votes; {count(found.bonuses, 'bonus', 'bonuses')} newly owed"
+    )
+    text += _uncovered(task, found.uncovered)
+    if open_flags:
+        owner = f"{text}; {count(open_flags, 'flagged example waits', 'flagged examples wait')} for your decision"
+        text = with_command(owner, Hint("list_flags", task=task))
+    flagged = {"flagged": done.flagged, "flagged_late": done.flagged_late}
+    show({"task": task, "round": done.number, **asdict(found), **flagged}, text)
+
+
+def _uncovered(task: str, bonuses: int) -> str:
     if not bonuses:
         return ""
-    return f"; the budget does not cover {count(bonuses, 'bonus', 'bonuses')}: `outfox round budget` raises it"
+    text = f"; the budget does not cover {count(bonuses, 'bonus', 'bonuses')}"
+    return with_command(text, Hint("set_round_budget", task=task))
 
 
-def _decide_one(settings: Settings, task: str, example: UUID, wish: str, why: str) -> None:
-    from common.clock import SystemClock
-    from round_manager.database.store import open_store
-    from round_manager.tasks.tasks import find_task
-    from round_manager.validation.flags import find_example, keep, withdraw
+def _decide_one(app: Application, task: str, example: UUID, wish: str, why: str) -> None:
+    from round_manager.services.validation import keep_example, withdraw_example
 
-    with open_store(settings.database) as store, store.write() as session:
-        found = find_example(session, find_task(session, task), example)
-        become = keep if wish == "keep" else withdraw
-        become(session, found, who=operator_name(), why=why, now=SystemClock().now())
-        status = found.status.value
+    decide_example = keep_example if wish == "keep" else withdraw_example
+    with app.services() as services:
+        done = decide_example(services, app.actor, task, example, reason=why)
+    status = done.status.value
     show({"task": task, "example": str(example), "status": status}, f"example {example} is {status}")
 
 
-def _flagged_table(task: str, found: "list[Flagged]") -> list[RenderableType]:
-    columns = ("example", "is", "text", "author says", "votes", "flags")
+def _flagged_table(task: str, found: "Sequence[Flagged]") -> list[RenderableType]:
+    columns = ("example", "is", "text", "author's label", "votes", "flags")
     rows = [[one.example, f"{one.status.value}, round {one.round}", *_flagged_row(one)] for one in found[:MOST_SHOWN]]
-    cure = f"`outfox round decide {task} EXAMPLE --keep` or `--withdraw`, with --why, decides one"
+    how = f"decide one with `outfox round decide {task} EXAMPLE --keep` or `--withdraw`, and --why"
     if not all(one.waits for one in found):
-        cure += "; what is verified or disputed stays so unless you withdraw it, and --keep takes it from this list"
-    return [table(columns, rows), *filter(None, [more_than(found)]), cure]
+        how += (
+            "; verified and disputed examples keep their status unless you withdraw them, and --keep removes the flag"
+        )
+    return [table(columns, rows), *filter(None, [more_than(found)]), how]
 
 
-def _gold_table(task: str, gold: "list[FlaggedGold]") -> list[RenderableType]:
+def _gold_table(task: str, gold: "Sequence[FlaggedGold]") -> list[RenderableType]:
     columns = ("row of the seed", "text", "is", "flags")
     rows = [
         [one.row, " / ".join(map(str, one.fields.values())), one.target, "; ".join(map(_reason, one.flags))]
         for one in gold[:MOST_SHOWN]
     ]
-    cure = (
-        f"these are shown with a known answer; mend or remove a row, and `outfox task create {task}` takes the change"
-    )
-    return [table(columns, rows), *filter(None, [more_than(gold)]), cure]
+    how = "these are gold items with a known answer; correct or remove the row in the pack, then update the task with"
+    update = command_for(Hint("create_task", pack=task))
+    return [table(columns, rows), *filter(None, [more_than(gold)]), f"{how} `{update}`"]
 
 
 def _flagged_data(one: "Flagged") -> dict[str, Any]:

@@ -33,6 +33,7 @@ from round_manager.loop.supply import plan_recruits
 from round_manager.models import RoundStatus
 from round_manager.services.context import ServiceContext
 from round_manager.services.label_studio import connect_task, push_task
+from round_manager.services.rounds import open_round
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
@@ -216,8 +217,9 @@ class Demo:
             task = create_task(session, self.pack, now=self._clock.now())
             begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
         if not begun:
-            opening = self.app.round_opening(store, timeout=SECONDS_TO_START)
-            opening.open(TASK, (), who=self.app.actor.name, why=f"demo with {version}, the newest model")
+            models = self.app.model_deployment(timeout=SECONDS_TO_START)
+            why = f"demo with {version}, the newest model"
+            open_round(ServiceContext(store, self._clock), self.app.actor, TASK, models=models, reason=why)
 
     def _recruit(self, store: Store) -> None:
         """Post the quiz for the whole simulated crowd, which is larger than the round needs."""

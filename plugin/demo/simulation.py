@@ -18,7 +18,7 @@ from plugin.simulation.results import Results, find_results
 from plugin.simulation.worker import make_profiles
 from round_manager.database.store import Store
 from round_manager.learning.training_jobs import pending_training, running_job
-from round_manager.loop.manager_record import troubles
+from round_manager.loop.manager_record import problem_steps
 from round_manager.loop.overview import task_overview
 from round_manager.models import RoundStatus
 from round_manager.services.training_supervisor import MAX_FAILURES
@@ -139,6 +139,6 @@ class Simulation:
 
     def _reasons(self, store: Store) -> str:
         with store.read() as session:
-            found = [one.error or one.waits or "" for one in troubles(session, TASK)]
+            found = [one.error or one.waits or "" for one in problem_steps(session, TASK)]
         home = self._demo.settings.home_path
         return f"{'; '.join(found) or 'the reason is unknown'}; see the logs in {home}"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from common.clock import Clock
 from common.text import count
+from plugin.cli.hints import with_command
 from round_manager.database.store import Store
-from round_manager.loop.manager_record import troubles
+from round_manager.loop.manager_record import problem_steps
 from round_manager.loop.overview import task_overview
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
@@ -65,11 +66,11 @@ def demo_status(store: Store, name: str, clock: Clock) -> DemoStatus:
     with store.read() as session:
         task = find_task(session, name)
         seen = task_overview(session, task, now=clock.now())
-        noted = [f"{step.name}: {step.waits or step.error}" for step in troubles(session, name)]
+        noted = [f"{step.name}: {step.waits or step.error}" for step in problem_steps(session, name)]
         frozen = tuple(one.number for one in list_rounds(session, task) if one.frozen_at is not None)
     status = "paused" if seen.paused else seen.status
     # An open round waits for the reader of this text; `status` shows what else it waits for.
-    waits = () if status == OPEN else (*seen.waits_for, *noted)
+    waits = () if status == OPEN else (*(with_command(one.text, one.hint) for one in seen.waits_for), *noted)
     return DemoStatus(seen.round, status, seen.versions, waits, seen.queues.get("hits_to_validate", 0), frozen)
 
 

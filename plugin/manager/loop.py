@@ -23,7 +23,7 @@ from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from plugin.manager.supply_steps import Expire, Plan, Post
 from round_manager.database.locks import process_lock
 from round_manager.errors import RoundManagerError
-from round_manager.loop.manager_record import note_failure, note_pass, note_well, steps_on_record
+from round_manager.loop.manager_record import record_failure, record_pass, record_success, recorded_steps
 from round_manager.models import ManagerStep
 from round_manager.tasks.tasks import list_tasks
 
@@ -112,7 +112,7 @@ class Manager:
                 self._note(outcome, known)
                 outcomes.append(outcome)
         with self._context.store.write() as session:
-            note_pass(session, who=self._context.who, now=self._now())
+            record_pass(session, who=self._context.who, now=self._now())
         return outcomes
 
     def run(self, pause: Callable[[], None]) -> None:
@@ -169,7 +169,7 @@ class Manager:
             _log.info(result.done, extra={"data": data})
         if outcome.error:
             with self._context.store.write() as session:
-                row = note_failure(
+                row = record_failure(
                     session,
                     outcome.step,
                     outcome.task,
@@ -183,7 +183,9 @@ class Manager:
                 _log.warning(outcome.error, extra={"data": {**data, "failures": row.failures, **again}})
         elif not result.in_progress and before != ("", result.waits):
             with self._context.store.write() as session:
-                note_well(session, outcome.step, outcome.task, result.waits, who=self._context.who, now=self._now())
+                record_success(
+                    session, outcome.step, outcome.task, result.waits, who=self._context.who, now=self._now()
+                )
             if before[0]:
                 _log.info("step works again", extra={"data": data})
             if result.waits and result.waits != before[1]:
@@ -191,7 +193,7 @@ class Manager:
 
     def _record(self) -> Record:
         with self._context.store.read() as session:
-            return steps_on_record(session)
+            return recorded_steps(session)
 
     def _now(self) -> datetime:
         return self._context.clock.now()

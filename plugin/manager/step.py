@@ -11,11 +11,12 @@ from typing import Protocol
 from common.clock import Clock
 from plugin.crowd import CrowdServices
 from plugin.errors import PluginError
-from plugin.round_opening import Opened
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
 from round_manager.labelstudio.push import PushResult
+from round_manager.services.context import Actor, Role, ServiceContext
 from round_manager.services.label_studio import TaskSync
+from round_manager.services.rounds import ModelDeployment
 from round_manager.services.training_supervisor import TrainingSupervisor
 
 
@@ -65,14 +66,6 @@ class ConnectedTasks(Protocol):
         ...
 
 
-class Opening(Protocol):
-    """Opens a task's next round against the pinned versions."""
-
-    def open(self, name: str, versions: Sequence[str], *, who: str, why: str) -> Opened:
-        """Return the open round; repeating the call changes nothing."""
-        ...
-
-
 @dataclass(frozen=True)
 class ManagerContext:
     """Everything that the steps work with; without a crowd or Label Studio, their steps do nothing.
@@ -88,12 +81,22 @@ class ManagerContext:
     crowd: CrowdServices | None
     label_studio: ConnectedTasks | None
     archives: Callable[[], Archives]
-    opening: Callable[[], Opening]
+    models: Callable[[], ModelDeployment]
     trainings: TrainingSupervisor
     check_pages: Callable[[], bool]
     check_backend: Callable[[str, int], None]
     last_round: int | None = None
     our_pages: bool = False
+
+    @property
+    def services(self) -> ServiceContext:
+        """The database and the clock, for use cases."""
+        return ServiceContext(self.store, self.clock)
+
+    @property
+    def actor(self) -> Actor:
+        """This manager, as the audit log names it."""
+        return Actor(self.who, Role.SYSTEM)
 
 
 class Step(Protocol):

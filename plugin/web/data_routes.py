@@ -1,63 +1,65 @@
-"""Frozen rounds over HTTP, at addresses that stay: pandas, browsers and `import outfox` read the same bytes.
+"""Frozen rounds over HTTP, at stable addresses: pandas, browsers and `import outfox` read the same bytes.
 
-/data/TASK                       what there is
-/data/TASK/rounds/N/FILE         a file of a frozen round, by its hash, whole or in part
+/data/TASK                       the frozen rounds and their files
+/data/TASK/rounds/N/FILE         a file of a frozen round, whole or a byte range, with its hash as the ETag
 """
 
 import hashlib
 import json
 import logging
+from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
+from werkzeug.http import parse_range_header
 
 from common.clock import Clock
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from plugin.web.bearer import bearer_token
-from plugin.web.byte_ranges import asked_span
-from plugin.web.data_desk import DataBusy, DataDesk, DataFile, NoSuchData
+from plugin.web.data_files import DataBusy, DataFile, DataFiles, DataNotFound
 from plugin.web.error_responses import ApiError, error_response
 from plugin.web.middleware import REQUEST_ID
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.errors import ArchiveError, ArchiveFileChanged, DataRefused
 
-UNREADABLE = "this file cannot be read now; tell the task's owner"
-CHANGED = "this file is not what was frozen, so it is not sent; tell the task's owner"
+UNREADABLE = "this file cannot be read at the moment; contact the task's owner"
+CHANGED = "this file is not what was frozen, so it is not sent; contact the task's owner"
 _log = logging.getLogger(__name__)
 
 
 def data_pages(settings: Settings, lazy_store: LazyStore, clock: Clock) -> Blueprint:
-    """Everything below `/data`."""
-    return data_blueprint(DataDesk(lazy_store, CsvCache(settings.cache_path / "csv"), clock))
+    """Return the routes below `/data`."""
+    return data_blueprint(DataFiles(lazy_store, CsvCache(settings.cache_path / "csv"), clock))
 
 
-def data_blueprint(desk: DataDesk) -> Blueprint:
-    """The routes of one desk."""
+def data_blueprint(files: DataFiles) -> Blueprint:
+    """Return the routes below `/data` for these files."""
     blueprint = Blueprint("data", __name__)
 
     def listing(task: str) -> Response:
-        opened = desk.opened_task(task, _token())
-        leave = desk.take_place()
+        found = files.read_task(task, _token())
+        release = files.take_slot()
         try:
-            body = json.dumps(desk.listing(opened), indent=1, ensure_ascii=False).encode()
+            body = json.dumps(files.listing(found), indent=1, ensure_ascii=False).encode()
         finally:
-            leave()
+            release()
         response = Response(body, mimetype="application/json")
         response.set_etag(hashlib.sha256(body).hexdigest())
         response.make_conditional(request)
         return response
 
     def file(task: str, number: int, name: str) -> Response:
-        opened = desk.opened_task(task, _token())
-        leave = desk.take_place()
+        found = files.read_task(task, _token())
+        release = files.take_slot()
         try:
-            response = _sent(desk.file(opened, number, name))
+            response = _file_response(files.file(found, number, name))
         except BaseException:
-            leave()
+            release()
             raise
         # The socket's timeout (web/middleware.py) drops a client that reads less than a piece in ten seconds.
-        response.call_on_close(leave)
+        response.call_on_close(release)
         response.headers["Content-Disposition"] = f'attachment; filename="{task}-round-{number}-{name}"'
         return response
 
@@ -68,8 +70,8 @@ def data_blueprint(desk: DataDesk) -> Blueprint:
     @blueprint.after_request
     def guarded(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"  # The address may have a token in it.
-        # Asked for again each time, so that what is revoked is revoked; the ETag makes that cheap.
+        response.headers["Referrer-Policy"] = "no-referrer"  # The URL may contain a token.
+        # Clients revalidate every time, so that revoking a token works at once; the ETag makes that cheap.
         response.headers.setdefault("Cache-Control", "private, no-cache")
         return response
 
@@ -80,20 +82,20 @@ def _token() -> str:
     return bearer_token(request.headers.get("Authorization", "")) or request.args.get("token", "")
 
 
-def _sent(file: DataFile) -> Response:
-    """The file, a part of it, or that it is the one that the client has; never compressed, which would end ranges."""
+def _file_response(file: DataFile) -> Response:
+    """Return the file, a byte range of it, or 304; never compressed, because that would break ranges."""
     etag, size = f'"{file.entry.sha256}"', file.entry.size
     headers = {"ETag": etag, "Accept-Ranges": "bytes"}
     if file.public:
         headers["Cache-Control"] = "public, no-cache"
     if request.if_none_match.contains_weak(file.entry.sha256):
         return Response(status=304, headers=headers)
-    # Only a GET can ask for a part.
-    span = asked_span(request.headers, size, etag) if request.method == "GET" else None
+    # Only GET supports ranges.
+    span = requested_span(request.headers, size, etag) if request.method == "GET" else None
     start, stop = (span.start, span.stop) if span else (0, size)
     headers["Content-Length"] = str(stop - start)
     if span:
-        headers["Content-Range"] = span.told(size)
+        headers["Content-Range"] = span.content_range(size)
     body = file.pieces(start, stop) if request.method == "GET" else ()
     return Response(body, 206 if span else 200, headers, content_type=file.content_type)
 
@@ -105,8 +107,8 @@ def _errors(blueprint: Blueprint) -> None:
         response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
         return response
 
-    @blueprint.errorhandler(NoSuchData)
-    def missing(error: NoSuchData) -> Response:
+    @blueprint.errorhandler(DataNotFound)
+    def missing(error: DataNotFound) -> Response:
         return _error_response(ApiError.of(404, error))
 
     @blueprint.errorhandler(DataBusy)
@@ -115,7 +117,7 @@ def _errors(blueprint: Blueprint) -> None:
 
     @blueprint.errorhandler(ArchiveError)
     def unreadable(error: ArchiveError) -> Response:
-        # Where archives are is for whoever runs this to know.
+        # The address of the archive is for the operator only.
         data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
         _log.warning("an archive cannot be read", extra={"data": data})
         text = CHANGED if isinstance(error, ArchiveFileChanged) else UNREADABLE
@@ -123,7 +125,7 @@ def _errors(blueprint: Blueprint) -> None:
 
     @blueprint.errorhandler(RequestedRangeNotSatisfiable)
     def beyond(error: RequestedRangeNotSatisfiable) -> Response:
-        response = _error_response(ApiError(416, "the file has no such bytes", "range_not_satisfiable"))
+        response = _error_response(ApiError(416, "the file does not have these bytes", "range_not_satisfiable"))
         response.headers["Content-Range"] = f"bytes */{error.length}"
         return response
 
@@ -135,3 +137,32 @@ def _errors(blueprint: Blueprint) -> None:
 def _error_response(error: ApiError) -> Response:
     """Return the response; people read its message too."""
     return error_response(error, for_people=error.text)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bytes from `start` up to but not including `stop`."""
+
+    start: int
+    stop: int
+
+    def content_range(self, size: int) -> str:
+        """Return the Content-Range header."""
+        return f"bytes {self.start}-{self.stop - 1}/{size}"
+
+
+def requested_span(headers: Headers, size: int, etag: str) -> Span | None:
+    """Return the requested byte range (RFC 9110, section 14); None if the whole file is to be sent.
+
+    The whole file is sent for several ranges, for an invalid range, and for If-Range with another ETag.
+    """
+    asked = parse_range_header(headers.get("Range"))
+    if asked is None or asked.units != "bytes" or len(asked.ranges) != 1:
+        return None
+    if headers.get("If-Range", etag) != etag:
+        return None
+    start, stop = asked.ranges[0]
+    span = Span(max(0, start + size) if start < 0 else start, size if stop is None else min(stop, size))
+    if span.start >= span.stop:
+        raise RequestedRangeNotSatisfiable(size)
+    return span

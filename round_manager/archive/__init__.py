@@ -1,1 +1,1 @@
-"""Archives: closed rounds split, frozen, proven and read."""
+"""Archives of closed rounds: splits, freezing, verification and reading."""

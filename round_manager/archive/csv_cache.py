@@ -1,7 +1,7 @@
-"""An archive's tables as CSV: made once from the Parquet file, safe to open in a spreadsheet, and kept by its hash.
+"""An archive's tables as CSV: converted once from the Parquet file, safe to open in a spreadsheet, cached by its hash.
 
-A text that a spreadsheet would take for a formula gets a `'` before it, and so does one that begins with a `'`: whoever
-takes one `'` from the beginning of a text has what was written. Lists and objects are JSON.
+A text that a spreadsheet would take for a formula gets a `'` in front, and so does one that begins with a `'`: removing
+one `'` from the beginning of a text restores it. Lists and objects are JSON.
 """
 
 import fcntl
@@ -27,13 +27,13 @@ from round_manager.archive.reader import ArchiveSource, FileVerifier, file_piece
 from round_manager.archive.writer import HashedFile
 from round_manager.errors import ArchiveError
 
-# Part of the name of what is kept: another way of writing must not find what this one wrote.
+# Part of the name of a cached file: another version of the format must not find it.
 FORM = 2
 TABLE, ENTRY = "table.csv", "entry.json"
 BATCH = 10_000
 MOST_BYTES = 4 * 2**30
-# The wide signs too: some spreadsheets take them for the narrow ones. Before them any space and whatever else cannot be
-# seen (control and format characters, as the byte order mark), which some spreadsheets leave out.
+# Full-width signs too: some spreadsheets treat them like the usual ones. Before them any whitespace and invisible
+# characters (control and format characters, such as the byte order mark), which some spreadsheets ignore.
 FORMULA = r"^(?:[\s\p{Z}\p{Cc}\p{Cf}]*[=+\-@'\x{FF0B}\x{FF0D}\x{FF1D}\x{FF20}]|[\t\r\n])"
 
 
@@ -46,9 +46,9 @@ class CsvFile:
 
 
 class CsvCache:
-    """CSV files in a folder that may be emptied at any time, and that no more than `most_bytes` are left in.
+    """CSV files in a folder, at most `most_bytes` in total; the folder may be emptied at any time.
 
-    When one is made, those that were asked for longest ago make room for it, but for those that are being read.
+    A new file evicts the least recently used ones that are not being read.
     """
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
@@ -57,7 +57,7 @@ class CsvCache:
         self._making = threading.Lock()
 
     def find(self, source: FileEntry) -> CsvFile | None:
-        """What was made of a Parquet file, if it was."""
+        """Return the cached CSV of a Parquet file, if there is one."""
         place = self._place(source)
         try:
             made = CsvFile(place / TABLE, FileEntry(**json.loads((place / ENTRY).read_bytes())))
@@ -66,7 +66,7 @@ class CsvCache:
         return made if made.path.is_file() else None
 
     def get(self, archive: ArchiveSource, name: str, source: FileEntry) -> CsvFile:
-        """The CSV of an archive's Parquet file, made if it is not there; one at a time."""
+        """Return the CSV of an archive's Parquet file; convert it if it is not cached, one file at a time."""
         with self._making:
             found = self.find(source)
             if found is None:
@@ -74,21 +74,21 @@ class CsvCache:
                 found = self.find(source)
                 self._trim(self._place(source))
         if found is None:
-            raise ArchiveError(f"{self._place(source)} cannot be read; remove it")
+            raise ArchiveError(f"{self._place(source)} cannot be read; delete it")
         with suppress(OSError):
             os.utime(found.path)
         return found
 
     def pieces(self, archive: ArchiveSource, name: str, source: FileEntry, start: int, stop: int) -> Iterator[bytes]:
-        """Bytes of the same CSV, which is not removed while they are read."""
+        """Yield bytes of that CSV; it is not evicted while they are read."""
         while True:
             found = self.get(archive, name, source)
             try:
                 held = found.path.open("rb")
             except FileNotFoundError:
-                continue  # It made room for another one just now, and is made again.
+                continue  # It was just evicted, and is converted again.
             except OSError as error:
-                raise ArchiveError(f"cannot read {found.path}: {error.strerror}; remove it") from error
+                raise ArchiveError(f"cannot read {found.path}: {error.strerror}; delete it") from error
             fcntl.flock(held, fcntl.LOCK_SH)
             try:
                 return _held_pieces(held, file_pieces(found.path, found.entry.size, start, stop))
@@ -109,14 +109,14 @@ class CsvCache:
             try:
                 draft.rename(place)
             except OSError:
-                if not place.exists():  # Else another process was faster, with the same bytes.
+                if not place.exists():  # Otherwise another process was faster, with the same bytes.
                     raise
 
     def _trim(self, newest: Path) -> None:
-        """Removes what was asked for longest ago, until the rest is small enough."""
+        """Evict the least recently used files until the rest is small enough."""
         kept = []
-        for place in self._folder.glob("[!.]*-*"):  # In whatever form: nobody asks for the others any more.
-            with suppress(OSError):  # Another process is at it too.
+        for place in self._folder.glob("[!.]*-*"):  # Of any format version: old ones are never requested again.
+            with suppress(OSError):  # Another process evicts files at the same time.
                 found = (place / TABLE).stat()
                 kept.append((found.st_mtime_ns, found.st_size, place))
         left = sum(size for _, size, _ in kept)
@@ -127,7 +127,7 @@ class CsvCache:
                 left -= size
 
     def _removed(self, place: Path) -> bool:
-        """Whether it could be removed: nobody reads it."""
+        """Remove a file that is not being read, and return whether that was possible."""
         gone = self._folder / f"{UNFINISHED}{uuid.uuid4().hex}"
         try:
             with (place / TABLE).open("rb") as file:
@@ -147,7 +147,9 @@ class CsvCache:
             draft.mkdir()
             yield draft
         except (OSError, pa.ArrowInvalid) as error:
-            raise ArchiveError(f"cannot make CSV below {self._folder}: {error}; free the disk or its rights") from error
+            raise ArchiveError(
+                f"cannot write CSV below {self._folder}: {error}; check the disk space and the permissions"
+            ) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -158,7 +160,7 @@ def _held_pieces(held: BinaryIO, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def write_csv(source: Path, target: Path) -> FileEntry:
-    """Writes a Parquet file's rows as CSV, some at a time, and says what came of it."""
+    """Convert a Parquet file to CSV in batches, and return its entry."""
     out, rows = HashedFile(target), 0
     try:
         with parquet.ParquetFile(source) as file:
@@ -173,7 +175,7 @@ def write_csv(source: Path, target: Path) -> FileEntry:
 
 
 def csv_cells(table: pa.Table) -> pa.Table:
-    """The table with what a CSV file can hold."""
+    """Return the table with values that a CSV file can hold."""
     columns = [_cells(column.combine_chunks()) for column in table.columns]
     return pa.table(columns, names=table.column_names)
 

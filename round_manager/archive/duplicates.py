@@ -1,10 +1,9 @@
-"""Duplicates: examples that say the same, or nearly, found without holding a round in memory.
+"""Exact and near duplicates among examples, found without holding a round in memory.
 
-Exact ones have the same fingerprint of what the model reads. Near ones belong to the same context, where the model
-reads it, and share at least 70 % of their runs of seven bytes (Jaccard), once case, punctuation and spacing are gone.
-Candidates come from MinHash with six bands of four rows, which finds 96 of 100 pairs at 80 %, and every candidate is
-then compared text by text.
-What is kept in memory grows with the duplicates that are suspected, not with the round: the rest goes to files.
+Exact duplicates have the same hash of the model's inputs. Near duplicates have the same context, if the model reads it,
+and share at least 70 % of their 7-byte shingles (Jaccard) after case, punctuation and spacing are removed. Candidates
+come from MinHash with six bands of four rows, which finds 96 of 100 pairs at 80 %; every candidate is then compared
+text by text. Memory grows with the number of candidates, not with the round: the rest goes to temporary files.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from round_manager.errors import ArchiveError
 NEAR = 0.7
 RUN = 7
 BANDS, ROWS = 6, 4
-# Of one suspicious heap, so many texts are compared with all others.
+# Of one bucket, so many texts are compared with all others.
 MOST_LEADERS = 8
 FILES = 64
 ENTRY = np.dtype([("key", "<u8"), ("place", "<u8")])
@@ -35,7 +34,7 @@ ENTRY = np.dtype([("key", "<u8"), ("place", "<u8")])
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """Some examples: their ids, authors and fingerprints, what they were written for, and what was written."""
+    """Some examples: their ids, authors and content hashes, their contexts, and the texts that were written."""
 
     ids: Sequence[str]
     authors: Sequence[str]
@@ -45,18 +44,18 @@ class WrittenBatch:
 
 
 class Texts(Protocol):
-    """Examples in the order of their ids, to be read as often as is needed."""
+    """Examples in the order of their ids; they can be read repeatedly."""
 
     def batches(self) -> Iterator[WrittenBatch]:
-        """All of them, some at a time."""
+        """Yield all examples in batches."""
         ...
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """What was found: for each exact duplicate the example that is used instead, for each near one its group's first.
+    """The duplicates: for each exact one the example that is used instead, for each near one its group's first.
 
-    The first of a group stands in `near` too, under itself; `authors` tells who wrote all of these.
+    The first of a group is in `near` too, mapped to itself; `authors` has the authors of all of these.
     """
 
     exact: dict[str, str] = field(default_factory=dict)
@@ -65,12 +64,12 @@ class Duplicates:
 
     @property
     def near_groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups of near duplicates."""
         return len(set(self.near.values()))
 
 
 @dataclass(frozen=True)
-class _Suspect:
+class _Candidate:
     id: str
     author: str
     content: str
@@ -79,27 +78,27 @@ class _Suspect:
 
 
 def find_duplicates(texts: Texts) -> Duplicates:
-    """The exact and the near duplicates; the same texts in the same order always give the same answer."""
+    """Return the exact and near duplicates; the same texts in the same order always give the same result."""
     try:
-        with TemporaryDirectory(prefix="outfox-duplicates-") as folder, closing(_Heaps(Path(folder))) as heaps:
+        with TemporaryDirectory(prefix="outfox-duplicates-") as folder, closing(_Buckets(Path(folder))) as buckets:
             place = 0
             for batch in texts.batches():
-                heaps.add(batch, place)
+                buckets.add(batch, place)
                 place += len(batch.ids)
-            piles = list(heaps.piles())
+            groups = list(buckets.groups())
     except OSError as error:
-        cure = "free the disk, or set TMPDIR to another"
-        raise ArchiveError(f"cannot look for duplicates in {gettempdir()}: {error.strerror}; {cure}") from error
-    suspects = _read_again(texts, {place for pile in piles for place in pile})
-    return _compared([[suspects[place] for place in pile] for pile in piles])
+        advice = "free disk space, or set TMPDIR to another folder"
+        raise ArchiveError(f"cannot search for duplicates in {gettempdir()}: {error.strerror}; {advice}") from error
+    candidates = _read_again(texts, {place for group in groups for place in group})
+    return _compared([[candidates[place] for place in group] for group in groups])
 
 
-class _Heaps:
-    """Files of (key, place): those with one key are suspected to be alike."""
+class _Buckets:
+    """Files of (key, place): texts with the same key are candidates."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"{number}" for number in range(FILES)]
-        # Not buffered: what a full disk refused must not be tried again when the files are let go.
+        # Unbuffered: after a failed write to a full disk, closing the files must not write again.
         self._files = [path.open("wb", buffering=0) for path in self._paths]
 
     def add(self, batch: WrittenBatch, first: int) -> None:
@@ -117,8 +116,8 @@ class _Heaps:
         for file in self._files:
             file.close()
 
-    def piles(self) -> Iterator[tuple[int, ...]]:
-        """The places under each key that has several, in order."""
+    def groups(self) -> Iterator[tuple[int, ...]]:
+        """Yield the places under each key that has several, in order."""
         seen: set[tuple[int, ...]] = set()
         for path in self._paths:
             entries = np.fromfile(path, ENTRY)
@@ -126,21 +125,21 @@ class _Heaps:
             borders = np.flatnonzero(np.diff(entries["key"])) + 1
             starts = np.concatenate([[0], borders])
             ends = np.concatenate([borders, [len(entries)]])
-            for pile in np.flatnonzero(ends - starts > 1):
-                places = tuple(entries["place"][starts[pile] : ends[pile]].tolist())
+            for group in np.flatnonzero(ends - starts > 1):
+                places = tuple(entries["place"][starts[group] : ends[group]].tolist())
                 if places not in seen:
                     seen.add(places)
                     yield places
 
 
 def normal_texts(texts: pa.Array) -> pa.Array:
-    """The texts without what makes no difference to a reader: case, punctuation, spacing."""
+    """Return the texts without differences in case, punctuation and spacing."""
     lower = pc.utf8_lower(pc.utf8_normalize(texts.fill_null(""), "NFKC"))
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN\pM\p{So}]+", " "))
 
 
 def _bands(batch: WrittenBatch) -> list[NDArray[np.uint64]]:
-    """The keys of each text: texts that share a share of their runs have one of them in common, likely."""
+    """Return the MinHash keys of each text: similar texts are likely to share one of them."""
     padded = pc.utf8_rpad(normal_texts(batch.texts), RUN)
     _, offsets, data = padded.buffers()
     ends = np.frombuffer(offsets, np.int32)[padded.offset : padded.offset + len(padded) + 1].astype(np.int64)
@@ -150,7 +149,7 @@ def _bands(batch: WrittenBatch) -> list[NDArray[np.uint64]]:
     runs: NDArray[np.uint32] = np.zeros(count, np.uint32)
     for step in range(RUN):
         runs = runs * np.uint32(0x01000193) + signs[step : step + count]
-    # Every second stretch is of runs that begin in one text and end in the next; they are left out below.
+    # Every second segment has the shingles that begin in one text and end in the next; it is skipped below.
     borders = np.column_stack([ends[:-1], ends[1:] - RUN + 1]).ravel()[:-1]
     contexts = batch.contexts.fill_null("").dictionary_encode()
     numbers = np.array([_number(text) for text in contexts.dictionary.to_pylist()], np.uint64)
@@ -176,8 +175,8 @@ def _multiplier(row: int) -> np.uint32:
     return np.uint32(int.from_bytes(hashlib.sha256(f"row {row}".encode()).digest()[:4]) | 1)
 
 
-def _read_again(texts: Texts, wanted: set[int]) -> dict[int, _Suspect]:
-    found: dict[int, _Suspect] = {}
+def _read_again(texts: Texts, wanted: set[int]) -> dict[int, _Candidate]:
+    found: dict[int, _Candidate] = {}
     first = 0
     for batch in texts.batches() if wanted else ():
         here = [place - first for place in range(first, first + len(batch.ids)) if place in wanted]
@@ -185,7 +184,7 @@ def _read_again(texts: Texts, wanted: set[int]) -> dict[int, _Suspect]:
         for place, text in zip(here, normal, strict=True):
             context = batch.contexts[place].as_py() or ""
             who, content = batch.authors[place], batch.contents[place]
-            found[first + place] = _Suspect(batch.ids[place], who, content, context, _runs(text))
+            found[first + place] = _Candidate(batch.ids[place], who, content, context, _runs(text))
         first += len(batch.ids)
     return found
 
@@ -195,13 +194,13 @@ def _runs(text: str) -> frozenset[bytes]:
     return frozenset(signs[start : start + RUN] for start in range(len(signs) - RUN + 1))
 
 
-def _compared(piles: list[list[_Suspect]]) -> Duplicates:
+def _compared(groups: list[list[_Candidate]]) -> Duplicates:
     exact: dict[str, str] = {}
     first_of = _Groups()
-    for pile in piles:
+    for group in groups:
         used: dict[str, str] = {}
-        leaders: list[_Suspect] = []
-        for one in pile:
+        leaders: list[_Candidate] = []
+        for one in group:
             if used.setdefault(one.content, one.id) != one.id:
                 exact[one.id] = used[one.content]
                 continue
@@ -211,17 +210,17 @@ def _compared(piles: list[list[_Suspect]]) -> Duplicates:
             elif len(leaders) < MOST_LEADERS:
                 leaders.append(one)
     near = {one: first for one, first in first_of.all().items() if one not in exact}
-    authors = {one.id: one.author for pile in piles for one in pile if one.id in exact or one.id in near}
+    authors = {one.id: one.author for group in groups for one in group if one.id in exact or one.id in near}
     return Duplicates(exact, near, authors)
 
 
-def _is_near(one: _Suspect, other: _Suspect) -> bool:
+def _is_near(one: _Candidate, other: _Candidate) -> bool:
     shared = len(one.runs & other.runs)
     return one.context == other.context and shared >= NEAR * (len(one.runs) + len(other.runs) - shared)
 
 
 class _Groups:
-    """Who belongs together, through whomever; a group is called by its first id."""
+    """Disjoint groups of ids (union-find); a group is named by its first id."""
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Freezing: a closed round becomes an archive that anybody can check, and its splits are fixed."""
+"""Freezing: write the self-verifying archive of a closed round, and fix its splits."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.errors import Hint
 from common.progress import NoProgress, Progress
 from round_manager.archive.manifest import ArchiveManifest
 from round_manager.archive.round_rows import RoundRows
@@ -22,7 +23,7 @@ from round_manager.archive.writer import ArchiveFiles
 from round_manager.audit import note
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.errors import ArchiveError, RoundError
+from round_manager.errors import ArchiveConflict, RoundNotClosed
 from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
 from round_manager.tasks.rounds import collected, list_rounds
 
@@ -33,7 +34,10 @@ ACTION, MOVED = "frozen", "archive moved"
 
 @dataclass(frozen=True)
 class Frozen:
-    """A frozen round: where this archive is and where the round's own one, its hash, and what is in it."""
+    """A frozen round: the address of this archive and of the round's own one, its hash, and its rows by table.
+
+    `already` says whether it was frozen before, `moved` whether its own archive has another address now.
+    """
 
     task: str
     round: int
@@ -43,13 +47,14 @@ class Frozen:
     rows: dict[str, int]
     splits: SplitReport
     already: bool
+    moved: bool = False
 
 
 def newest_closed(session: Session, task: Task) -> Round:
-    """The task's last round that is closed, or a RoundError."""
+    """Return the task's newest closed round; raise RoundNotClosed if there is none."""
     closed = [one for one in list_rounds(session, task) if one.status is RoundStatus.CLOSED]
     if not closed:
-        raise RoundError(f"{task.name} has no closed round yet; `outfox round close {task.name}` closes one")
+        raise RoundNotClosed(f"{task.name} has no closed round yet", hint=Hint("close_round", task=task.name))
     return closed[-1]
 
 
@@ -64,16 +69,17 @@ def freeze(
     move: bool = False,
     progress: Progress | None = None,
 ) -> Frozen:
-    """The round's archive is in its place, and the round says so; begun again, however it ended, it is the same.
+    """Write the round's archive and record it; safe to repeat after any interruption.
 
-    A round that was frozen before is written again and compared: an archive that would differ is refused. In another
-    place it is a copy, and becomes the round's own one with `move`.
+    If the round is already frozen, its archive is written again and compared; an archive that would differ is refused.
+    In another place it is a copy, which becomes the round's own archive with `move`.
     """
     with store.read() as session:
         round = session.get_one(Round, round_id)
         task = session.get_one(Task, round.task_id)
         if round.status is not RoundStatus.CLOSED:
-            raise RoundError(f"round {round.number} of {task.name} is {round.status.value}; close it, then freeze it")
+            text = f"round {round.number} of {task.name} is {round.status.value}; only a closed round can be frozen"
+            raise RoundNotClosed(text, hint=Hint("close_round", task=task.name))
     with process_lock(store, f"freeze-{round_id}"):
         splits = split_with_pauses(store, round_id, clock, who=who)
         with store.read() as session:
@@ -92,20 +98,23 @@ def freeze(
         elif move and where != round.archive_uri:
             _move(store, round_id, where, who=who, why=why, now=clock.now())
     own = where if move else round.archive_uri or where
+    moved = round.archive_uri not in (None, own)
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
-    return Frozen(task.name, round.number, where, own, manifest.sha256, rows, splits, round.frozen_at is not None)
+    return Frozen(
+        task.name, round.number, where, own, manifest.sha256, rows, splits, round.frozen_at is not None, moved
+    )
 
 
 def _last_attempt(store: Store, round: Round) -> int:
-    """The last attempt that belongs to the archive; what a sink brings after the first freeze stays out of it."""
+    """Return the id of the last attempt in the archive; attempts that arrive after the first freeze are left out."""
     with store.write() as session:
         if round.frozen_at is not None:
             entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
             after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
             return int((after or {})["last_attempt"])
         if session.get_bind().dialect.name == "postgresql":
-            # Numbers are given out before rows are seen: whoever is storing attempts now ends first, so that none
-            # comes to light later under a number that was passed already.
+            # Ids are assigned before rows become visible: wait for transactions that store attempts now, so that no
+            # row with a lower id appears later.
             session.execute(text("LOCK TABLE attempt IN SHARE MODE"))
         return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
 
@@ -142,7 +151,7 @@ def _fill(
             spec=round.spec,
             models=models.select(["version", "rank", "sha256"]).to_pylist(),
             examples=dict(statuses),
-            splits=splits.told(),
+            splits=splits.as_data(),
             written_by={"outfox": installed_version("outfox"), "pyarrow": pa.__version__},
             files=files.entries,
         )
@@ -151,9 +160,9 @@ def _fill(
 def _check_same_as_before(round: Round, manifest: ArchiveManifest) -> None:
     if round.archive_sha256 not in (None, manifest.sha256):
         made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
-        was = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
-        cure = "use the versions that its manifest names, or copy the first archive"
-        raise ArchiveError(f"{was} {manifest.sha256[:12]} (with {made}); {cure}")
+        text = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
+        advice = "use the versions that its manifest names, or copy the first archive"
+        raise ArchiveConflict(f"{text} {manifest.sha256[:12]} (with {made}); {advice}")
 
 
 def _mark(

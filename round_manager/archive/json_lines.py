@@ -1,4 +1,4 @@
-"""JSON lines from Arrow, a column at a time: a million rows are written without a loop over them."""
+"""JSON lines from Arrow, column by column: a million rows are written without a loop over them."""
 
 from datetime import date, timedelta
 from functools import cache
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 NULL = "null"
-# The backslash first: the others bring new ones.
+# The backslash first: the other replacements add backslashes.
 ESCAPES = [("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20))]
 FIRST_PRINTED = 0x20
 FIRST_DAY = date(1970, 1, 1)
@@ -20,27 +20,27 @@ Signs: TypeAlias = NDArray[np.uint8]
 
 
 def json_lines(batch: pa.RecordBatch) -> memoryview:
-    """Each row as one JSON object with the columns' names as keys, in their order, and a line's end after each."""
+    """Return each row as one JSON object per line, with the column names as keys, in their order."""
     if batch.num_rows == 0:
         return memoryview(b"")
     return _all_of(_objects(batch.schema.names, batch.columns, batch.num_rows, end="}\n"))
 
 
 def json_texts(array: pa.Array) -> pa.Array:
-    """Each list, object or time as JSON, a time without quotes; what is null stays null."""
+    """Return each list, object or time as JSON, a time without quotes; nulls stay null."""
     return _bare(array) if array.null_count < len(array) else pa.nulls(len(array), pa.string())
 
 
 def _objects(names: list[str], columns: list[pa.Array], rows: int, *, end: str) -> pa.Array:
     parts: list[Part] = []
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):
-        # Names are lower-case words and need no escape.
+        # Names are lower-case words and need no escaping.
         parts += [f'{"," if place else "{"}"{name}":', *_value(column)]
     return _joined(rows, *parts, end)
 
 
 def _value(array: pa.Array) -> list[Part]:
-    """What is written for each row, as parts to be joined; the quotes of a column without nulls cost nothing."""
+    """Return the parts to join for each row; the quotes of a column without nulls cost nothing."""
     if array.null_count == len(array):
         return [NULL]
     if _is_constant(array):
@@ -61,7 +61,7 @@ def _whole(array: pa.Array) -> pa.Array:
 
 
 def _is_constant(array: pa.Array) -> bool:
-    """Whether every row has the same value, as the round's number; that of the last tells of most that it is not so."""
+    """Return whether all rows have the same value, such as the round's number."""
     kind = array.type
     plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if not plain or array.null_count or len(array) == 1 or array[0] != array[-1]:
@@ -74,7 +74,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _bare(array: pa.Array) -> pa.Array:
-    """Each value as JSON, a text without its quotes; what is null stays null."""
+    """Return each value as JSON, a text without its quotes; nulls stay null."""
     kind = array.type
     if pa.types.is_string(kind):
         return _escaped(array)
@@ -99,7 +99,7 @@ def _unless_null(array: pa.Array, values: pa.Array) -> pa.Array:
 def _joined(rows: int, *parts: Part) -> pa.Array:
     merged: list[Part] = []
     for part in parts:
-        # Neighbours as one: each part is copied for every row by itself.
+        # Join neighbouring constants first: each part is copied once per row.
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
             merged[-1] += part
         else:
@@ -113,7 +113,7 @@ def _escaped(array: pa.Array) -> pa.Array:
     data = array.buffers()[2]
     if data is None:
         return array
-    # Most columns have none of these, and to look at their bytes is quicker than to look for each sign.
+    # Most columns contain none of these, and a look at their bytes is faster than a search for each character.
     signs = np.frombuffer(data, np.uint8)
     odd = [bool((signs == ord(sign)).any()) for sign, _ in ESCAPES[:2]]
     controls = set((signs[signs < FIRST_PRINTED]).tolist())
@@ -124,9 +124,9 @@ def _escaped(array: pa.Array) -> pa.Array:
 
 
 def _times(array: pa.Array) -> pa.Array:
-    """As 2027-03-01T12:00:00.123456Z; Arrow's own way takes ten times as long."""
+    """Format times as 2027-03-01T12:00:00.123456Z; Arrow's own formatting takes ten times as long."""
     micros = array.cast(pa.int64()).fill_null(0).to_numpy()
-    # Divided and taken away: quicker than a division with its rest.
+    # Division and subtraction are faster than divmod.
     seconds = micros // SECOND
     below = micros - seconds * SECOND
     days = seconds // DAY
@@ -153,19 +153,19 @@ def _tables() -> tuple[Signs, Signs]:
 
 
 def _table(texts: list[str]) -> Signs:
-    """Texts of one length, one to a row."""
+    """Return texts of equal length as an array of bytes, one text per row."""
     return np.frombuffer("".join(texts).encode("ascii"), np.uint8).reshape(len(texts), -1)
 
 
 def _texts(signs: Signs) -> pa.Array:
-    """Each row as a text; Arrow holds them in the same way."""
+    """Return each row of bytes as a text; Arrow stores texts the same way."""
     rows, length = signs.shape
     ends = np.arange(0, (rows + 1) * length, length, np.int32)
     return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(signs))
 
 
 def _all_of(rows: pa.Array) -> memoryview:
-    """All rows one after the other, which is how Arrow holds them."""
+    """Return all rows concatenated, which is how Arrow stores them."""
     _, offsets, data = rows.buffers()
     places = memoryview(offsets).cast("i")
     return memoryview(data)[places[rows.offset] : places[rows.offset + len(rows)]]

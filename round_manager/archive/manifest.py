@@ -1,4 +1,4 @@
-"""An archive's manifest: what is in it, to the byte, and what it came from."""
+"""The manifest of an archive: the hash, size and rows of every file, and the terms of the round."""
 
 import hashlib
 import json
@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from round_manager.errors import ArchiveCorrupt, ArchiveError
+from round_manager.errors import ArchiveCorrupt, ArchiveNotFound, ArchiveUnsupported
 
 FILE = "manifest.json"
 FORMAT = 1
 MOST_BYTES = 1 << 24
-CURE = "restore the archive from a copy, or freeze the round again"
+REPAIR = "restore the archive from a copy, or freeze the round again"
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file: its hash, its size, and how many rows it has."""
+    """One file: its hash, its size and its number of rows."""
 
     sha256: str
     size: int
@@ -26,7 +26,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class ArchiveManifest:
-    """What an archive says of itself; times are ISO 8601 in UTC."""
+    """The manifest; times are ISO 8601 in UTC."""
 
     task: str
     round: int
@@ -41,46 +41,46 @@ class ArchiveManifest:
     models: list[dict[str, Any]]
     examples: Mapping[str, int]
     splits: Mapping[str, Any]
-    # Of Outfox and of the library that wrote the Parquet files: others may write other bytes.
+    # The versions of Outfox and of the library that wrote the Parquet files: others may write other bytes.
     written_by: Mapping[str, str]
     files: Mapping[str, FileEntry]
     format: int = FORMAT
 
     def written(self) -> bytes:
-        """The file's content, the same for the same archive."""
+        """Return the content of the file; equal archives have equal manifests."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @property
     def sha256(self) -> str:
-        """The hash that stands for the whole archive."""
+        """The hash that identifies the whole archive."""
         return hashlib.sha256(self.written()).hexdigest()
 
     @classmethod
     def read(cls, content: bytes, where: str) -> Self:
-        """A manifest that some archive has, or an ArchiveError."""
+        """Parse a manifest; raise ArchiveCorrupt or ArchiveUnsupported if that is not possible."""
         try:
-            told = json.loads(content)
-            told["files"] = {str(name): FileEntry(**entry) for name, entry in told["files"].items()}
-            found = cls(**told)
+            data = json.loads(content)
+            data["files"] = {str(name): FileEntry(**entry) for name, entry in data["files"].items()}
+            found = cls(**data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ArchiveCorrupt(f"{where} is not a right manifest; {CURE}") from error
+            raise ArchiveCorrupt(f"{where} is not a valid manifest; {REPAIR}") from error
         if found.format != FORMAT:
-            raise ArchiveError(
-                f"{where} is of format {found.format}, this program reads {FORMAT}; use the newer Outfox"
+            raise ArchiveUnsupported(
+                f"{where} has format {found.format}, but this version reads {FORMAT}; use a newer version of Outfox"
             )
         if any("/" in name or name.startswith(".") for name in found.files):
-            raise ArchiveCorrupt(f"{where} names files outside its folder; {CURE}")
+            raise ArchiveCorrupt(f"{where} names files outside its folder; {REPAIR}")
         if found.written() != content:
-            raise ArchiveCorrupt(f"{where} was changed; {CURE}")
+            raise ArchiveCorrupt(f"{where} was changed; {REPAIR}")
         return found
 
 
 def read_manifest(folder: Path) -> ArchiveManifest:
-    """The manifest of the archive in a folder."""
+    """Return the manifest of the archive in a folder."""
     try:
         content = (folder / FILE).read_bytes()
     except OSError as error:
         if any(folder.glob("*.parquet")):
-            raise ArchiveCorrupt(f"{folder} has lost its manifest; {CURE}") from error
-        raise ArchiveError(f"there is no archive at {folder}; `outfox round freeze` makes one") from error
+            raise ArchiveCorrupt(f"the manifest of {folder} is missing; {REPAIR}") from error
+        raise ArchiveNotFound(f"there is no archive at {folder}") from error
     return ArchiveManifest.read(content, str(folder / FILE))

@@ -1,4 +1,4 @@
-"""Reading archives where they are, in a folder or in S3: the manifest, and any bytes of a file."""
+"""Reading archives in place, in a folder or in S3: the manifest, byte ranges of files, and tables in batches."""
 
 import hashlib
 import os
@@ -13,32 +13,32 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 from pyarrow import parquet
 
-from round_manager.archive.manifest import CURE, FILE, MOST_BYTES, ArchiveManifest, FileEntry, read_manifest
+from round_manager.archive.manifest import FILE, MOST_BYTES, REPAIR, ArchiveManifest, FileEntry, read_manifest
 from round_manager.archive.storage import S3, bucket_errors
-from round_manager.errors import ArchiveError, ArchiveFileChanged
+from round_manager.errors import ArchiveError, ArchiveFileChanged, ArchiveNotFound
 
 PIECE = 1 << 16
 
 
 class ArchiveSource(Protocol):
-    """One archive, to be read."""
+    """One archive to read."""
 
     def manifest(self) -> ArchiveManifest:
-        """What is in it."""
+        """Return its manifest."""
         ...
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
-        """A file's bytes from `start` up to `stop`, a few at a time; what is missing or changed is told at once."""
+        """Yield a file's bytes from `start` up to `stop`; raise at once if the file is missing or changed."""
         ...
 
     @contextmanager
     def local(self, name: str, entry: FileEntry) -> Iterator[Path]:
-        """The file on this machine's disk."""
+        """Yield the path of the file on this machine."""
         ...
 
 
 def open_source(uri: str) -> ArchiveSource:
-    """The archive at a path or at s3://bucket/prefix."""
+    """Return the archive at a path or at s3://bucket/prefix."""
     return BucketSource(uri) if uri.startswith(S3) else FolderSource(Path(uri))
 
 
@@ -60,7 +60,7 @@ class FolderSource:
 
 
 class BucketSource:
-    """An archive in an S3 bucket; its bytes pass through, so that whoever reads needs no rights there."""
+    """An archive in an S3 bucket; clients need no access to the bucket, because its bytes pass through."""
 
     def __init__(self, url: str) -> None:
         # boto3 takes a second to import.
@@ -74,7 +74,7 @@ class BucketSource:
         with bucket_errors():
             read = self._bucket.read(FILE, MOST_BYTES)
         if read is None:
-            raise ArchiveError(f"{where} is missing; {CURE}")
+            raise ArchiveNotFound(f"{where} is missing; {REPAIR}")
         return ArchiveManifest.read(read[0], where)
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
@@ -90,14 +90,14 @@ class BucketSource:
 
 
 def file_pieces(path: Path, size: int, start: int, stop: int) -> Iterator[bytes]:
-    """The same bytes of a file on this machine, which must be as large as it should be."""
+    """Yield bytes of a file on this machine; raise if its size is not the expected one."""
     try:
         file = path.open("rb")
     except OSError as error:
-        raise ArchiveError(f"cannot read {path}: {error.strerror}; {CURE}") from error
+        raise ArchiveError(f"cannot read {path}: {error.strerror}; {REPAIR}") from error
     if os.fstat(file.fileno()).st_size != size:
         file.close()
-        raise ArchiveError(f"{path} was changed (its size differs); {CURE}")
+        raise ArchiveFileChanged(f"{path} has changed (its size differs); {REPAIR}")
     return _read(file, start, stop)
 
 
@@ -110,17 +110,17 @@ def _read(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
             yield piece
 
 
-# When it was written, when anything about it was changed last, and its size.
+# Modification time, change time and size.
 Stamp = tuple[int, int, int]
 
 
 def file_digest(file: BufferedReader) -> str:
-    """The hash of an open file, read a little at a time."""
+    """Return the hash of an open file."""
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class FileVerifier:
-    """Compares files with their hashes: each once, for as long as nobody touches it."""
+    """Compares files with their hashes; a file is hashed again only after it was modified."""
 
     def __init__(self, sha256: Callable[[BufferedReader], str] = file_digest) -> None:
         self._sha256 = sha256
@@ -130,17 +130,17 @@ class FileVerifier:
     def check(self, path: Path, entry: FileEntry) -> None:
         """Raise ArchiveFileChanged unless the file is the one that the entry describes; each file is hashed once."""
         try:
-            # Those who want another file need not wait.
+            # One lock per file: checks of other files need not wait.
             with self._reading.setdefault(path, threading.Lock()), path.open("rb") as file:
                 found = os.fstat(file.fileno())
                 right = found.st_size == entry.size and self._found(path, file, found) == entry.sha256
         except OSError as error:
-            raise ArchiveError(f"cannot read {path}: {error.strerror}; {CURE}") from error
+            raise ArchiveError(f"cannot read {path}: {error.strerror}; {REPAIR}") from error
         if not right:
-            raise ArchiveFileChanged(f"{path} is not what was frozen (its size or SHA-256 differs); {CURE}")
+            raise ArchiveFileChanged(f"{path} is not what was frozen (its size or SHA-256 differs); {REPAIR}")
 
     def _found(self, path: Path, file: BufferedReader, found: os.stat_result) -> str:
-        # Taken before the file is read: whatever is written meanwhile has another stamp.
+        # Taken before the file is read: a later write gets another stamp.
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
         known = self._known.get(path)
         if known is None or known[0] != stamp:
@@ -152,20 +152,20 @@ BATCH = 10_000
 
 
 def table_batches(folder: Path, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """A table's rows in their order."""
+    """Yield a table's rows in their order."""
     with parquet.ParquetFile(folder / f"{table}.parquet") as file:
         yield from file.iter_batches(batch_size=BATCH, columns=None if columns is None else list(columns))
 
 
 class TableCursor:
-    """A table's rows, taken as many at a time as another table asks for."""
+    """Reads a table's rows in portions whose sizes another table determines."""
 
     def __init__(self, folder: Path, table: str, schema: pa.Schema) -> None:
         self._batches = table_batches(folder, table, schema.names)
         self._rest = pa.table(schema.empty_table())
 
     def take(self, count: int) -> pa.Table:
-        """The next rows; fewer where the table ends."""
+        """Return the next rows; fewer at the end of the table."""
         while self._rest.num_rows < count and (batch := next(self._batches, None)) is not None:
             self._rest = pa.concat_tables([self._rest, pa.Table.from_batches([batch])])
         taken, self._rest = self._rest.slice(0, count), self._rest.slice(count)

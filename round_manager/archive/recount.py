@@ -1,4 +1,4 @@
-"""Votes counted again: what an archive says of its examples follows from their votes where its policy decides."""
+"""Recount: check that the status and gold label of every example follow from its votes by the round's policy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.text import count as plural
-from round_manager.archive.manifest import CURE
+from round_manager.archive.manifest import REPAIR
 from round_manager.archive.reader import TableCursor, table_batches
 from round_manager.archive.tables import TEXT, Columns
 from round_manager.errors import PolicyError
@@ -21,13 +21,13 @@ from templates import TaskSpec
 
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 NOT_YET = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED, ExampleStatus.UNCONFIRMED)
-# All orders of more votes are too many to try.
+# With more votes there are too many orders to try.
 MOST_IN_ANY_ORDER = 6
 
 
 @dataclass(frozen=True)
 class ArchivedVote:
-    """A label, or an answer and where it begins; of a vote, or a flag."""
+    """A label, or an answer with its start, or a flag."""
 
     label: str | None = None
     answer: str | None = None
@@ -37,20 +37,20 @@ class ArchivedVote:
 
 @dataclass(frozen=True)
 class Counted:
-    """What votes make of an example: its status, and what people agree on."""
+    """The outcome of counting votes: the example's status and its gold label or answer."""
 
     status: str
     gold: ArchivedVote
 
 
-# What an author says and the votes in their order, as a round's policy counts them.
+# Counts the votes on an author's label or answer, in their order, by a round's policy.
 VoteCount = Callable[[ArchivedVote, Sequence[ArchivedVote]], Counted]
-# The way in which a round of that spec counts, or a PolicyError where nobody here knows its policy.
+# Returns how a round with this spec counts votes, or raises PolicyError if its policy is unknown here.
 CountingRule = Callable[[TaskSpec], VoteCount]
 
 
 def vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
-    """Whether the votes inside the examples are those of the table `votes`."""
+    """Yield a problem if the votes inside the examples differ from the table `votes`."""
     schema = pa.schema([("example", TEXT), *columns.vote])
     votes, wrong = TableCursor(folder, "votes", schema), 0
     for batch in table_batches(folder, "examples", ["id", "votes"]):
@@ -62,7 +62,7 @@ def vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
         theirs = votes.take(mine.num_rows)
         wrong += mine.num_rows if theirs.num_rows < mine.num_rows else _different(mine, theirs)
     if wrong:
-        yield f"{plural(wrong, 'vote is', 'votes are')} not the same in examples and in votes; {CURE}"
+        yield f"{plural(wrong, 'vote is', 'votes are')} different in examples and in votes; {REPAIR}"
 
 
 def _different(one: pa.Table, other: pa.Table) -> int:
@@ -75,7 +75,7 @@ def _different(one: pa.Table, other: pa.Table) -> int:
 
 
 class Recount:
-    """The examples of an archive beside what their votes come to."""
+    """Compares the examples of an archive with the outcome of their votes."""
 
     def __init__(self, folder: Path, columns: Columns, counting: CountingRule | None) -> None:
         self._folder = folder
@@ -85,7 +85,7 @@ class Recount:
         self.unchecked: list[str] = []
 
     def problems(self) -> Iterator[str]:
-        """Examples whose status or gold no order of their votes gives, and gold where nothing is decided."""
+        """Yield problems: decisions that no order of the votes gives, and gold labels of undecided examples."""
         count = self._count()
         wrong = not_yet = settled = unsure = taken = 0
         for status, author, gold, votes in self._rows():
@@ -98,15 +98,15 @@ class Recount:
                 taken += 1
                 not_yet += status in NOT_YET and gold != ArchivedVote()
         if wrong:
-            yield f"{plural(wrong, 'example is', 'examples are')} not what the policy makes of the votes; {CURE}"
+            yield f"{plural(wrong, 'example is', 'examples are')} decided differently from their votes; {REPAIR}"
         if not_yet:
-            yield f"{plural(not_yet, 'example has', 'examples have')} a gold label without being decided; {CURE}"
-        told = (
-            (settled, "label that was settled", "labels that were settled", "where people did not agree"),
-            (unsure, "example", "examples", "with more votes than are tried in every order"),
+            yield f"{plural(not_yet, 'example has', 'examples have')} a gold label but no decision; {REPAIR}"
+        parts = (
+            (settled, "label that was settled", "labels that were settled", "where validators disagreed"),
+            (unsure, "example", "examples", "with too many votes to try every order"),
             (taken, "example that is", "examples that are", "withdrawn or undecided"),
         )
-        self.unchecked += [f"{plural(number, one, many)} {rest}" for number, one, many, rest in told if number]
+        self.unchecked += [f"{plural(number, one, many)} {rest}" for number, one, many, rest in parts if number]
 
     def _count(self) -> Callable[[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]], str] | None:
         if self._counting is None:
@@ -118,17 +118,22 @@ class Recount:
             self.unchecked.append(f"gold labels ({error})")
             return None
         self.done = True
-        # Of labels there are few, and few ways to vote on them.
+        # There are few labels, and few ways to vote on them.
         return lru_cache(maxsize=100_000)(partial(_verdict, count))
 
     def _rows(self) -> Iterator[tuple[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]]]:
         names = [name for prefix in ("", "gold_") for name, _ in self._columns.target(prefix)]
         for batch in table_batches(self._folder, "examples", ["status", *names, "votes"]):
             for row in batch.to_pylist():
-                yield row["status"], _said(row), _said(row, "gold_"), tuple(_said(vote) for vote in row["votes"] or ())
+                yield (
+                    row["status"],
+                    _vote_of(row),
+                    _vote_of(row, "gold_"),
+                    tuple(_vote_of(vote) for vote in row["votes"] or ()),
+                )
 
 
-def _said(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
+def _vote_of(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
     names = (f"{prefix}label", f"{prefix}answer", f"{prefix}answer_start", "" if prefix else "flag")
     return ArchivedVote(*(row.get(name) for name in names))
 
@@ -136,25 +141,25 @@ def _said(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
 def _verdict(
     count: VoteCount, status: str, author: ArchivedVote, gold: ArchivedVote, votes: tuple[ArchivedVote, ...]
 ) -> str:
-    """Whether votes make the example what it is: same, settled, wrong, or unsure where it cannot be said."""
+    """Return `same`, `settled` or `wrong`, or `unsure` if it cannot be determined."""
     try:
-        found = _beside(count(author, votes), status, author, gold)
-        # Votes count in the order in which they came in, which their times need not tell.
+        found = _compare(count(author, votes), status, author, gold)
+        # Votes count in the order of arrival, which their times do not always show.
         if found == "wrong" and len(votes) > MOST_IN_ANY_ORDER:
             return "unsure"
         if found == "wrong":
             orders = set(permutations(votes))
-            others = {_beside(count(author, order), status, author, gold) for order in orders}
+            others = {_compare(count(author, order), status, author, gold) for order in orders}
             return next(one for one in ("same", "settled", "wrong") if one in others)
     except PolicyError:
         return "unsure"
     return found
 
 
-def _beside(counted: Counted, status: str, author: ArchivedVote, gold: ArchivedVote) -> str:
+def _compare(counted: Counted, status: str, author: ArchivedVote, gold: ArchivedVote) -> str:
     if (counted.status, counted.gold) == (status, gold):
         return "same"
-    # The owner may let Dawid-Skene settle what people did not agree on.
+    # The owner may settle disputed examples with Dawid-Skene.
     not_agreed = (counted.status, counted.gold) == (ExampleStatus.DISPUTED, ArchivedVote())
     is_authors = gold.label == author.label
     may_be = not_agreed and gold.label is not None and (status == ExampleStatus.VERIFIED) == is_authors

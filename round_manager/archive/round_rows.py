@@ -1,4 +1,4 @@
-"""A round's rows as its archive has them: read in an order that no database decides, a batch at a time."""
+"""The rows of a round for its archive, read in batches, in an order that does not depend on the database."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -22,7 +22,7 @@ Told = TypeVar("Told")
 Done = TypeVar("Done")
 FIRST = UUID(int=0)
 NUMBER, SMALL = pa.int64(), pa.int32()
-# What is read of each row besides its JSON; times are in microseconds.
+# The plain columns that are read of each row besides its JSON; times are in microseconds.
 EXAMPLE = pa.schema(
     {
         "id": TEXT, "number": NUMBER, "context": NUMBER, "key": TEXT, "author": NUMBER, "model": NUMBER, "source": TEXT,
@@ -45,13 +45,13 @@ ATTEMPT = pa.schema(
 
 
 class Beside(Protocol):
-    """Does something to each, in order, perhaps while the next one is being read; as `map` does."""
+    """Applies a function to each item in order, possibly while the next one is read, as `map` does."""
 
     def __call__(self, do: Callable[[Told], Done], told: Iterable[Told], /) -> Iterator[Done]: ...
 
 
 class RoundRows:
-    """One round's rows, for as long as the session's transaction sees one moment."""
+    """The rows of one round, as of the session's transaction."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class RoundRows:
         self.tables = ArchiveTables(Columns(spec_of(round)), round.number)
 
     def examples(self) -> Iterator[StoredExamples]:
-        """Batches of examples by their ids, each with the votes on them; `tables` makes tables of them."""
+        """Yield batches of examples in the order of their ids, each with its votes; `tables` converts them."""
         for rows, votes in self._beside(_both_gathered, self._told_examples()):
-            self._contexts.meet(rows["context"])
+            self._contexts.add(rows["context"])
             yield StoredExamples(
                 rows,
                 self._workers.column(rows["author"]),
@@ -90,21 +90,21 @@ class RoundRows:
             )
 
     def attempts(self) -> Iterator[StoredAttempts]:
-        """Batches of attempts by time and id."""
+        """Yield batches of attempts in the order of time and id."""
         for rows in self._beside(RawColumns.gathered, self._told_attempts()):
-            self._contexts.meet(rows["context"])
+            self._contexts.add(rows["context"])
             worker, version = self._workers.column(rows["worker"]), self._versions.column(rows["model"])
             yield StoredAttempts(rows, worker, rows["key"], version)
 
     def contexts(self) -> Iterator[pa.RecordBatch]:
-        """Batches of the contexts that examples and attempts were written for, by their ids; read those first."""
+        """Yield batches of the contexts that examples and attempts used, by key; read examples and attempts first."""
         columns = self.tables.columns
         for keys, fields in self._contexts.batches(self._batch):
             shown = columns.fields_of(fields, columns.named("context"))
             yield self.tables.table(columns.contexts, len(keys), {"id": keys, **shown})
 
     def models(self) -> pa.RecordBatch:
-        """The pinned model versions by rank."""
+        """Return the pinned model versions by rank."""
         parent = aliased(ModelVersion)
         found = select(RoundModel.rank, ModelVersion, parent.name)
         found = found.join(ModelVersion, ModelVersion.id == RoundModel.model_version_id)
@@ -193,7 +193,7 @@ def _both_gathered(told: tuple[RawColumns, RawColumns]) -> tuple[ColumnBatch, Co
 
 
 def _key_of(table: type[Example] | type[Attempt]) -> Any:
-    """What its context is called; asked row by row, for a join may read all contexts for every batch."""
+    """Return the key of the row's context; a subquery, because a join may read all contexts for every batch."""
     return select(Context.key).where(Context.id == table.context_id).scalar_subquery().label("key")
 
 
@@ -210,24 +210,24 @@ def _objects(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
 
 
 class UsedContexts:
-    """Remembers which contexts it met, by their numbers alone, and tells of them when all were met."""
+    """Collects the ids of the contexts that were used, and reads their texts in batches at the end."""
 
     def __init__(self, plain: PlainRows) -> None:
         self._plain = plain
-        self._met: NDArray[np.int64] = np.array([], np.int64)
+        self._ids: NDArray[np.int64] = np.array([], np.int64)
 
-    def meet(self, contexts: pa.Array) -> None:
-        """Remember those that are not null."""
-        self._met = np.union1d(self._met, contexts.unique().drop_null().to_numpy())
+    def add(self, contexts: pa.Array) -> None:
+        """Add the contexts that are not null."""
+        self._ids = np.union1d(self._ids, contexts.unique().drop_null().to_numpy())
 
     def batches(self, size: int) -> Iterator[tuple[pa.Array, bytes]]:
-        """All that were met, by their keys, some at a time: the keys, and the fields as JSON, one to a line.
+        """Yield all collected contexts by key in batches: the keys, and the fields as JSON, one object per line.
 
-        Where none was, there is one batch with nothing in it, so that a table has a form in any case.
+        If there are none, it yields one empty batch, so that the table still has a schema.
         """
-        order = pc.sort_indices(self._keys(self._met)).to_numpy()
+        order = pc.sort_indices(self._keys(self._ids)).to_numpy()
         for first in range(0, max(1, len(order)), size):
-            numbers = self._met[order[first : first + size]]
+            numbers = self._ids[order[first : first + size]]
             fields = {}
             for some in chunks(numbers.tolist()):
                 shown = select(Context.id, self._plain.json(Context.fields)).where(Context.id.in_(some))

@@ -1,4 +1,4 @@
-"""Proof of an archive's splits: drawn again from what is in it, and held against the rounds that lie beside it."""
+"""Verification of an archive's splits: recompute them, and compare workers' sides with the rounds next to it."""
 
 import re
 from collections import defaultdict
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from common.text import count
 from round_manager.archive.duplicates import WrittenBatch
-from round_manager.archive.manifest import CURE, ArchiveManifest, read_manifest
+from round_manager.archive.manifest import REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.reader import table_batches
 from round_manager.archive.split_plan import FIRST_RULE, RULE, Sides, SplitPlan, plan_splits
 from round_manager.archive.splits import split_seed, written
@@ -34,7 +34,7 @@ class ArchivedTexts:
         self._columns = Columns(spec)
 
     def batches(self) -> Iterator[WrittenBatch]:
-        """In the archive's order, which is that of their ids."""
+        """Yield batches in the archive's order, which is that of the ids."""
         spec = self._columns.spec
         names = {name: column for name, column in self._columns.written if name in spec.model_input}
         for batch in table_batches(self._folder, "examples", ["id", "author", "status", *names.values()]):
@@ -49,15 +49,15 @@ class ArchivedTexts:
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """Another round of the task: whether it was split by worker, and the parts that workers are in."""
+class _Neighbour:
+    """Another round of the task: whether it was split by worker, and the parts of each worker."""
 
     by_worker: bool
     parts: Parts
 
 
 class SplitCheck:
-    """What is wrong with an archive's splits, and what could not be looked at."""
+    """The problems of an archive's splits, and what could not be checked."""
 
     def __init__(self, folder: Path, manifest: ArchiveManifest, spec: TaskSpec) -> None:
         self._folder = folder
@@ -66,37 +66,37 @@ class SplitCheck:
         self.unchecked: list[str] = []
 
     def problems(self) -> Iterator[str]:
-        """Whatever is not as the archive's own texts and ids make it."""
+        """Yield differences between the stored splits and the recomputed ones."""
         try:
-            told = Sides.told_in(self._manifest.splits)
+            stored = Sides.from_data(self._manifest.splits)
         except (TypeError, ValueError):
-            yield f"the manifest does not tell workers' sides as it should; {CURE}"
+            yield f"the manifest's sides of workers are invalid; {REPAIR}"
             return
         rule = self._manifest.splits.get("rule", FIRST_RULE)
         if rule not in (FIRST_RULE, RULE):
-            yield f"the splits were drawn by the rule {rule}, which this program does not know; use the newer Outfox"
+            yield f"the splits follow rule {rule}, which this version does not know; use a newer version of Outfox"
             return
-        beside = self._beside() if self._spec.rounds.split_by_worker else {}
-        found = _sides(told.rounds, beside) if told.rounds else None
-        if found is None and told.rounds:
-            rounds = ", ".join(map(str, told.rounds))
-            self.unchecked.append(f"sides that workers have since rounds {rounds}, which do not all lie beside it")
+        neighbours = self._neighbours() if self._spec.rounds.split_by_worker else {}
+        found = _sides(stored.rounds, neighbours) if stored.rounds else None
+        if found is None and stored.rounds:
+            rounds = ", ".join(map(str, stored.rounds))
+            self.unchecked.append(f"sides from rounds {rounds}, which are not all in the same folder")
         policy, seed = self._spec.rounds, split_seed(self._manifest.task, self._manifest.round)
-        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or told, rule=rule)
-        if report.sides != told:
-            rounds = ", ".join(map(str, told.rounds))
-            yield f"workers' sides are not those that rounds {rounds} gave them; {CURE}"
-        would, says = _short(report.told()), _short(dict(self._manifest.splits))
+        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or stored, rule=rule)
+        if report.sides != stored:
+            rounds = ", ".join(map(str, stored.rounds))
+            yield f"workers' sides differ from those in rounds {rounds}; {REPAIR}"
+        would, says = _short(report.as_data()), _short(dict(self._manifest.splits))
         if would != says:
-            yield f"the splits would be {would}, the manifest says {says}; {CURE}"
-        wrong, parts = self._held_against(plan)
+            yield f"the splits would be {would}, the manifest says {says}; {REPAIR}"
+        wrong, parts = self._compare(plan)
         if wrong:
-            yield f"{count(wrong, 'example is', 'examples are')} not in the part that follows from the ids; {CURE}"
+            yield f"{count(wrong, 'example is', 'examples are')} not in the part that the ids determine; {REPAIR}"
         if policy.split_by_worker:
-            yield from _worker_problems(parts, beside)
+            yield from _worker_problems(parts, neighbours)
 
-    def _held_against(self, plan: SplitPlan) -> tuple[int, Parts]:
-        """How many examples are not where the plan has them, and the parts that workers are in."""
+    def _compare(self, plan: SplitPlan) -> tuple[int, Parts]:
+        """Return how many examples are in another part than planned, and the parts of each worker."""
         parts: Parts = defaultdict(set)
         wrong = 0
         for batch in table_batches(self._folder, "examples", ["id", "author", "status", "split"]):
@@ -107,11 +107,11 @@ class SplitCheck:
                     parts[row["author"]].add(Split(row["split"]))
         return wrong, parts
 
-    def _beside(self) -> dict[int, _Beside]:
-        """The other rounds of the task that lie beside this one."""
+    def _neighbours(self) -> dict[int, _Neighbour]:
+        """Return the other rounds of the task in the same folder."""
         if self._folder.name != archive_name(self._manifest.round):
             return {}
-        found: dict[int, _Beside] = {}
+        found: dict[int, _Neighbour] = {}
         for folder in self._folder.absolute().parent.iterdir():
             named = NAME.fullmatch(folder.name)
             if not named or int(named[1]) == self._manifest.round:
@@ -120,32 +120,32 @@ class SplitCheck:
                 manifest = read_manifest(folder)
                 if manifest.task == self._manifest.task:
                     by_worker = bool(manifest.splits.get("by_worker"))
-                    found[int(named[1])] = _Beside(by_worker, _parts(folder))
+                    found[int(named[1])] = _Neighbour(by_worker, _parts(folder))
             except (ArchiveError, OSError, ValueError, KeyError):
-                # Its own proof says what is wrong with it.
+                # Its own verification reports what is wrong with it.
                 continue
         return found
 
 
-def _sides(rounds: tuple[int, ...], beside: dict[int, _Beside]) -> Sides | None:
-    """The sides that these rounds give, if all of them are there."""
-    if not beside.keys() >= set(rounds):
+def _sides(rounds: tuple[int, ...], neighbours: dict[int, _Neighbour]) -> Sides | None:
+    """Return the sides that these rounds give, if all of them are there."""
+    if not neighbours.keys() >= set(rounds):
         return None
-    parts = [item for number in rounds for item in beside[number].parts.items()]
+    parts = [item for number in rounds for item in neighbours[number].parts.items()]
     on = {part: {who for who, theirs in parts if part in theirs} for part in Split}
     train = frozenset(on[Split.TRAIN])
     return Sides(rounds, train, frozenset(on[Split.HELD_OUT]) - train)
 
 
-def _worker_problems(parts: Parts, beside: dict[int, _Beside]) -> Iterator[str]:
+def _worker_problems(parts: Parts, neighbours: dict[int, _Neighbour]) -> Iterator[str]:
     both = sum(len(own) > 1 for own in parts.values())
     if both:
-        yield f"{count(both, 'worker is', 'workers are')} in both parts, and the task forbids it; {CURE}"
-    for number, other in sorted(beside.items()):
+        yield f"{count(both, 'worker is', 'workers are')} in both parts, which the task forbids; {REPAIR}"
+    for number, other in sorted(neighbours.items()):
         moved = sum(own != other.parts.get(who, own) for who, own in parts.items()) if other.by_worker else 0
         if moved:
             workers = count(moved, "worker is", "workers are")
-            yield f"{workers} in the other part in round {number} beside it, and the task forbids it"
+            yield f"{workers} in the other part in round {number}, which the task forbids"
 
 
 def _parts(folder: Path) -> Parts:
@@ -157,6 +157,6 @@ def _parts(folder: Path) -> Parts:
     return parts
 
 
-def _short(told: dict[str, object]) -> dict[str, object]:
-    """Without names: there may be thousands."""
-    return {name: value for name, value in told.items() if not name.startswith("came_")}
+def _short(data: dict[str, object]) -> dict[str, object]:
+    """Return the data without workers' names, of which there may be thousands."""
+    return {name: value for name, value in data.items() if not name.startswith("came_")}

@@ -1,16 +1,16 @@
-"""Splits: which verified examples may be trained on, and which are held out, so that anybody can recompute it.
+"""Splits: which verified examples are for training and which are held out; anyone can recompute them.
 
 By worker (`split_by_worker`): a worker stays on the side that another round of the task gave them (`Sides`). The others
-are taken in the order of a hash of the round and their pseudonym, and one is held out where that brings the held-out
-part nearer to its share. Of two or more workers at least one is held out, if need be the one who wrote least, and at
-least one is not, as far as sides allow it. Where one worker wrote everything, nothing is held out.
-By example: those with the lowest hashes of the round and their id are held out.
+are taken in the order of a hash of the round and their pseudonym, and one is held out if that brings the held-out part
+closer to its share. Of two or more workers at least one is held out, if necessary the one who wrote least, and at least
+one is not, as far as the sides allow it. If one worker wrote everything, nothing is held out.
+By example: the examples with the lowest hashes of the round and their id are held out.
 
-Of exact duplicates the first is used. Near duplicates go where their first goes; where a worker's rule forbids it, they
-are not used. What is not used has no split.
+Of exact duplicates the first is used. Near duplicates go to the part of their first; if the rule for workers forbids
+it, they are not used. Examples that are not used have no split.
 
-What goes where another's text goes does not count when parts are drawn: whoever wrote nothing else would fill no part.
-By the first rule, which drew what has no `rule` in its manifest, it did.
+Near duplicates that follow another text do not count when the parts are drawn: a worker who wrote nothing else would
+fill no part. By the first rule, which applies to manifests without a `rule`, they did count.
 """
 
 import hashlib
@@ -39,9 +39,9 @@ ONE_TEXT = "there is one text only, duplicates aside, so one part is empty"
 
 @dataclass(frozen=True)
 class Sides:
-    """The sides that workers have since other rounds of the task: those rounds, and who is on which side.
+    """The sides that other rounds of the task gave to workers: those rounds, and the workers on each side.
 
-    Whoever was trained on anywhere is on that side, so that no held-out part has a worker whom a model knows.
+    A worker whose examples were trained on in any round is on that side, so that no model knows a held-out worker.
     """
 
     rounds: tuple[int, ...] = ()
@@ -49,12 +49,12 @@ class Sides:
     held_out: frozenset[str] = frozenset()
 
     def of(self, workers: Collection[str]) -> "Sides":
-        """The same for some workers only."""
+        """Return the sides of some workers only."""
         return Sides(self.rounds, self.train.intersection(workers), self.held_out.intersection(workers))
 
     @classmethod
-    def told_in(cls, splits: Mapping[str, Any]) -> Self:
-        """The sides that a manifest tells."""
+    def from_data(cls, splits: Mapping[str, Any]) -> Self:
+        """Read the sides from a manifest."""
         parts = (frozenset(map(str, splits.get(name, ()))) for name in ("came_to_train", "came_held_out"))
         return cls(tuple(int(number) for number in splits.get("sides_from", ())), *parts)
 
@@ -77,27 +77,27 @@ class SplitReport:
     sides: Sides = Sides()
     rule: int = FIRST_RULE
 
-    def told(self) -> dict[str, Any]:
-        """As manifests and the audit log write it: sides only where other rounds were split before, no first rule."""
-        told = asdict(self)
-        del told["sides"]
+    def as_data(self) -> dict[str, Any]:
+        """Return the report as manifests and the audit log store it."""
+        data = asdict(self)
+        del data["sides"]
         if self.rule == FIRST_RULE:
-            del told["rule"]
+            del data["rule"]
         if self.sides.rounds:
-            told["sides_from"] = list(self.sides.rounds)
-            told["came_to_train"], told["came_held_out"] = sorted(self.sides.train), sorted(self.sides.held_out)
-        return told
+            data["sides_from"] = list(self.sides.rounds)
+            data["came_to_train"], data["came_held_out"] = sorted(self.sides.train), sorted(self.sides.held_out)
+        return data
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Self:
-        """The report that was told so."""
-        own = {name: value for name, value in told.items() if name in cls.__dataclass_fields__}
-        return cls(**own, sides=Sides.told_in(told))
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        """Read a stored report."""
+        own = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        return cls(**own, sides=Sides.from_data(data))
 
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Where each verified example goes."""
+    """The part of each verified example."""
 
     seed: str
     by_worker: bool
@@ -106,7 +106,7 @@ class SplitPlan:
     duplicates: Duplicates
 
     def part(self, example: str, author: str) -> Split | None:
-        """The part of a verified example, or None where it is not used."""
+        """Return the part of a verified example; None if it is not used."""
         if example in self.duplicates.exact:
             return None
         own = self.own_part(example, author)
@@ -117,7 +117,7 @@ class SplitPlan:
         return first if first is own or not self.by_worker else None
 
     def own_part(self, example: str, author: str) -> Split:
-        """Where it would go if nothing were like it."""
+        """Return the part that the example would have without duplicates."""
         held_out = author in self.held_out_workers if self.by_worker else _place(self.seed, example) < self.border
         return Split.HELD_OUT if held_out else Split.TRAIN
 
@@ -125,7 +125,7 @@ class SplitPlan:
 def plan_splits(
     texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None, *, rule: int = RULE
 ) -> tuple[SplitPlan, SplitReport]:
-    """The plan for a round's verified examples, and what there is to tell about it."""
+    """Return the plan for a round's verified examples, and its report."""
     tally = _Tally(texts, seed, keep_places=not policy.split_by_worker)
     duplicates = find_duplicates(tally)
     written = tally.written - Counter(duplicates.authors[one] for one in duplicates.exact)
@@ -148,13 +148,13 @@ def plan_splits(
 
 
 def _following(duplicates: Duplicates, *, by_worker: bool) -> list[str]:
-    """The near duplicates that go where another's text goes: by worker, those of somebody else's first."""
+    """Return the near duplicates that follow another text; by worker, those that follow another worker's text."""
     whose = duplicates.authors if by_worker else {one: one for one in duplicates.near}
     return [one for one, first in duplicates.near.items() if whose[one] != whose[first]]
 
 
 class _Tally:
-    """Texts that are counted while they are read for the first time."""
+    """Counts texts while they are read for the first time."""
 
     def __init__(self, texts: Texts, seed: str, *, keep_places: bool) -> None:
         self._texts = texts
@@ -174,7 +174,7 @@ class _Tally:
         self._counted = True
 
     def places_but(self, ids: Iterable[str]) -> NDArray[np.uint64]:
-        """The places of all but these, the lowest first."""
+        """Return the places of all but these, in ascending order."""
         found = np.concatenate([np.array([], np.uint64), *self._places])
         without = np.array([_place(self._seed, one) for one in ids], np.uint64)
         return np.sort(found[~np.isin(found, without)])
@@ -189,7 +189,7 @@ def _held_out_workers(written: Counter[str], share: float, seed: str, sides: Sid
         if written[worker] < 2 * (wanted - sum_held) and (len(held) + 1 < len(written) or share == 1):
             held.add(worker)
             sum_held += written[worker]
-    # Of several the one who wrote least never wrote more than half; of those who are new, it may be.
+    # The worker who wrote least wrote at most half; among new workers only, that need not hold.
     spare = [worker for worker in new if 2 * written[worker] <= written.total()]
     if not held and share > 0 and spare:
         held.add(min(spare, key=lambda worker: (written[worker], _place(seed, worker))))
@@ -197,7 +197,7 @@ def _held_out_workers(written: Counter[str], share: float, seed: str, sides: Sid
 
 
 def _border(places: NDArray[np.uint64], share: float) -> int:
-    """Those below it are held out: the share of them all, of two or more at least one, and never all but by wish."""
+    """Return the border below which examples are held out; of several, at least one is and one is not."""
     wanted = round(share * len(places))
     if 0 < share < 1 and len(places) > 1:
         wanted = min(max(wanted, 1), len(places) - 1)
@@ -244,5 +244,5 @@ def _note(policy: RoundPolicy, counted: Counter[str], held_out: int, sides: Side
 
 
 def _place(seed: str, name: str) -> int:
-    """A number from 0 to 2**64 that follows from the round and the name alone."""
+    """Return a number from 0 to 2**64 that depends only on the round and the name."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8])

@@ -1,4 +1,4 @@
-"""Splitting a closed round: the plan, carried out on its examples and written down."""
+"""Splits of a closed round: compute the plan, apply it to the examples and record it."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.errors import Hint
 from round_manager.archive.duplicates import WrittenBatch
 from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits
 from round_manager.archive.tables import TEXT, Columns
@@ -20,7 +21,7 @@ from round_manager.bulk_rows import ColumnReader, NameLookup, PlainRows, pseudon
 from round_manager.database.columns import equals_unindexed
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.errors import RoundError
+from round_manager.errors import RoundNotClosed
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from round_manager.specs import spec_of
 
@@ -33,23 +34,23 @@ WHO, WHY = "outfox", "the round is closed"
 
 
 def split_round(session: Session, round: Round, *, now: datetime, who: str = WHO) -> SplitReport:
-    """Every verified example of a closed round is in train, held out, or unused as a duplicate; done once."""
+    """Put every verified example of a closed round into train or held out, unless it is a duplicate; done once."""
     done = split_report(session, round)
     if done is not None:
         return done
-    drawn = _draw(session, round)
+    planned = _plan(session, round)
     last = 0
-    while (last := _carry_out(session, round, drawn, last)) >= 0:
+    while (last := _apply(session, round, planned, last)) >= 0:
         pass
-    _write_down(session, round, drawn.report, who, now)
-    return drawn.report
+    _record(session, round, planned.report, who, now)
+    return planned.report
 
 
 def split_with_pauses(store: Store, round_id: int, clock: Clock, *, who: str = WHO) -> SplitReport:
-    """The same in small transactions, so that others can write meanwhile; killed and begun again it ends the same."""
+    """Do the same in small transactions, so that other processes can write; safe to repeat after an interruption."""
     with store.read() as session:
         round = session.get_one(Round, round_id)
-    # Of two rounds that were split at once, neither would keep the sides that the other gives.
+    # Two rounds that are split at the same time would not see the sides that the other one gives to workers.
     with process_lock(store, f"split-{round.task_id}"):
         return _split_with_pauses(store, round, clock, who)
 
@@ -59,25 +60,25 @@ def _split_with_pauses(store: Store, round: Round, clock: Clock, who: str) -> Sp
         done = split_report(session, round)
         if done is not None:
             return done
-        drawn = _draw(session, round)
+        planned = _plan(session, round)
     last = 0
     while last >= 0:
         with store.write() as session:
-            last = _carry_out(session, round, drawn, last)
+            last = _apply(session, round, planned, last)
     with store.write() as session:
-        _write_down(session, session.get_one(Round, round.id), drawn.report, who, clock.now())
-    return drawn.report
+        _record(session, session.get_one(Round, round.id), planned.report, who, clock.now())
+    return planned.report
 
 
 def split_report(session: Session, round: Round) -> SplitReport | None:
-    """How the round was split, if it was."""
+    """Return how the round was split, if it was."""
     entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
     after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
     return SplitReport.read(after) if after else None
 
 
 def split_seed(task: str, number: int) -> str:
-    """What a round's splits are drawn from, besides ids and pseudonyms."""
+    """Return the seed of a round's splits, which are planned from it with ids and pseudonyms."""
     return f"{task}/{number}"
 
 
@@ -91,7 +92,7 @@ class StoredTexts:
         self.workers = pseudonyms(session, task)
 
     def batches(self) -> Iterator[WrittenBatch]:
-        """By the examples' public ids."""
+        """Yield batches in the order of the examples' public ids."""
         plain, last = self._columnwise.plain, UUID(int=0)
         columns = (
             plain.hex(Example.public_id).label("id"),
@@ -115,7 +116,7 @@ class StoredTexts:
 
 
 def written(columns: Columns, ids: Any, authors: Any, contents: Any, texts: dict[str, pa.Array]) -> WrittenBatch:
-    """What the model reads, told apart into what was shown and what the author wrote."""
+    """Return the model's inputs, separated into what was shown and what the author wrote."""
     spec = columns.spec
     own = [texts[field.name] for field in spec.with_role("input") if field.name in spec.model_input]
     shown = [texts[field.name] for field in spec.with_role("context") if field.name in spec.model_input]
@@ -128,27 +129,27 @@ def _together(texts: list[pa.Array]) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """What was drawn, and the pseudonyms of those who wrote what it is about."""
+class _Planned:
+    """The plan, its report, and the pseudonyms of the authors."""
 
     plan: SplitPlan
     report: SplitReport
     workers: NameLookup
 
 
-def _draw(session: Session, round: Round) -> _Drawn:
+def _plan(session: Session, round: Round) -> _Planned:
     task = session.get_one(Task, round.task_id)
     if round.status is not RoundStatus.CLOSED:
-        text = f"round {round.number} of {task.name} is {round.status.value}; close it before it is split or frozen"
-        raise RoundError(text)
+        text = f"round {round.number} of {task.name} is {round.status.value}; only a closed round can be split"
+        raise RoundNotClosed(text, hint=Hint("close_round", task=task.name))
     texts = StoredTexts(session, task, round)
     sides = _sides(session, round, texts.workers)
     plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
-    return _Drawn(plan, report, texts.workers)
+    return _Planned(plan, report, texts.workers)
 
 
 def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
-    """What the task's other rounds that are split make of the workers."""
+    """Return the sides that the task's other split rounds gave to workers."""
     split = select(AuditEntry.round_id).where(AuditEntry.action == ACTION, AuditEntry.round_id.is_not(None))
     others = select(Round).where(Round.task_id == round.task_id, Round.id != round.id, Round.id.in_(split))
     rounds = session.scalars(others.order_by(Round.number)).all()
@@ -163,18 +164,18 @@ def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
     return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
 
 
-def _carry_out(session: Session, round: Round, drawn: _Drawn, after: int) -> int:
-    """Put the next examples where the plan says; the last one's id, or -1 when there are no more."""
+def _apply(session: Session, round: Round, planned: _Planned, after: int) -> int:
+    """Apply the plan to the next examples; return the id of the last one, or -1 if there are no more."""
     plain = PlainRows(session)
     columns = (Example.id, plain.hex(Example.public_id), Example.author_id, plain.word(Example.split))
-    # All of them, not only the verified: SQLite would take another index and sort the round for every batch.
+    # All of them, not only verified ones: SQLite would use another index and sort the round for every batch.
     wanted = select(*columns, plain.word(Example.status)).where(Example.round_id == round.id, Example.id > after)
     rows = plain.fetch(wanted.order_by(Example.id).limit(BATCH))
     verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED]
-    authors = drawn.workers.of([row[2] for row in verified])
+    authors = planned.workers.of([row[2] for row in verified])
     moved: dict[Split | None, list[int]] = defaultdict(list)
     for (number, example, _, split, _), author in zip(verified, authors, strict=True):
-        part = drawn.plan.part(example, author)
+        part = planned.plan.part(example, author)
         if part != split:
             moved[part].append(number)
     for part, numbers in moved.items():
@@ -183,12 +184,12 @@ def _carry_out(session: Session, round: Round, drawn: _Drawn, after: int) -> int
 
 
 def _padded(numbers: list[int]) -> list[int]:
-    """The same numbers, the last one repeated up to a power of two.
+    """Return the numbers, the last one repeated up to a power of two.
 
-    SQLite's driver keeps the last hundred kinds of statements, half a megabyte each; each length would be another kind.
+    SQLite's driver caches the last hundred statements, half a megabyte each; each length would be another statement.
     """
     return numbers + numbers[-1:] * ((1 << (len(numbers) - 1).bit_length()) - len(numbers))
 
 
-def _write_down(session: Session, round: Round, report: SplitReport, who: str, now: datetime) -> None:
-    note(session, ACTION, round, who=who, why=WHY, now=now, of=round, after=report.told())
+def _record(session: Session, round: Round, report: SplitReport, who: str, now: datetime) -> None:
+    note(session, ACTION, round, who=who, why=WHY, now=now, of=round, after=report.as_data())

@@ -1,6 +1,6 @@
-"""Where archives are kept: a folder, or an S3 bucket; an archive is there whole, or it is not there.
+"""Storage of archives: a folder or an S3 bucket; an archive is complete or not there at all.
 
-<place>/<task>/round-<number>/   an archive, with its manifest and the files that this names
+<place>/<task>/round-<number>/   an archive: its manifest and the files that it names
 """
 
 import shutil
@@ -15,31 +15,31 @@ from ml_backend.artefact import UNFINISHED, flush, sweep
 from ml_backend.errors import BackendError
 from ml_backend.hashing import file_sha256
 from round_manager.archive.manifest import FILE, MOST_BYTES, ArchiveManifest
-from round_manager.errors import ArchiveError, ArchiveUnreachable
+from round_manager.errors import ArchiveConflict, ArchiveError, ArchiveUnreachable
 
 S3 = "s3://"
 Fill = Callable[[Path], ArchiveManifest]
 
 
 class Archives(Protocol):
-    """A place for archives."""
+    """Storage of archives."""
 
     def where(self, task: str, number: int) -> str:
-        """The address of a round's archive."""
+        """Return the address of a round's archive."""
         ...
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
-        """The round's archive, filled in a draft and visible in one step; an equal one stays, and is mended."""
+        """Store a round's archive, which `fill` writes into a draft folder; an equal archive is kept and repaired."""
         ...
 
 
 def open_archives(place: str) -> Archives:
-    """The archives at a folder or at s3://bucket/prefix."""
+    """Return the storage at a folder or at s3://bucket/prefix."""
     return BucketArchives(place) if place.startswith(S3) else FolderArchives(Path(place).expanduser().resolve())
 
 
 def archive_name(number: int) -> str:
-    """The name of a round's archive."""
+    """Return the folder name of a round's archive."""
     return f"round-{number}"
 
 
@@ -54,17 +54,17 @@ class FolderArchives:
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
         target = self._root / task / archive_name(number)
-        with _told(str(target)), _draft(target.parent) as draft:
+        with _write_errors(str(target)), _draft(target.parent) as draft:
             manifest = fill(draft)
             _write_manifest(draft, manifest)
             if not _moved(draft, target):
                 _check_same(_manifest_in(target), manifest, str(target))
-                _mend(target, draft, manifest)
+                _repair(target, draft, manifest)
         return manifest
 
 
 class BucketArchives:
-    """Archives below a prefix of an S3 bucket; whoever finds a manifest there finds all that it names."""
+    """Archives below a prefix of an S3 bucket; the manifest is written last, so that its files are there."""
 
     def __init__(self, url: str) -> None:
         # boto3 takes a second to import.
@@ -80,7 +80,7 @@ class BucketArchives:
         from ml_backend.registry.bucket import PreconditionFailed
 
         where, key = self.where(task, number), f"{task}/{archive_name(number)}"
-        with _told(where), TemporaryDirectory(prefix="outfox-archive-") as folder:
+        with _write_errors(where), TemporaryDirectory(prefix="outfox-archive-") as folder:
             manifest = fill(Path(folder))
             with bucket_errors():
                 there = self._manifest(key)
@@ -92,15 +92,15 @@ class BucketArchives:
                 if there is None:
                     try:
                         self._bucket.write(f"{key}/{FILE}", manifest.written(), replaces="")
-                    except PreconditionFailed:  # Another process was faster.
+                    except PreconditionFailed:  # Another process wrote it first.
                         _check_same(self._manifest(key), manifest, where)
         return manifest
 
     @contextmanager
     def copy(self, key: str) -> Iterator[Path]:
-        """The archive at a key, downloaded; what is missing in the bucket is missing here."""
+        """Download the archive at a key; files that are missing in the bucket are missing in the copy."""
         prefix = f"{key}/" if key else ""
-        with _told(self._bucket.where(key)), TemporaryDirectory(prefix="outfox-archive-") as folder:
+        with _write_errors(self._bucket.where(key)), TemporaryDirectory(prefix="outfox-archive-") as folder:
             with bucket_errors():
                 manifest = self._manifest(key)
                 if manifest is not None:
@@ -118,7 +118,7 @@ class BucketArchives:
 
 @contextmanager
 def opened_archive(place: str) -> Iterator[Path]:
-    """The folder of the archive at a path or at s3://bucket/prefix."""
+    """Open the archive at a path or at s3://bucket/prefix as a folder."""
     if place.startswith(S3):
         with BucketArchives(place).copy("") as folder:
             yield folder
@@ -136,17 +136,17 @@ def _manifest_in(folder: Path) -> ArchiveManifest:
     try:
         content = (folder / FILE).read_bytes()
     except OSError as error:
-        raise ArchiveError(f"{folder} is there and is no archive; move it away") from error
+        raise ArchiveConflict(f"{folder} exists but is not an archive; move it away") from error
     return ArchiveManifest.read(content, str(folder / FILE))
 
 
 def _check_same(there: ArchiveManifest | None, mine: ArchiveManifest, where: str) -> None:
     if there is None or there.sha256 != mine.sha256:
-        raise ArchiveError(f"{where} holds another archive; move it away, or choose another place")
+        raise ArchiveConflict(f"{where} holds another archive; move it away, or choose another place")
 
 
-def _mend(target: Path, draft: Path, manifest: ArchiveManifest) -> None:
-    """Every file of the archive is what its manifest says."""
+def _repair(target: Path, draft: Path, manifest: ArchiveManifest) -> None:
+    """Replace the files of the target that are not what the manifest says."""
     for name, entry in manifest.files.items():
         found = target / name
         if not found.is_file() or file_sha256(found) != entry.sha256:
@@ -155,7 +155,7 @@ def _mend(target: Path, draft: Path, manifest: ArchiveManifest) -> None:
 
 @contextmanager
 def _draft(parent: Path) -> Iterator[Path]:
-    """A folder beside the target; whatever happens, it is not there afterwards, nor what was made for it in vain."""
+    """Yield a draft folder next to the target; it is removed afterwards, with parents that were created in vain."""
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     missing = [one for one in (parent, *parent.parents) if not one.exists()]
     try:
@@ -166,12 +166,12 @@ def _draft(parent: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         for one in missing:
-            with suppress(OSError):  # There is an archive in it now, or something of others.
+            with suppress(OSError):  # It is not empty: it holds an archive now, or files of others.
                 one.rmdir()
 
 
 def _moved(draft: Path, target: Path) -> bool:
-    """Whether the draft became the target; False where something is there already."""
+    """Rename the draft to the target and return True; return False if the target exists."""
     try:
         draft.rename(target)
     except OSError:
@@ -183,17 +183,18 @@ def _moved(draft: Path, target: Path) -> bool:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _write_errors(where: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ArchiveError(f"cannot write {where}: {why}; free the disk or its rights, nothing was kept") from error
+        reason = error.strerror or str(error)
+        text = f"cannot write {where}: {reason}; check the disk space and the permissions. No archive was stored"
+        raise ArchiveError(text) from error
 
 
 @contextmanager
 def bucket_errors() -> Iterator[None]:
-    """Translates the bucket's errors."""
+    """Raise errors of the bucket as ArchiveError or ArchiveUnreachable."""
     try:
         yield
     except BackendError as error:

@@ -1,4 +1,4 @@
-"""The columns of an archive's tables, which follow from the round's spec."""
+"""The tables of an archive: their columns, which follow from the round's spec, and how stored rows fill them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,51 +24,51 @@ class Columns:
 
     @property
     def is_qa(self) -> bool:
-        """Whether people select answers, rather than choose labels."""
+        """Whether workers select answers instead of choosing labels."""
         return self.spec.kind == "qa"
 
     def named(self, *roles: str) -> list[tuple[str, str]]:
-        """The fields of these roles, as (name in the spec, name of the column)."""
+        """Return the fields with these roles as (name in the spec, name of the column)."""
         names = [field.name for field in self.spec.fields if field.role in roles]
         return [(name, f"field_{name}" if name in COLUMNS else name) for name in names]
 
     @cached_property
     def written(self) -> list[tuple[str, str]]:
-        """What was shown and written, but for the reasons."""
+        """The fields that were shown and written, without the explanations."""
         return self.named("context", "input", "extra")
 
     @cached_property
     def reasons(self) -> list[tuple[str, str]]:
-        """The author's reasons."""
+        """The author's explanations."""
         return self.named("reason")
 
     def target(self, prefix: str = "") -> list[tuple[str, pa.DataType]]:
-        """The columns of a label, or of an answer with its place in the passage."""
+        """Return the columns of a label, or of an answer with its start in the passage."""
         if self.is_qa:
             return [(f"{prefix}answer", TEXT), (f"{prefix}answer_start", pa.int64())]
         return [(f"{prefix}label", TEXT)]
 
     @cached_property
     def said(self) -> pa.DataType:
-        """What one model version said."""
+        """The type of one model version's output."""
         shares = [("probabilities", pa.struct([(name, pa.float64()) for name in self.spec.label_names]))]
         first = [("version", TEXT), ("prediction", TEXT), ("confidence", pa.float64())]
         return pa.struct([*first, *([] if self.is_qa else shares), ("fooled", pa.bool_())])
 
     @cached_property
     def verdict(self) -> list[tuple[str, pa.DataType]]:
-        """The verdict that stands: the first model's answer, then every model's."""
+        """The columns of the verdict: the first model's output, then every model's."""
         first = [("model", TEXT), ("prediction", TEXT), ("confidence", pa.float64()), ("fooled", pa.bool_())]
         return [*first, ("verdicts", pa.list_(self.said)), ("judged_at", TIME)]
 
     @cached_property
     def vote(self) -> pa.DataType:
-        """A vote inside its example."""
+        """The type of a vote inside its example."""
         return pa.struct([("worker", TEXT), *self.target(), ("flag", TEXT)])
 
     @cached_property
     def examples(self) -> pa.Schema:
-        """Every example, with its votes."""
+        """The schema of all examples, with their votes."""
         return pa.schema(
             [
                 ("id", TEXT),
@@ -92,13 +92,13 @@ class Columns:
 
     @cached_property
     def votes(self) -> pa.Schema:
-        """Every vote."""
+        """The schema of all votes."""
         first = [("example", TEXT), ("round", pa.int32()), ("worker", TEXT), *self.target(), ("flag", TEXT)]
         return pa.schema([*first, ("comment", TEXT), ("source", TEXT), ("voted_at", TIME), ("active_ms", pa.int64())])
 
     @cached_property
     def attempts(self) -> pa.Schema:
-        """Every question put to the models."""
+        """The schema of all attempts."""
         first = [("id", TEXT), ("round", pa.int32()), ("example", TEXT), ("worker", TEXT), ("context", TEXT)]
         return pa.schema(
             [
@@ -115,20 +115,20 @@ class Columns:
 
     @cached_property
     def contexts(self) -> pa.Schema:
-        """What the round's work was written for."""
+        """The schema of the contexts that were used."""
         return pa.schema(
             [("id", TEXT), ("round", pa.int32()), *((column, TEXT) for _, column in self.named("context"))]
         )
 
     @cached_property
     def models(self) -> pa.Schema:
-        """The model versions that the round pins; what has a form of its own is JSON."""
+        """The schema of the pinned model versions; nested values are JSON."""
         first = [("version", TEXT), ("round", pa.int32()), ("rank", pa.int32()), ("parent", TEXT), ("sha256", TEXT)]
         rest = ("data_sha256", "files", "data", "settings", "metrics", "code_version")
         return pa.schema([*first, *((name, TEXT) for name in rest)])
 
     def fields_of(self, lines: bytes, names: list[tuple[str, str]]) -> dict[str, pa.Array]:
-        """Stored JSON objects, one to a line, as a column for each of the names."""
+        """Return stored JSON objects, one per line, as one column per name."""
         if not names:
             return {}
         table = parse_json_lines(lines, pa.schema([(name, TEXT) for name, _ in names]))
@@ -140,7 +140,7 @@ class Columns:
         return ["answer"] if self.is_qa else []
 
     def target_of(self, rows: ColumnBatch, prefix: str = "") -> dict[str, pa.Array]:
-        """The columns of `target` from what is stored."""
+        """Return the columns of `target` from stored rows."""
         if not self.is_qa:
             return {f"{prefix}label": rows[f"{prefix}label"]}
         table = parse_json_lines(rows.objects[f"{prefix}answer"], ANSWER)
@@ -148,7 +148,7 @@ class Columns:
         return {f"{prefix}{column}": table[name].combine_chunks() for column, name in names.items()}
 
     def verdict_of(self, lines: bytes) -> dict[str, pa.Array]:
-        """Every model's answer, what the first one said and how sure it was, and when they were asked."""
+        """Return every model's output, the first one's prediction and confidence, and when they were asked."""
         table = parse_json_lines(lines, pa.schema([("said", pa.list_(self.said)), ("judged_at", TEXT)]))
         said = table["said"].combine_chunks()
         first = pa.compute.list_element(said, 0) if len(said) and said.null_count == 0 else _first(said)
@@ -157,13 +157,13 @@ class Columns:
 
 
 def _first(said: pa.ListArray) -> pa.Array:
-    """The first of each list, null where there is none."""
+    """Return the first item of each list, null for an empty list."""
     return pa.array([one[0] if one else None for one in said.to_pylist()], said.type.value_type)
 
 
 @dataclass(frozen=True)
 class StoredExamples:
-    """Some examples and their votes, as read, and what people, contexts and models are called."""
+    """Some examples and their votes, as read, with the names of workers, contexts and models."""
 
     rows: ColumnBatch
     authors: pa.Array
@@ -175,7 +175,7 @@ class StoredExamples:
 
 @dataclass(frozen=True)
 class StoredAttempts:
-    """Some attempts, as read, and what people, contexts and models are called."""
+    """Some attempts, as read, with the names of workers, contexts and models."""
 
     rows: ColumnBatch
     workers: pa.Array
@@ -185,13 +185,13 @@ class StoredAttempts:
 
 @dataclass(frozen=True)
 class ArchiveTables:
-    """Makes the tables of one round."""
+    """Builds the tables of one round from stored rows; it needs no database and can run in another thread."""
 
     columns: Columns
     number: int
 
     def examples(self, stored: StoredExamples) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The examples with their votes inside, and the votes; each example's by time and validator."""
+        """Return the examples with their votes inside, and the votes; ordered by example, time and validator."""
         shape, rows = self.columns, stored.rows
         votes, starts = self._votes(stored)
         inside = pa.StructArray.from_arrays([votes.column(field.name) for field in shape.vote], fields=list(shape.vote))
@@ -212,7 +212,7 @@ class ArchiveTables:
         return self.table(shape.examples, len(rows), values), votes
 
     def attempts(self, stored: StoredAttempts) -> pa.RecordBatch:
-        """The attempts, as they were read."""
+        """Return the attempts in the order in which they were read."""
         shape, rows = self.columns, stored.rows
         values = {
             **_as_they_are(rows, "id", "example", "number", "latency_us", "source"),
@@ -228,7 +228,7 @@ class ArchiveTables:
         return self.table(shape.attempts, len(rows), values)
 
     def table(self, schema: pa.Schema, rows: int, values: dict[str, Any]) -> pa.RecordBatch:
-        """A table of the schema from its columns, and the round's number beside them."""
+        """Return a table with this schema from its columns, with the round's number added."""
         values["round"] = pa.repeat(pa.scalar(self.number, pa.int32()), rows)
         columns = [
             values[field.name] if isinstance(values[field.name], pa.Array) else pa.array(values[field.name], field.type)
@@ -237,7 +237,7 @@ class ArchiveTables:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _votes(self, stored: StoredExamples) -> tuple[pa.RecordBatch, pa.Array]:
-        """The votes in order, and where those of each example begin."""
+        """Return the votes in order, and the index of each example's first vote."""
         shape, rows, ids = self.columns, stored.votes, stored.rows["id"]
         numbers = stored.rows["number"].to_numpy()
         by_number = np.argsort(numbers)
@@ -264,7 +264,7 @@ def _times(rows: ColumnBatch, *names: str) -> dict[str, pa.Array]:
 
 
 def _in_order(places: NDArray[np.int64], at: NDArray[np.int64], who: pa.Array) -> NDArray[np.int64]:
-    """By example and time, and by pseudonym where these are the same, which is rare."""
+    """Order by example and time, and by pseudonym if these are equal, which is rare."""
     order: NDArray[np.int64] = np.lexsort((at, places))
     same = (np.diff(places[order]) == 0) & (np.diff(at[order]) == 0)
     if same.any():

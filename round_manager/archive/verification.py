@@ -1,4 +1,4 @@
-"""Check that an archive is what it says: hashes, counts, both forms of every table, votes, gold labels and splits."""
+"""Verification of an archive: hashes, counts, both formats of every table, votes, gold labels and splits."""
 
 import hashlib
 from collections import Counter
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
 from round_manager.archive.json_lines import json_lines
-from round_manager.archive.manifest import CURE, FILE, ArchiveManifest, read_manifest
+from round_manager.archive.manifest import FILE, REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.reader import table_batches
 from round_manager.archive.recount import CountingRule, Recount, vote_problems
 from round_manager.archive.split_check import SplitCheck
@@ -30,7 +30,7 @@ TABLES = ("examples", "votes", "attempts", "contexts", "models")
 
 @dataclass(frozen=True)
 class Verification:
-    """What was looked at, what could not be, and what is wrong; an archive is proved when nothing is."""
+    """What was checked, what could not be checked, and the problems; an archive without problems is valid."""
 
     manifest: ArchiveManifest
     checked: tuple[str, ...]
@@ -41,27 +41,27 @@ class Verification:
 def verify(
     folder: Path, *, counting: CountingRule | None = None, database: tuple[Session, Round] | None = None
 ) -> Verification:
-    """The proof of the archive in a folder, held against the round in a database where one is given.
+    """Verify the archive in a folder, and compare it with the round in a database if one is given.
 
-    `counting` knows how policies count votes; without it, gold labels are taken as they are.
+    `counting` returns how a policy counts votes; without it, gold labels are not checked.
     """
     manifest = read_manifest(folder)
     checked, unchecked = ["hashes of all files"], list[str]()
     problems = list(_file_problems(folder, manifest))
-    # What was changed cannot be read with trust, or at all.
+    # Files that were changed cannot be trusted or may not be readable.
     spec = None if problems else _spec(manifest, problems)
     if spec is not None:
         try:
-            _prove_content(folder, manifest, spec, counting, checked, unchecked, problems)
+            _check_content(folder, manifest, spec, counting, checked, unchecked, problems)
         except (pa.ArrowException, OSError) as error:
-            problems.append(f"a table cannot be read ({str(error).splitlines()[0]}); {CURE}")
+            problems.append(f"a table cannot be read ({str(error).splitlines()[0]}); {REPAIR}")
     if database is not None:
         problems += _database_problems(*database, manifest)
         checked.append("the database")
     return Verification(manifest, tuple(checked), tuple(unchecked), tuple(problems))
 
 
-def _prove_content(
+def _check_content(
     folder: Path,
     manifest: ArchiveManifest,
     spec: TaskSpec,
@@ -81,23 +81,25 @@ def _prove_content(
     problems += recount.problems()
     problems += splits.problems()
     unchecked += [*recount.unchecked, *splits.unchecked]
-    checked += ["the task's terms", "rows of both forms", "models", "votes of every example"]
+    checked += ["the task's terms", "rows in both formats", "models", "votes of every example"]
     checked += ["gold labels, recounted"] if recount.done else []
     checked += ["splits, recomputed"]
 
 
 def _spec(manifest: ArchiveManifest, problems: list[str]) -> TaskSpec | None:
-    """The terms of the round, if they are those that it was opened with and this program can read them."""
+    """Return the terms of the round if they are the original ones and this program can read them."""
     if json_sha256(dict(manifest.spec)) != manifest.spec_sha256:
-        problems.append(f"the task in the manifest was changed (its SHA-256 differs); {CURE}")
+        problems.append(f"the task in the manifest has changed (its SHA-256 differs); {REPAIR}")
     try:
         spec = TaskSpec.model_validate(manifest.spec)
     except ValueError:
         made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
-        problems.append(f"the task in the manifest cannot be read here; verify it with what wrote it ({made})")
+        problems.append(
+            f"the task in the manifest cannot be read by this version; verify it with the one that wrote it ({made})"
+        )
         return None
     if (spec.name, spec.kind) != (manifest.task, manifest.kind):
-        problems.append(f"the manifest is of {manifest.task}, a {manifest.kind} task, and its terms are not; {CURE}")
+        problems.append(f"the manifest names {manifest.task}, a {manifest.kind} task, but its terms do not; {REPAIR}")
     return None if problems else spec
 
 
@@ -107,17 +109,17 @@ def _file_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
         yield f"{name} is not in the manifest; move it away"
     for name, entry in sorted(manifest.files.items()):
         if name not in there:
-            yield f"{name} is missing; {CURE}"
+            yield f"{name} is missing; {REPAIR}"
         elif (folder / name).stat().st_size != entry.size or file_sha256(folder / name) != entry.sha256:
-            yield f"{name} was changed (its SHA-256 differs); {CURE}"
+            yield f"{name} has changed (its SHA-256 differs); {REPAIR}"
     for name in sorted({f"{table}.{form}" for table in TABLES for form in FORMS} - manifest.files.keys()):
-        yield f"{name} is not part of it; {CURE}"
+        yield f"{name} is not part of the archive; {REPAIR}"
 
 
 def _column_problems(folder: Path, columns: Columns) -> Iterator[str]:
     for table in TABLES:
         if not parquet.read_schema(folder / f"{table}.parquet").equals(getattr(columns, table)):
-            yield f"{table} has other columns than the task says; {CURE}"
+            yield f"{table} does not have the columns that follow from the task; {REPAIR}"
 
 
 def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
@@ -129,45 +131,46 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
             elsewhere += batch.num_rows - (pc.sum(pc.equal(batch["round"], manifest.round)).as_py() or 0)
         forms = [manifest.files[f"{table}.{form}"] for form in FORMS]
         if any(entry.rows != rows for entry in forms):
-            yield f"{table} has {count(rows, 'row')}, the manifest says {forms[0].rows}; {CURE}"
+            yield f"{table} has {count(rows, 'row')}, the manifest says {forms[0].rows}; {REPAIR}"
         if lines.hexdigest() != forms[1].sha256:
-            yield f"{table}.jsonl and {table}.parquet do not hold the same; {CURE}"
+            yield f"{table}.jsonl and {table}.parquet do not have the same rows; {REPAIR}"
         if elsewhere:
-            yield f"{count(elsewhere, 'row is', 'rows are')} of another round in {table}; {CURE}"
+            yield f"{count(elsewhere, 'row is', 'rows are')} of another round in {table}; {REPAIR}"
     statuses: Counter[str] = Counter()
     votes = 0
     for batch in table_batches(folder, "examples", ["status", "votes"]):
         statuses.update(batch.column("status").to_pylist())
         votes += len(batch.column("votes").flatten())
     if dict(statuses) != dict(manifest.examples):
-        yield f"the examples' statuses are {dict(statuses)}, the manifest says {dict(manifest.examples)}; {CURE}"
+        yield f"the examples' statuses are {dict(statuses)}, the manifest says {dict(manifest.examples)}; {REPAIR}"
     if votes != manifest.files["votes.parquet"].rows:
-        yield f"the examples have {count(votes, 'vote')}, there are {manifest.files['votes.parquet'].rows}; {CURE}"
+        rows = manifest.files["votes.parquet"].rows
+        yield f"the examples have {count(votes, 'vote')}, the table votes has {rows}; {REPAIR}"
 
 
 def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     named = ["version", "rank", "sha256"]
     rows = [row for batch in table_batches(folder, "models", named) for row in batch.to_pylist()]
     if rows != manifest.models:
-        yield f"the manifest names other models than the table models has; {CURE}"
+        yield f"the manifest and the table models name different models; {REPAIR}"
 
 
 def _database_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
     if round.archive_sha256 != manifest.sha256:
-        yield f"the database knows the archive as {round.archive_sha256}, this is {manifest.sha256}; {CURE}"
+        yield f"the database has the hash {round.archive_sha256}, the archive {manifest.sha256}; {REPAIR}"
     had = collected(session, round).stored
     if had != dict(manifest.examples):
-        yield f"the database has the examples {had}, the manifest says {dict(manifest.examples)}; {CURE}"
+        yield f"the database has the examples {had}, the manifest says {dict(manifest.examples)}; {REPAIR}"
     in_round = select(func.count()).select_from(Vote).join(Example, Example.id == Vote.example_id)
     votes = session.scalar(in_round.where(Example.round_id == round.id)) or 0
     if votes != manifest.files["votes.parquet"].rows:
-        yield f"the database has {count(votes, 'vote')}, the archive {manifest.files['votes.parquet'].rows}; {CURE}"
+        yield f"the database has {count(votes, 'vote')}, the archive {manifest.files['votes.parquet'].rows}; {REPAIR}"
     pinned = select(ModelVersion.name, RoundModel.rank, ModelVersion.sha256)
     pinned = pinned.join(ModelVersion, ModelVersion.id == RoundModel.model_version_id)
     rows = session.execute(pinned.where(RoundModel.round_id == round.id).order_by(RoundModel.rank))
     models = [{"version": name, "rank": rank, "sha256": sha256} for name, rank, sha256 in rows]
     if models != manifest.models:
-        yield f"the database pins other models than the manifest names; {CURE}"
+        yield f"the database and the manifest name different models; {REPAIR}"
     yield from _attempt_problems(session, round, manifest)
 
 
@@ -177,5 +180,5 @@ def _attempt_problems(session: Session, round: Round, manifest: ArchiveManifest)
     counted = select(func.count()).select_from(Attempt).where(Attempt.round_id == round.id)
     attempts = session.scalar(counted.where(Attempt.id <= after.get("last_attempt", 0))) or 0
     if attempts != manifest.files["attempts.parquet"].rows:
-        told = f"the database has {count(attempts, 'attempt')}, the archive"
-        yield f"{told} {manifest.files['attempts.parquet'].rows}; {CURE}"
+        text = f"the database has {count(attempts, 'attempt')}, the archive"
+        yield f"{text} {manifest.files['attempts.parquet'].rows}; {REPAIR}"

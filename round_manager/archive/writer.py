@@ -1,4 +1,4 @@
-"""The files of an archive as they are written: Parquet and JSON lines of the same rows, hashed on the way."""
+"""Writing the files of an archive: the same rows as Parquet and as JSON lines, hashed while they are written."""
 
 import hashlib
 import os
@@ -17,17 +17,17 @@ from round_manager.archive.manifest import FileEntry
 
 FORMS = ("parquet", "jsonl")
 MOST_UNSAVED = 1 << 24
-# To ask for the same memory again takes time, and to keep it all takes memory.
+# Releasing memory takes time, and keeping all of it takes memory.
 BATCHES_TO_KEEP = 4
 Stored = TypeVar("Stored")
 Made = TypeVar("Made")
 
 
 class HashedFile:
-    """A file that is written once, from its beginning to its end."""
+    """A file that is written once, from start to end, and hashed."""
 
     def __init__(self, path: Path) -> None:
-        # Not buffered: what a full disk refused must not be tried again when the file is let go.
+        # Unbuffered: after a failed write to a full disk, closing the file must not write again.
         self._file = path.open("xb", buffering=0)
         self._hash = hashlib.sha256()
         self._size = 0
@@ -35,50 +35,50 @@ class HashedFile:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Add to the end; to a file that was let go, nothing."""
+        """Append data; ignored after the file was closed."""
         view = memoryview(data).cast("B")
         if not self.closed:
             self._hash.update(view)
             self._size += len(view)
             write_all(self._file, view)
             self._unsaved += len(view)
-            # Little by little, beside other work: all at the end would be waited for.
+            # Synced in parts while other work goes on: one sync at the end would take long.
             if self._unsaved >= MOST_UNSAVED:
                 self._save()
         return len(view)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
     def tell(self) -> int:
-        """How much there is."""
+        """Return the number of bytes written."""
         return self._size
 
     def close(self) -> None:
-        """All of it is on the disk."""
+        """Sync the file to the disk and close it."""
         if not self.closed:
             self._save()
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the file, whatever is in it."""
+        """Close the file without syncing it."""
         self.closed = True
         self._file.close()
 
     def entry(self, rows: int) -> FileEntry:
-        """What the manifest says of it."""
+        """Return the manifest's entry for it."""
         return FileEntry(self._hash.hexdigest(), self._size, rows)
 
     def _save(self) -> None:
         os.fsync(self._file.fileno())
         self._unsaved = 0
-        # Nobody reads it soon: the system's copy would push other files out of memory. Not every system can be told.
+        # It is not read soon, so its pages need not stay in the system's cache. Not every system supports this.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class TableFiles:
-    """One table's two files; while a batch is written, the next one can be made."""
+    """The two files of a table; while a batch is written, the next one can be prepared."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema, pool: ThreadPoolExecutor) -> None:
         self._name = name
@@ -87,20 +87,20 @@ class TableFiles:
         self._writer = parquet.ParquetWriter(pa.PythonFile(self._parquet, mode="w"), schema, compression="snappy")
         self._rows = 0
         self._batches = 0
-        self._under_way: list[Future[None]] = []
+        self._in_progress: list[Future[None]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds the batch's rows; at most one batch is under way."""
+        """Write a batch in the background; at most one batch is in progress."""
         self._wait()
         self._batches += 1
         if self._batches % BATCHES_TO_KEEP == 0:
-            # What these took goes back to the system: threads would keep more of it with each batch.
+            # Return memory to the system: threads would keep more of it with each batch.
             pa.default_memory_pool().release_unused()
         self._rows += batch.num_rows
-        self._under_way = [self._pool.submit(self._write_parquet, batch), self._pool.submit(self._write_lines, batch)]
+        self._in_progress = [self._pool.submit(self._write_parquet, batch), self._pool.submit(self._write_lines, batch)]
 
     def finish(self) -> dict[str, FileEntry]:
-        """Both files are on the disk; what the manifest says of them."""
+        """Sync both files to the disk and return the manifest's entries for them."""
         self._wait()
         self._writer.close()
         files = (self._parquet, self._lines)
@@ -109,14 +109,14 @@ class TableFiles:
         return {f"{self._name}.{form}": file.entry(self._rows) for form, file in zip(FORMS, files, strict=True)}
 
     def abandon(self) -> None:
-        """Let go of both files."""
+        """Close both files without syncing them."""
         self._parquet.abandon()
         self._lines.abandon()
 
     def _wait(self) -> None:
-        for one in self._under_way:
+        for one in self._in_progress:
             one.result()
-        self._under_way = []
+        self._in_progress = []
 
     def _write_parquet(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch, row_group_size=max(1, batch.num_rows))
@@ -135,29 +135,29 @@ class ArchiveFiles:
         self.entries: dict[str, FileEntry] = {}
 
     def made(self, make: Callable[[Stored], Made], stored: Iterable[Stored]) -> Iterator[Made]:
-        """What is made of each, in order; while one is made, the next is read, and what was made is written."""
-        under_way: Future[Made] | None = None
+        """Yield `make` of each item in order; while one is made, the next one is read and the last one is written."""
+        in_progress: Future[Made] | None = None
         for one in stored:
             following = self._pool.submit(make, one)
-            if under_way is not None:
-                yield under_way.result()
-            under_way = following
-        if under_way is not None:
-            yield under_way.result()
+            if in_progress is not None:
+                yield in_progress.result()
+            in_progress = following
+        if in_progress is not None:
+            yield in_progress.result()
 
     def table(self, name: str, schema: pa.Schema) -> TableFiles:
-        """A table to write to; finish it, and hand what it says to `add`."""
+        """Return a table to write to; pass it to `add` when it is complete."""
         table = TableFiles(self._folder, name, schema, self._pool)
         self._tables.append(table)
         return table
 
     def add(self, *tables: TableFiles) -> None:
-        """These tables are complete."""
+        """Finish complete tables and keep their entries."""
         for table in tables:
             self.entries.update(table.finish())
 
     def write(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """A whole table."""
+        """Write a whole table."""
         table = self.table(name, schema)
         for batch in batches:
             table.write(batch)
@@ -175,6 +175,6 @@ class ArchiveFiles:
 
 
 def write_all(file: RawIOBase, data: memoryview) -> None:
-    """All of it; the system may take a part at a time."""
+    """Write all of the data; one system call may write only a part."""
     while data:
         data = data[file.write(data) or 0 :]

@@ -1,7 +1,7 @@
-"""A task at a glance: its round, what came of it, its money, and what waits for whom.
+"""Where a task stands: its round, the examples collected, its money, its queues and what it waits for.
 
-Everything is read from tallies, sums that the ledger keeps, and what is unfinished, so a round of a million examples is
-told as fast as one of ten thousand. Exact figures, recomputed from votes, are the metrics' business.
+Everything comes from tallies, sums that the ledger keeps, and unfinished rows, so that a round of a million examples is
+shown as fast as one of ten thousand. Exact figures, recomputed from votes, are in `validation.metrics`.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from common.text import count
 from round_manager.labelstudio.links import find_link
 from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, pending_training, running_job
-from round_manager.loop.lifecycle import called_off_text, was_called_off
+from round_manager.loop.lifecycle import empty_round_reason, ended_empty
 from round_manager.loop.queues import (
     held_for_a_person,
     pages_to_confirm,
@@ -24,7 +25,7 @@ from round_manager.loop.queues import (
     work_to_decide,
 )
 from round_manager.loop.supply_facts import tallies_of
-from round_manager.loop.waiting import waiting
+from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import (
     EntryState,
     ExampleStatus,
@@ -41,13 +42,13 @@ from round_manager.rates import Rate
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
 
-TAKEN_UP = "`outfox manage` takes it up again"
+RUN_MANAGER = Hint("run_manager")
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 
 @dataclass(frozen=True)
 class TaskOverview:
-    """Where a task stands; `decided` examples are those that people have agreed or disagreed on."""
+    """Where a task stands; `decided` examples are verified or disputed."""
 
     task: str
     round: int
@@ -62,18 +63,18 @@ class TaskOverview:
     task_money: BudgetFigures
     round_money: BudgetFigures
     queues: dict[str, int]
-    waits_for: tuple[str, ...]
+    waits_for: tuple[WaitReason, ...]
 
     @property
     def vmer(self) -> Rate:
-        """The validated model error rate, by the statuses that examples have now."""
+        """The validated model error rate, by the current status of the examples."""
         return Rate(self.verified_fooling, self.collected)
 
 
 def task_overview(session: Session, task: Task, *, now: datetime, has_marketplace: bool = True) -> TaskOverview:
-    """The task as it is now, with its live round, else the last that was opened, else its draft.
+    """Return where the task stands, with its live round, else the last one that was opened, else its draft.
 
-    `has_marketplace` is whether whoever asks has the keys of one.
+    `has_marketplace` says whether the caller has access keys for a marketplace.
     """
     rounds = list_rounds(session, task)
     begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
@@ -98,9 +99,22 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
     )
 
 
+def missing_intake(session: Session, round: Round, *, has_marketplace: bool) -> WaitReason | None:
+    """Return why no examples can reach an open round, neither from Label Studio nor from a crowd; None if they can."""
+    if round.status is not RoundStatus.OPEN or _has_project(session, round):
+        return None
+    name, is_paid = session.get_one(Task, round.task_id).name, spec_of(round).pay.create_cents > 0
+    # If HITs were posted, another machine has the keys.
+    if _has_hits(session, round) or (has_marketplace and is_paid):
+        return None
+    missing = "pay.create_cents in task.yaml is 0" if has_marketplace else "no access keys for a marketplace are set"
+    text = f"no examples can arrive: the task has no Label Studio project, and {missing}"
+    return WaitReason(text, Hint("connect_label_studio", task=name))
+
+
 def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int]) -> dict[str, int]:
     hits = unfinished_hits(session, round)
-    # What was undecided when a round was closed stays so.
+    # Examples that were undecided when the round was closed stay undecided.
     undecided = {} if round.status is RoundStatus.CLOSED else tallies
     return {
         "examples_waiting_for_votes": sum(n for (status, _), n in undecided.items() if status is ExampleStatus.PENDING),
@@ -115,60 +129,44 @@ def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int])
     }
 
 
-def _waits_for(session: Session, task: Task, round: Round, now: datetime, *, has_marketplace: bool) -> tuple[str, ...]:
+def _waits_for(
+    session: Session, task: Task, round: Round, now: datetime, *, has_marketplace: bool
+) -> tuple[WaitReason, ...]:
     if round.status is not RoundStatus.CLOSED:
-        reasons = [reason.text for reason in waiting(session, round, now=now).reasons]
-        reasons += filter(None, [no_way_in(session, round, has_marketplace=has_marketplace)])
-        return tuple(reasons) or (f"nothing more can come to round {round.number}; `outfox manage` closes it",)
+        intake = missing_intake(session, round, has_marketplace=has_marketplace)
+        reasons = (*waiting(session, round, now=now).reasons, *([intake] if intake else []))
+        return reasons or (WaitReason(f"round {round.number} can be closed", RUN_MANAGER),)
     if round.frozen_at is None:
-        return (f"round {round.number} is closed and waits for its archive; `outfox manage` makes it",)
+        return (WaitReason(f"round {round.number} is closed and waits for its archive", RUN_MANAGER),)
     job = running_job(session, task)
     if job is not None:
         return (_training(job, now),)
     wanted = pending_training(session, task)
     if wanted is not None:
-        failed = f"; {count(wanted.failures, 'training')} failed, at last: {wanted.reason}" if wanted.failures else ""
-        return (f"a model waits to be trained on the rounds up to {wanted.round}; `outfox manage` does it{failed}",)
-    if was_called_off(session, round):
-        return (called_off_text(round, task.name),)
-    return (f"round {round.number + 1} waits to be opened; `outfox manage` does it, or tells what it lacks",)
+        failed = f"; {count(wanted.failures, 'training')} failed, most recently: {wanted.reason}"
+        text = f"a model waits to be trained on the rounds up to {wanted.round}"
+        return (WaitReason(text + (failed if wanted.failures else ""), RUN_MANAGER),)
+    if ended_empty(session, round):
+        return (empty_round_reason(round, task.name),)
+    return (WaitReason(f"round {round.number + 1} waits to be opened", RUN_MANAGER),)
 
 
-def _training(job: TrainingJob, now: datetime) -> str:
+def _training(job: TrainingJob, now: datetime) -> WaitReason:
     if is_process_gone(job, now=now):
-        cure = f"{job.cancel_by} cancelled it, and `outfox manage` tells so" if job.cancel_by else TAKEN_UP
-        return f"the training of the next model was interrupted, its process is gone; {cure}"
+        cancelled = f", and {job.cancel_by} cancelled it" if job.cancel_by else ""
+        return WaitReason(f"the training of the next model was interrupted{cancelled}", RUN_MANAGER)
     if not has_heartbeat(job, now=now):
         silent = count((now - job.beat_at) // timedelta(minutes=1), "minute")
-        return f"the training of the next model, on {job.host}, was not heard of for {silent}; {TAKEN_UP}"
+        return WaitReason(f"the training of the next model on {job.host} sent no heartbeat for {silent}", RUN_MANAGER)
     share = f" {job.steps / job.total:.0%}" if job.total else ""
-    return f"the next model is being trained: {job.stage or 'it begins'}{share} {job.note}".rstrip()
+    return WaitReason(f"the next model is being trained: {job.stage or 'starting'}{share} {job.note}".rstrip())
 
 
-def no_way_in(session: Session, round: Round, *, has_marketplace: bool) -> str:
-    """Why nothing can come to an open round, and what to do; nothing where something can."""
-    if round.status is not RoundStatus.OPEN or _is_connected(session, round):
-        return ""
-    name, is_paid = session.get_one(Task, round.task_id).name, spec_of(round).pay.create_cents > 0
-    # Whoever posted HITs for it has the keys, even if this machine does not.
-    if _was_posted(session, round) or (has_marketplace and is_paid):
-        return ""
-    connect = f"`outfox labelstudio connect {name}` lets people write in Label Studio"
-    if has_marketplace:
-        lacks = "the task has no Label Studio project, and no HITs to create while pay.create_cents is 0"
-        cure = f"raise it in task.yaml, run `outfox task create {name}` and open the next round for a crowd"
-    else:
-        lacks = "the task has no Label Studio project, and there are no access keys for a marketplace here"
-        keys = "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET"
-        cure = f"set {keys} for a crowd (`outfox marketplace account` makes some)"
-    return f"nothing can come in: {lacks}; {connect}, or {cure}"
-
-
-def _is_connected(session: Session, round: Round) -> bool:
-    """Whether people of Label Studio write for the round's task; a project that is gone has a number below zero."""
+def _has_project(session: Session, round: Round) -> bool:
+    """Return whether Label Studio users can write for the round's task; a deleted project has a number below zero."""
     link = find_link(session, round.task_id, ProjectKind.CREATE)
     return link is not None and link.project > 0
 
 
-def _was_posted(session: Session, round: Round) -> bool:
+def _has_hits(session: Session, round: Round) -> bool:
     return bool(session.scalar(select(exists().where(Hit.round_id == round.id, Hit.kind == HitKind.CREATE))))

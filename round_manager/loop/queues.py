@@ -1,4 +1,4 @@
-"""Queues: what waits for somebody, counted by what is unfinished and never by all that there ever was."""
+"""Queues: unfinished work, counted from unfinished rows only, never from everything in the database."""
 
 from dataclasses import dataclass
 
@@ -28,8 +28,8 @@ BEING_PAID = (EntryState.OWED, EntryState.SENT)
 
 
 @dataclass(frozen=True)
-class Writing:
-    """A round with so many HITs to create that wait to be sent."""
+class UnsentCreation:
+    """A round with HITs to create that wait to be posted."""
 
     id: int
     task: str
@@ -38,8 +38,8 @@ class Writing:
 
 
 def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tuple[str, bool]]:
-    """The marketplace's ids of work that nobody has decided or is paying for, and whether its page was finished."""
-    # By the HIT, which has few entries: the ledger has no index that is only about assignments.
+    """Return submitted work that is neither decided nor being paid: external ids, and whether its page was finished."""
+    # By the HIT, which has few entries: the ledger has no index on assignments alone.
     being_paid = exists().where(
         LedgerEntry.hit_id == Assignment.hit_id,
         LedgerEntry.assignment_id == Assignment.id,
@@ -57,12 +57,12 @@ def undecided_work(session: Session, marketplace: str, task_id: int) -> list[tup
 
 
 def unsent_hits(session: Session, marketplace: str) -> int:
-    """HITs that wait to be sent, of rounds that take them now."""
+    """Return the number of HITs that wait to be posted in rounds that accept them now."""
     return session.scalar(select(func.count()).select_from(Hit).where(*_unsent(marketplace))) or 0
 
 
-def rounds_to_write_for(session: Session, marketplace: str) -> list[Writing]:
-    """The rounds whose HITs to create wait to be sent, and take them now."""
+def rounds_to_write_for(session: Session, marketplace: str) -> list[UnsentCreation]:
+    """Return the rounds with HITs to create that wait to be posted and can be posted now."""
     create = Hit.kind == HitKind.CREATE
     unsent = select(Hit.round_id, func.count().label("hits")).where(*_unsent(marketplace), create)
     of_round = unsent.group_by(Hit.round_id).subquery()
@@ -72,11 +72,11 @@ def rounds_to_write_for(session: Session, marketplace: str) -> list[Writing]:
         .join(Task, Task.id == Round.task_id)
         .order_by(Round.id)
     )
-    return [Writing(*row) for row in session.execute(wanted)]
+    return [UnsentCreation(*row) for row in session.execute(wanted)]
 
 
 def held_for_a_person(session: Session, task_id: int | None = None) -> int:
-    """HITs and payments that only a person can settle."""
+    """Return the number of HITs and payments that only a person can settle."""
     hits = select(func.count()).select_from(Hit).where(Hit.finished_at.is_(None), Hit.status == HitStatus.HELD)
     entries = select(func.count()).select_from(LedgerEntry)
     entries = entries.where(LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_not(None))
@@ -86,10 +86,10 @@ def held_for_a_person(session: Session, task_id: int | None = None) -> int:
 
 
 def unfinished_hits(session: Session, round: Round) -> dict[HitKind, int]:
-    """The round's HITs that something can still come of, by kind."""
+    """Return the number of the round's unfinished HITs by kind."""
     wanted = (
         select(Hit.kind, func.count())
-        # The sum keeps databases from the index on rounds: the one on unfinished HITs is the short one.
+        # The addition keeps databases from using the index on rounds; the index on unfinished HITs is much shorter.
         .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id, Hit.status != HitStatus.REFUSED)
         .group_by(Hit.kind)
     )
@@ -97,27 +97,27 @@ def unfinished_hits(session: Session, round: Round) -> dict[HitKind, int]:
 
 
 def work_to_decide(session: Session, task_id: int) -> int:
-    """Work that was handed in and is not approved yet."""
-    # Counted HIT by HIT, so that nobody begins with all the work that there ever was.
+    """Return the number of submitted assignments that are not approved yet."""
+    # Counted HIT by HIT, so that no plan starts from all assignments in the database.
     of_hit = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status == AssignmentStatus.SUBMITTED)
     return int(session.scalar(select(func.sum(of_hit.scalar_subquery())).where(*_unfinished(task_id))) or 0)
 
 
 def pages_to_confirm(session: Session, task_id: int) -> int:
-    """Pages that were handed in and that the marketplace has not shown yet."""
+    """Return the number of submitted pages that the marketplace has not confirmed yet."""
     waiting = select(func.count()).select_from(WorkSession).join(Hit, Hit.id == WorkSession.hit_id)
     wanted = waiting.where(WorkSession.status == SessionStatus.SUBMITTED, Hit.task_id == task_id)
     return session.scalar(wanted) or 0
 
 
 def payments_of(session: Session, task_id: int, state: EntryState) -> int:
-    """How many of the task's payments are in a state that they do not stay in."""
+    """Return the number of the task's payments in an unsettled state."""
     wanted = select(func.count()).where(LedgerEntry.task_id == task_id, LedgerEntry.state == state)
     return session.scalar(wanted) or 0
 
 
 def unsent_to_label_studio(session: Session, task_id: int) -> int:
-    """Tasks that are planned for Label Studio and not there yet."""
+    """Return the number of tasks that are planned for Label Studio but not sent yet."""
     wanted = (
         select(func.count())
         .select_from(LabelStudioTask)
@@ -133,6 +133,6 @@ def _unsent(marketplace: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _unfinished(task_id: int) -> tuple[ColumnElement[bool], ...]:
-    """A task's HITs that something can still come of: a HIT with work to decide is one of them."""
-    # The sum keeps databases from other indexes: the one on unfinished HITs is the short one.
+    """Return the condition for a task's unfinished HITs; a HIT with undecided work is one of them."""
+    # The addition keeps databases from using other indexes; the index on unfinished HITs is much shorter.
     return Hit.finished_at.is_(None), Hit.task_id + 0 == task_id

@@ -1,8 +1,8 @@
-"""Waiting: what a round still waits for, in plain words.
+"""What a round waits for, as reasons with hints.
 
-A validating round waits until nothing can come any more: all of its HITs are finished, all that was handed in is
-decided, all that is owed is paid, and nobody is paid less than the minimum for an hour. Votes, an owner's word and
-people in Label Studio can be given up; workers' work and their money cannot.
+A validating round can be closed once all of its HITs are finished, all submitted work is decided, all that is owed is
+paid, and every worker has at least the minimum hourly pay. The owner can skip waiting for votes, for decisions on flags
+and for Label Studio users, but not for workers' submissions or their money.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import case, exists, func, literal, select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from common.money import dollars
 from common.text import count
 from round_manager.crowd.fair_pay import missing_cents
@@ -43,21 +44,22 @@ UNSETTLED = (EntryState.OWED, EntryState.SENT)
 
 
 @dataclass(frozen=True)
-class Reason:
-    """One thing that a round waits for; what only lacks people's judgement can be given up."""
+class WaitReason:
+    """One thing that a round waits for, and what can be done about it; what needs only judgements can be skipped."""
 
     text: str
-    can_be_given_up: bool = False
+    hint: Hint | None = None
+    can_be_skipped: bool = False
 
 
-NOT_DECIDED = Reason("votes came that nobody has settled yet; `outfox manage` does, or tells what it lacks")
+UNDECIDED_VOTES = WaitReason("new votes have not been counted yet", Hint("run_manager"))
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Everything that a round waits for; nothing, where it is closed or can be."""
+    """Everything that a round waits for; empty if it is closed or can be closed."""
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[WaitReason, ...]
 
     def __bool__(self) -> bool:
         return bool(self.reasons)
@@ -67,10 +69,10 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    """HITs of one kind in one state that something can still come of; the last of them is over at `expires_at`.
+class UnfinishedHits:
+    """HITs of one kind and status that can still bring work; the last of them expires at `expires_at`.
 
-    Those that were posted are all called assignable: whether somebody has one now makes no difference here.
+    All posted HITs have the status assignable here: it makes no difference whether a worker holds one now.
     """
 
     kind: HitKind
@@ -80,40 +82,38 @@ class Unfinished:
     hits: int
     expires_at: datetime | None
 
-    @property
-    def them(self) -> str:
-        """The word for so many."""
-        return "it" if self.hits == 1 else "them"
-
     def __str__(self) -> str:
         return f"{count(self.hits, 'HIT')} {WORDS[self.kind]}"
 
 
 def waiting(session: Session, round: Round, *, now: datetime) -> Waiting:
-    """What the round waits for now: to be opened, to go on, for its end, or for what must come before it is closed."""
+    """Return what the round waits for now."""
     name = session.get_one(Task, round.task_id).name
-    reasons: list[Reason] = []
+    reasons: list[WaitReason] = []
     if round.paused_at is not None:
-        reasons.append(Reason(f"it is paused since {when(round.paused_at)}; `outfox round resume {name}` goes on"))
+        paused = f"it has been paused since {when(round.paused_at)}"
+        reasons.append(WaitReason(paused, Hint("resume_round", task=name)))
     if round.status is RoundStatus.DRAFT:
         has_model = session.scalar(select(exists().where(ModelVersion.task_id == round.task_id)))
-        first = "" if has_model else f"once there is a model (`outfox model train {name}`), "
-        reasons.append(Reason(f"it is a draft; {first}`outfox round open {name}` opens it"))
+        if has_model:
+            reasons.append(WaitReason("it is a draft", Hint("open_round", task=name)))
+        else:
+            reasons.append(WaitReason("it is a draft and the task has no model yet", Hint("train_model", task=name)))
     elif round.status is RoundStatus.OPEN:
-        lacking = round.target_fooling - verified_fooling(session, round)
+        missing = round.target_fooling - verified_fooling(session, round)
         until = f", until {when(round.closes_at)}" if round.closes_at else ""
-        text = f"{count(max(0, lacking), 'more validated fooling example')} of {round.target_fooling:,}"
-        reasons.append(Reason(f"it is open for {text}{until}"))
+        text = f"{count(max(0, missing), 'more validated fooling example')} of {round.target_fooling:,}"
+        reasons.append(WaitReason(f"it is open for {text}{until}"))
     elif round.status is RoundStatus.VALIDATING:
-        reasons += still_to_come(session, round, now=now)
+        reasons += reasons_not_to_close(session, round, now=now)
     return Waiting(tuple(reasons))
 
 
-def still_to_come(session: Session, round: Round, *, now: datetime, give_up: bool = False) -> list[Reason]:
-    """What must come before a validating round can be closed, without what can be given up where it is."""
-    work = work_to_come(session, round, now=now)
-    left = [reason for reason in work if not (give_up and reason.can_be_given_up)]
-    # A median goes by all who worked: pay is looked at when nothing more can change it.
+def reasons_not_to_close(session: Session, round: Round, *, now: datetime, force: bool = False) -> list[WaitReason]:
+    """Return what a validating round must wait for before it can be closed; `force` skips what can be skipped."""
+    unfinished = unfinished_work(session, round, now=now)
+    left = [reason for reason in unfinished if not (force and reason.can_be_skipped)]
+    # The median wage depends on all work of the round, so pay is checked once nothing can change it any more.
     return left or list(_fair_pay(session, round))
 
 
@@ -121,53 +121,52 @@ def awaits_only_pay(session: Session, round: Round, *, now: datetime) -> bool:
     """Return whether nothing is left to wait for, except perhaps pay that brings workers to the minimum."""
     if round.paused_at is not None or round.status is not RoundStatus.VALIDATING:
         return False
-    return not work_to_come(session, round, now=now)
+    return not unfinished_work(session, round, now=now)
 
 
-def work_to_come(session: Session, round: Round, *, now: datetime) -> list[Reason]:
-    """The same, all but what brings pay to the minimum for an hour."""
+def unfinished_work(session: Session, round: Round, *, now: datetime) -> list[WaitReason]:
+    """Return what a validating round waits for, apart from top-ups to the minimum hourly pay."""
     name = session.get_one(Task, round.task_id).name
-    hits, pending = _unfinished(session, round), tally(session, round, ExampleStatus.PENDING)
-    is_checked = any(hit.kind is HitKind.VALIDATE for hit in hits)
-    # HITs to validate stand for what is pending; all others only keep the round from its end.
+    hits, pending = _unfinished_hits(session, round), tally(session, round, ExampleStatus.PENDING)
+    has_validation_hits = any(hit.kind is HitKind.VALIDATE for hit in hits)
+    # HITs to validate bring votes for pending examples; all others only delay the end of the round.
     wanted = {HitKind.VALIDATE} if pending else set()
     return [
         *_hits(hits, name, now, wanted),
-        *_work(session, round, name),
-        *_in_label_studio(session, round, name, now),
-        *_judgements(session, round, name, pending, is_checked=is_checked),
+        *_submitted_work(session, round, name),
+        *_label_studio(session, round, name, now),
+        *_judgements(session, round, name, pending, has_validation_hits=has_validation_hits),
         *_money(session, round, name),
     ]
 
 
 def verified_fooling(session: Session, round: Round) -> int:
-    """How many validated fooling examples the round has."""
+    """Return the number of validated fooling examples in the round."""
     return tally(session, round, ExampleStatus.VERIFIED, fooled=True)
 
 
 def tally(session: Session, round: Round, status: ExampleStatus, *, fooled: bool | None = None) -> int:
-    """How many of the round's examples are in a status."""
+    """Return the number of the round's examples with a status."""
     wanted = select(func.sum(RoundTally.examples)).where(RoundTally.round_id == round.id, RoundTally.status == status)
     return int(session.scalar(wanted if fooled is None else wanted.where(RoundTally.fooled.is_(fooled))) or 0)
 
 
 def is_writing(session: Session, round: Round) -> bool:
-    """Whether a HIT to create can still bring examples."""
-    return any(hit.kind is HitKind.CREATE for hit in _unfinished(session, round))
+    """Return whether a HIT to create can still bring examples."""
+    return any(hit.kind is HitKind.CREATE for hit in _unfinished_hits(session, round))
 
 
 def undecided(session: Session, round: Round) -> bool:
-    """Whether votes came that nobody has decided by yet."""
+    """Return whether the round has votes that have not been counted yet."""
     return bool(session.scalar(select(exists().where(UncountedVote.round_id == round.id))))
 
 
 def when(moment: datetime) -> str:
-    """A time as people read it."""
+    """Return a time for people to read."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def _unfinished(session: Session, round: Round) -> list[Unfinished]:
-    """HITs that something can come of; finished ones, of which there are many, are not looked at."""
+def _unfinished_hits(session: Session, round: Round) -> list[UnfinishedHits]:
     was_sent = Hit.sent_at.is_not(None)
     posted = literal(HitStatus.ASSIGNABLE, Hit.status.type)
     groups = (
@@ -179,96 +178,95 @@ def _unfinished(session: Session, round: Round) -> list[Unfinished]:
             func.count(),
             func.max(Hit.expires_at),
         )
-        # The sum keeps databases from the index on rounds: the one on unfinished HITs is the short one.
+        # The addition keeps databases from using the index on rounds; the index on unfinished HITs is much shorter.
         .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id, Hit.status != HitStatus.REFUSED)
         .group_by(Hit.kind, "standing", was_sent, Hit.assignment_seconds)
         .order_by(Hit.kind, "standing")
     )
-    return [Unfinished(*row) for row in session.execute(groups)]
+    return [UnfinishedHits(*row) for row in session.execute(groups)]
 
 
-def _hits(hits: list[Unfinished], name: str, now: datetime, wanted: set[HitKind]) -> Iterator[Reason]:
+def _hits(hits: list[UnfinishedHits], name: str, now: datetime, wanted: set[HitKind]) -> Iterator[WaitReason]:
     for hit in hits:
         if hit.status is HitStatus.PLANNED and not hit.was_sent:
-            cure = f"`outfox crowd post {name}` sends {hit.them}, `outfox crowd expire {name} --all` drops {hit.them}"
-            yield Reason(f"{hit} planned and not sent; {cure}")
+            yield WaitReason(f"{hit} planned but not posted", Hint("post_hits", task=name))
         elif hit.status is HitStatus.PLANNED:
-            yield Reason(f"{hit} may or may not be posted; `outfox crowd reconcile` finds out")
+            yield WaitReason(f"{hit} may or may not have been posted", Hint("reconcile_crowd"))
         elif hit.status is HitStatus.HELD:
-            yield Reason(f"{hit} held for a person to decide; `outfox crowd status {name}` shows {hit.them}")
+            yield WaitReason(f"{hit} held for a person to decide", Hint("show_crowd_status", task=name))
         else:
-            yield Reason(_posted(hit, name, now, is_wanted=hit.kind in wanted))
+            yield _posted(hit, name, now, is_wanted=hit.kind in wanted)
 
 
-def _posted(hit: Unfinished, name: str, now: datetime, *, is_wanted: bool) -> str:
+def _posted(hit: UnfinishedHits, name: str, now: datetime, *, is_wanted: bool) -> WaitReason:
     expires_at = hit.expires_at or now
     deadline = expires_at + timedelta(seconds=hit.assignment_seconds)
     if expires_at > now and not is_wanted:
-        cure = f"`outfox crowd expire {name} --kind {hit.kind.value} --all` takes {hit.them} down"
-        return f"{hit} can still be taken until {when(expires_at)}; {cure}"
+        hint = Hint("expire_hits", task=name, kind=hit.kind.value)
+        return WaitReason(f"{hit} can still be accepted until {when(expires_at)}", hint)
     if deadline > now:
-        return f"{hit} not finished; work can come until {when(deadline)}"
-    # Work may have come in at the last second: only who reads the marketplace knows that nothing more is there.
-    its = "its" if hit.hits == 1 else "their"
-    return f"{hit} not finished though {its} time is over; `outfox crowd status {name}` reads what came"
+        return WaitReason(f"{hit} not finished; work can be submitted until {when(deadline)}")
+    # Work may have been submitted in the last second: only the marketplace knows that there is no more.
+    return WaitReason(f"{hit} not finished, but overdue", Hint("show_crowd_status", task=name))
 
 
-def _work(session: Session, round: Round, name: str) -> Iterator[Reason]:
-    # Where something is not decided the HIT is not finished, and those are few; the sum is as above.
-    handed_in = (
+def _submitted_work(session: Session, round: Round, name: str) -> Iterator[WaitReason]:
+    # A HIT with undecided work is not finished, and few are; the addition is explained above.
+    submitted = (
         select(func.count())
         .select_from(Assignment)
         .join(Hit, Hit.id == Assignment.hit_id)
         .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id)
         .where(Assignment.status == AssignmentStatus.SUBMITTED)
     )
-    found = session.scalar(handed_in) or 0
+    found = session.scalar(submitted) or 0
     if found:
-        pieces = count(found, "piece of work is", "pieces of work are")
-        cure = f"`outfox crowd approve {name} --all` approves it, or tells what only a person can decide"
-        yield Reason(f"{pieces} handed in and not decided; {cure}")
+        text = f"{count(found, 'assignment')} submitted but neither approved nor rejected"
+        yield WaitReason(text, Hint("approve_work", task=name))
 
 
-def _in_label_studio(session: Session, round: Round, name: str, now: datetime) -> Iterator[Reason]:
-    """Label Studio shows nobody else's drafts, so whoever may be writing there gets the same time."""
+def _label_studio(session: Session, round: Round, name: str, now: datetime) -> Iterator[WaitReason]:
+    """Label Studio does not show other users' drafts, so its users get the same time to submit what they started."""
     minutes, link = spec_of(round).work.label_studio_minutes, _project(session, round, ProjectKind.CREATE)
     if not minutes or link is None or round.validating_at is None:
         return
     end = round.validating_at + timedelta(minutes=minutes)
     if now < end:
-        text = f"people in Label Studio can hand in what they have begun until {when(end)}"
-        yield Reason(text, can_be_given_up=True)
+        text = f"Label Studio users can submit what they have started until {when(end)}"
+        yield WaitReason(text, can_be_skipped=True)
     elif link.synced_at is None or link.synced_at < end:
-        cure = f"`outfox labelstudio sync {name}` does"
-        yield Reason(f"nobody has read Label Studio since {when(end)}; {cure}", can_be_given_up=True)
+        hint = Hint("sync_label_studio", task=name)
+        yield WaitReason(f"Label Studio has not been read since {when(end)}", hint, can_be_skipped=True)
 
 
-def _judgements(session: Session, round: Round, name: str, pending: int, *, is_checked: bool) -> Iterator[Reason]:
+def _judgements(
+    session: Session, round: Round, name: str, pending: int, *, has_validation_hits: bool
+) -> Iterator[WaitReason]:
     if undecided(session, round):
-        yield NOT_DECIDED
-    if pending and (is_checked or _can_be_judged(session, round)):
-        yield Reason(f"{count(pending, 'example waits', 'examples wait')} for votes", can_be_given_up=True)
+        yield UNDECIDED_VOTES
+    if pending and (has_validation_hits or _can_be_validated(session, round)):
+        yield WaitReason(f"{count(pending, 'example waits', 'examples wait')} for votes", can_be_skipped=True)
     flagged = tally(session, round, ExampleStatus.FLAGGED)
     if flagged:
-        waits = count(flagged, "flagged example waits", "flagged examples wait")
-        yield Reason(f"{waits} for the owner; `outfox round flags {name}` shows them", can_be_given_up=True)
+        text = f"{count(flagged, 'flagged example waits', 'flagged examples wait')} for the owner's decision"
+        yield WaitReason(text, Hint("list_flags", task=name), can_be_skipped=True)
 
 
-def _can_be_judged(session: Session, round: Round) -> bool:
-    """Whether votes can come that nobody has asked for yet: in Label Studio, or for money that is left."""
+def _can_be_validated(session: Session, round: Round) -> bool:
+    """Return whether more votes are possible: from Label Studio, or from HITs that the budget covers."""
     spec = spec_of(round)
-    # A vote that costs nothing is one that no HIT asks for.
+    # No HITs are posted for votes that are not paid.
     is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec, planning_fees(session))
     return is_paid or _project(session, round, ProjectKind.VALIDATE) is not None
 
 
 def _project(session: Session, round: Round, kind: ProjectKind) -> LabelStudioLink | None:
-    """Where people of Label Studio write or check for the round's task; one that is gone has a number below zero."""
+    """Return the Label Studio project of the round's task; a deleted project has a number below zero."""
     link = find_link(session, round.task_id, kind)
     return link if link is not None and link.project > 0 else None
 
 
-def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
+def _money(session: Session, round: Round, name: str) -> Iterator[WaitReason]:
     is_held = LedgerEntry.held_at.is_not(None)
     cents = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents).label("cents")
     groups = (
@@ -278,19 +276,18 @@ def _money(session: Session, round: Round, name: str) -> Iterator[Reason]:
         .order_by(LedgerEntry.state)
     )
     for row in session.execute(groups):
-        payments = f"{count(row.payments, 'payment')}, {dollars(int(row.cents))},"
-        them = "it" if row.payments == 1 else "them"
+        payments = f"{count(row.payments, 'payment')} ({dollars(int(row.cents))})"
         if row.state is EntryState.OWED:
-            yield Reason(f"{payments} owed; `outfox crowd pay` sends {them}")
+            yield WaitReason(f"{payments} owed", Hint("pay_workers"))
         elif row.is_held:
-            yield Reason(f"{payments} held for a person to decide; `outfox crowd status {name}` shows {them}")
+            yield WaitReason(f"{payments} held for a person to decide", Hint("show_crowd_status", task=name))
         else:
-            yield Reason(f"{payments} sent and not confirmed; `outfox crowd reconcile` asks about {them}")
+            yield WaitReason(f"{payments} sent but not confirmed", Hint("reconcile_crowd"))
 
 
-def _fair_pay(session: Session, round: Round) -> Iterator[Reason]:
+def _fair_pay(session: Session, round: Round) -> Iterator[WaitReason]:
     cents = missing_cents(session, round)
     if cents:
         name = session.get_one(Task, round.task_id).name
-        cure = f"`outfox crowd pay {name} --top-up` pays it, and `outfox manage` does by itself"
-        yield Reason(f"its workers lack {dollars(cents)} to the minimum for an hour; {cure}")
+        text = f"workers are {dollars(cents)} below the minimum hourly pay"
+        yield WaitReason(text, Hint("top_up_pay", task=name))

@@ -1,4 +1,4 @@
-"""Contexts: what workers are shown, kept as it was once it was shown."""
+"""Contexts: what workers start from; a context never changes once it exists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from templates.rows import Context as PackContext
 
 LONGEST_ID = 180
 TARGETS = "targets"
-# Beside what the owner wrote: whether an upload has the context, or put others in its place. Packs leave both alone.
+# A key in `extra`: whether an upload contains the context or replaced it. Updating the pack does not change either.
 UPLOAD = "@upload"
 KEPT, REPLACED = "kept", "replaced"
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A context, whether the pack or an upload brought it, and the examples on it, of which some fooled."""
+class ContextUse:
+    """A context, whether it comes from the pack or an upload, and how many examples on it there are and fooled."""
 
     context: PackContext
     origin: str
@@ -31,10 +31,10 @@ class Listed:
 
 
 def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext], *, now: datetime) -> None:
-    """The task's contexts are those of its pack, in its order, then those that were uploaded; others are retired.
+    """Make the task's contexts those of its pack, in its order, followed by uploaded ones; retire all others.
 
-    A context never changes: where a text did, the old one is retired and the new one gets a key of its own, so that
-    bringing the old text back brings the old context back.
+    If a text changed, the old context is retired and the new text gets a key of its own, so that restoring the old text
+    restores the old context.
     """
     known = {row.key: row for row in session.scalars(select(Context).where(Context.task_id == task.id))}
     free = max((row.position for row in known.values()), default=-1) + 1
@@ -72,18 +72,18 @@ def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext
 
 
 def live_contexts(session: Session, task_id: int) -> list[Context]:
-    """The contexts that are still given out, in the owner's order."""
+    """Return the contexts that are still handed out, in the owner's order."""
     living = select(Context).where(Context.task_id == task_id, Context.retired_at.is_(None))
     return list(session.scalars(living.order_by(Context.position)))
 
 
 def count_contexts(session: Session, task_id: int, *, retired: bool = False) -> int:
-    """How many contexts are given out, or are not any more."""
+    """Return the number of contexts that are handed out, or that are retired."""
     return session.scalar(select(func.count()).select_from(Context).where(*_which(task_id, retired=retired))) or 0
 
 
-def list_contexts(session: Session, task_id: int, *, most: int, retired: bool = False) -> list[Listed]:
-    """The first contexts in the owner's order, with the examples of all rounds on them."""
+def list_contexts(session: Session, task_id: int, *, most: int, retired: bool = False) -> list[ContextUse]:
+    """Return the first contexts in the owner's order, with the number of examples of all rounds on them."""
     rows = select(Context).where(*_which(task_id, retired=retired)).order_by(Context.position).limit(most)
     found = session.scalars(rows).all()
     written = (
@@ -94,19 +94,21 @@ def list_contexts(session: Session, task_id: int, *, most: int, retired: bool = 
     )
     counts = {context_id: (int(used), int(fooled)) for context_id, used, fooled in session.execute(written)}
     return [
-        Listed(pack_context(row), "upload" if row.extra.get(UPLOAD) == KEPT else "pack", *counts.get(row.id, (0, 0)))
+        ContextUse(
+            pack_context(row), "upload" if row.extra.get(UPLOAD) == KEPT else "pack", *counts.get(row.id, (0, 0))
+        )
         for row in found
     ]
 
 
 def pack_context(row: Context) -> PackContext:
-    """A stored context as a pack has it; its id is its key here."""
+    """Return a stored context as a pack describes it; its id is its key."""
     extra = {name: value for name, value in row.extra.items() if name not in (TARGETS, UPLOAD)}
     return PackContext(row.key, dict(row.fields), tuple(row.extra.get(TARGETS, ())), extra)
 
 
 def extra_of(context: PackContext) -> dict[str, Any]:
-    """What is kept of a context beside its texts."""
+    """Return what is stored of a context besides its texts."""
     return {**context.extra, TARGETS: list(context.targets)}
 
 
@@ -116,19 +118,19 @@ def _which(task_id: int, *, retired: bool) -> tuple[ColumnElement[bool], ...]:
 
 
 def key_of(context: PackContext, known: Context | None) -> str:
-    """The context's id, or where another text has that already, its id and its text's hash."""
+    """Return the context's id, followed by a hash of its text if another text has that id already."""
     if known is None or known.fields == dict(context.fields):
         return context.id
     return changed_key(context)
 
 
 def changed_key(context: PackContext) -> str:
-    """The key of a context whose id has another text."""
+    """Return the key of a context whose id already has another text."""
     return f"{context.id[:LONGEST_ID]}@{json_sha256(dict(context.fields))[:12]}"
 
 
 def _put_in_order(session: Session, task: Task, rows: Sequence[Context]) -> None:
-    """Each row's position is its place in the list; two steps, for no two may have one position for a moment."""
+    """Set each row's position to its place in the list; in two steps, because positions must stay unique throughout."""
     if all(row.position == place for place, row in enumerate(rows)):
         return
     beyond = max(len(rows), *(row.position + 1 for row in rows))

@@ -1,4 +1,4 @@
-"""Who may read a task's frozen rounds: whoever has a token of its owner's, or anybody where the task is public."""
+"""Access to a task's frozen rounds: with a token, or without one if the task is public."""
 
 import hashlib
 import re
@@ -9,23 +9,22 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from round_manager.audit import note
-from round_manager.errors import DataAccessError, DataRefused
+from round_manager.errors import DataRefused, DataTokenNotFound
 from round_manager.models import DataToken, Task
-
-__all__ = ["ListedToken", "list_tokens", "make_token", "publish", "readable_task", "revoke_token", "unpublish"]
 
 PREFIX = "outfox-data"
 NAME = re.compile(r"[a-z0-9_]{1,40}")
 KEY_BYTES, SECRET_BYTES = 4, 32
-HOW = "send a token of the task's owner as `Authorization: Bearer TOKEN` or as `?token=TOKEN`"
-WRONG = "this token does not open this task; ask its owner for another"
-OVER = "this token is expired or revoked; ask the task's owner for a new one"
+REQUIRED = "a token is required: send it as `Authorization: Bearer TOKEN` or as `?token=TOKEN`"
+NOT_VALID = "this token is not valid for this task; ask the task's owner for another one"
+EXPIRED = "this token has expired or was revoked; ask the task's owner for a new one"
 
 
 @dataclass(frozen=True)
 class ListedToken:
-    """What its owner sees of a token."""
+    """A token as its owner sees it, without its secret."""
 
     key: str
     task: str
@@ -35,14 +34,14 @@ class ListedToken:
     revoked_at: datetime | None
 
     def state(self, now: datetime) -> str:
-        """`valid`, `expired` or `revoked`."""
+        """Return `valid`, `expired` or `revoked`."""
         return "revoked" if self.revoked_at else "valid" if now < self.expires_at else "expired"
 
 
 def make_token(
     session: Session, task: Task, *, days: int, who: str, why: str, now: datetime
 ) -> tuple[ListedToken, str]:
-    """A new token that opens the task's rounds, to be shown this once: only its hash is kept."""
+    """Create a token for the task's frozen rounds and return it with its secret, of which only the hash is stored."""
     key = secrets.token_hex(KEY_BYTES)
     text = f"{PREFIX}-{key}-{secrets.token_urlsafe(SECRET_BYTES)}"
     row = DataToken(
@@ -60,7 +59,7 @@ def make_token(
 
 
 def list_tokens(session: Session, task: Task | None = None) -> list[ListedToken]:
-    """Every token, of one task or of all, the newest last."""
+    """Return the tokens of one task or of all tasks, newest last."""
     found = select(DataToken, Task.name).join(Task, Task.id == DataToken.task_id).order_by(DataToken.id)
     if task is not None:
         found = found.where(DataToken.task_id == task.id)
@@ -68,11 +67,11 @@ def list_tokens(session: Session, task: Task | None = None) -> list[ListedToken]
 
 
 def revoke_token(session: Session, key: str, *, who: str, why: str, now: datetime) -> ListedToken:
-    """The token of that key opens nothing from now on; safe to run again."""
+    """Revoke the token of that key; safe to repeat."""
     found = select(DataToken, Task.name).join(Task, Task.id == DataToken.task_id).where(DataToken.key == key)
     row = session.execute(found.with_for_update(of=DataToken)).one_or_none()
     if row is None:
-        raise DataAccessError(f"there is no token {key}; `outfox data list` lists them")
+        raise DataTokenNotFound(f"there is no token {key}", hint=Hint("list_data_tokens"))
     token, name = row
     if token.revoked_at is None:
         token.revoked_at = now
@@ -81,37 +80,37 @@ def revoke_token(session: Session, key: str, *, who: str, why: str, now: datetim
 
 
 def publish(session: Session, task: Task, *, who: str, why: str, now: datetime) -> None:
-    """Anybody may read the task's frozen rounds."""
+    """Make the task's frozen rounds readable without a token."""
     if task.published_at is None:
         task.published_at = now
         note(session, "published", task, who=who, why=why, now=now, of=task)
 
 
 def unpublish(session: Session, task: Task, *, who: str, why: str, now: datetime) -> None:
-    """Only tokens open the task's frozen rounds."""
+    """Make the task's frozen rounds readable with a token only."""
     if task.published_at is not None:
         task.published_at = None
         note(session, "unpublished", task, who=who, why=why, now=now, of=task)
 
 
 def readable_task(session: Session, name: str, token: str, *, now: datetime) -> Task:
-    """The task, for whoever may read it; a stranger cannot tell a private task from one that is not there."""
-    # What is no name at all is not asked for: a database may refuse to compare it.
+    """Return the task if the token may read it; a private task and a missing one raise the same error."""
+    # Only valid names are looked up: a database may refuse to compare others.
     task = session.scalar(select(Task).where(Task.name == name)) if NAME.fullmatch(name) else None
     if task is not None and task.published_at is not None:
         return task
     if not token:
-        raise DataRefused(HOW)
+        raise DataRefused(REQUIRED)
     known = session.scalar(select(DataToken).where(DataToken.sha256 == _hash(token)))
     if known is None or task is None or known.task_id != task.id:
-        raise DataRefused(WRONG)
+        raise DataRefused(NOT_VALID)
     if known.revoked_at is not None or now >= known.expires_at:
-        raise DataRefused(OVER)
+        raise DataRefused(EXPIRED)
     return task
 
 
 def _hash(token: str) -> str:
-    # Not a slow hash: nobody can guess 256 random bits.
+    # A fast hash is enough: 256 random bits cannot be guessed.
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Rounds: drafted, opened against pinned model versions, and counted."""
+"""Rounds: drafts, opening against pinned model versions, and counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from round_manager.errors import RoundError
+from common.errors import Hint
+from round_manager import audit
+from round_manager.errors import RoundAlreadyOpen, RoundError, RoundNotFound, RoundNotOpen
 from round_manager.models import (
     Attempt,
-    AuditEntry,
     ExampleStatus,
     ModelVersion,
     Round,
@@ -21,29 +22,16 @@ from round_manager.models import (
 )
 from round_manager.tasks.affordability import check_can_open
 
-__all__ = [
-    "Collected",
-    "RoundError",
-    "choose_round",
-    "collected",
-    "draft_round",
-    "find_round",
-    "list_rounds",
-    "live_round",
-    "open_round",
-    "pinned_versions",
-]
-
 LIVE = (RoundStatus.OPEN, RoundStatus.VALIDATING)
-# Anybody can write under a forged name: what nobody confirmed is no part of what a round has.
+# Page parameters can be forged: examples that the marketplace has not confirmed do not count.
 NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round has so far: examples by status, those of them that fooled, and questions put to the model.
+    """What a round has so far: examples by status, how many of them fooled the model, and attempts.
 
-    What is `not_counted` stands apart: nobody has confirmed who wrote it, or it was withdrawn.
+    Examples in `not_counted` are unconfirmed or withdrawn.
     """
 
     by_status: dict[str, int]
@@ -53,43 +41,53 @@ class Collected:
 
     @property
     def examples(self) -> int:
-        """All that count, whatever their status."""
+        """The number of examples that count, whatever their status."""
         return sum(self.by_status.values())
 
     @property
     def stored(self) -> dict[str, int]:
-        """All that there are, by status."""
+        """The number of all examples by status."""
         return {**self.by_status, **self.not_counted}
 
 
 def live_round(session: Session, task_id: int) -> Round | None:
-    """The task's round that is open or validating."""
+    """Return the task's open or validating round, if there is one."""
     return session.scalar(select(Round).where(Round.task_id == task_id, Round.status.in_(LIVE)))
 
 
 def find_round(session: Session, task: Task, number: int) -> Round:
-    """The task's round of that number, or a RoundError."""
+    """Return the task's round of that number; raise RoundNotFound if there is none."""
     found = session.scalar(select(Round).where(Round.task_id == task.id, Round.number == number))
     if found is None:
-        raise RoundError(f"{task.name} has no round {number}; `outfox round list {task.name}` shows its rounds")
+        raise RoundNotFound(f"{task.name} has no round {number}", hint=Hint("list_rounds", task=task.name))
     return found
 
 
 def choose_round(session: Session, task: Task, number: int | None = None) -> Round:
-    """The task's round of that number, or without one the round that is live, else the newest."""
+    """Return the round of that number; without a number the live round, else the newest."""
     if number is not None:
         return find_round(session, task, number)
     return live_round(session, task.id) or list_rounds(session, task)[-1]
 
 
+def opened_rounds(session: Session, task: Task, number: int | None = None) -> list[Round]:
+    """Return the task's rounds that have been opened, or the one of that number; raise RoundNotOpen for drafts."""
+    found = [find_round(session, task, number)] if number else list_rounds(session, task)
+    opened = [one for one in found if one.status is not RoundStatus.DRAFT]
+    if not opened:
+        which = f"round {number} of {task.name} is a draft" if number else f"{task.name} has no opened round yet"
+        raise RoundNotOpen(which, hint=Hint("open_round", task=task.name))
+    return opened
+
+
 def list_rounds(session: Session, task: Task) -> list[Round]:
-    """The task's rounds, the first one first."""
+    """Return the task's rounds, oldest first."""
     return list(session.scalars(select(Round).where(Round.task_id == task.id).order_by(Round.number)))
 
 
 def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
-    """The task's draft; made, with the task's terms of today, where there is none."""
-    _wait_for_turn(session, task)
+    """Return the task's draft; create it with the task's current terms if there is none."""
+    _lock(session, task)
     rounds = list_rounds(session, task)
     for one in rounds:
         if one.status is RoundStatus.DRAFT:
@@ -111,18 +109,19 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
 def open_round(
     session: Session, task: Task, versions: Sequence[ModelVersion], *, now: datetime, who: str, why: str
 ) -> Round:
-    """The task's draft, open and with these versions pinned by rank; a round that is open with them stays as it is."""
+    """Open the task's draft with these versions pinned by rank; return a round that is already open with them."""
     names = tuple(version.name for version in versions)
-    _wait_for_turn(session, task)
+    _lock(session, task)
     live = live_round(session, task.id)
     if live is not None:
         pinned = pinned_versions(session, live)
         if live.status is RoundStatus.OPEN and pinned == names:
             return live
         text = f"round {live.number} of {task.name} is {live.status.value} with {', '.join(pinned)}"
-        raise RoundError(f"{text}; close it before the next one is opened")
+        hint = Hint("close_round", task=task.name)
+        raise RoundAlreadyOpen(f"{text}; close it before opening the next one", hint=hint)
     if not names or len(set(names)) != len(names) or any(version.task_id != task.id for version in versions):
-        raise RoundError(f"a round opens against one or several different model versions of {task.name}; name them")
+        raise RoundError(f"a round needs one or more different model versions of {task.name}")
     draft = draft_round(session, task, now=now)
     check_can_open(session, task, draft)
     session.execute(delete(RoundModel).where(RoundModel.round_id == draft.id))
@@ -131,37 +130,25 @@ def open_round(
     session.flush()
     draft.status, draft.opened_at = RoundStatus.OPEN, now
     draft.closes_at = now + timedelta(days=draft.spec["rounds"]["days"])
-    session.add(
-        AuditEntry(
-            at=now,
-            actor=who,
-            action="opened",
-            reason=why.strip() or "no reason was given",
-            task_id=task.id,
-            round_id=draft.id,
-            subject="round",
-            subject_id=draft.id,
-            before={"status": RoundStatus.DRAFT.value},
-            after={"status": RoundStatus.OPEN.value, "versions": list(names)},
-        )
-    )
+    before, after = {"status": RoundStatus.DRAFT.value}, {"status": RoundStatus.OPEN.value, "versions": list(names)}
+    audit.note(session, "opened", draft, who=who, why=why, now=now, of=draft, before=before, after=after)
     session.flush()
     return draft
 
 
-def _wait_for_turn(session: Session, task: Task) -> None:
-    """One process at a time drafts and opens the rounds of a task; the next one sees what it did."""
+def _lock(session: Session, task: Task) -> None:
+    """Lock the task: one process at a time drafts and opens its rounds."""
     session.execute(select(Task.id).where(Task.id == task.id).with_for_update(key_share=True))
 
 
 def pinned_versions(session: Session, round: Round) -> tuple[str, ...]:
-    """The names of the versions that the round pins, by rank."""
+    """Return the names of the round's pinned versions by rank."""
     names = select(ModelVersion.name).join(RoundModel, RoundModel.model_version_id == ModelVersion.id)
     return tuple(session.scalars(names.where(RoundModel.round_id == round.id).order_by(RoundModel.rank)))
 
 
 def collected(session: Session, round: Round) -> Collected:
-    """What the round has so far."""
+    """Return what the round has so far."""
     tallies = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0)).all()
     counted: dict[str, int] = {}
     others: dict[str, int] = {}

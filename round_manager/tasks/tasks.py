@@ -1,4 +1,4 @@
-"""Tasks: packs made live, brought up to date as often as their owner likes."""
+"""Tasks: created from packs and updated as often as their owner likes."""
 
 import secrets
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from ml_backend.hashing import json_sha256
 from round_manager import audit
-from round_manager.errors import DuplicateError, TaskError
+from round_manager.errors import DuplicateError, TaskError, TaskNotFound
 from round_manager.models import GoldItem, Round, RoundStatus, Task
 from round_manager.specs import spec_of
 from round_manager.tasks.contexts import update_contexts
@@ -21,15 +22,15 @@ from templates.contract import judged_fields
 from templates.rows import SeedRow
 
 SALT_BYTES = 32
-BY_COMMAND = "outfox task create"
-WHY_CHANGED = "the pack has another budget for a round"
+BY_PACK = "outfox task create"
+BUDGET_CHANGED = "the pack has another budget for a round"
 
 
-def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_COMMAND) -> Task:
-    """The pack's task, made or brought up to date, with its contexts, gold and first round; safe to run again.
+def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_PACK) -> Task:
+    """Create or update the pack's task with its contexts, gold items and first draft; safe to repeat.
 
-    Rounds that were opened keep the terms that they were opened with, and a draft the budget that its owner gave it,
-    until the pack itself asks for another.
+    Opened rounds keep the terms that they were opened with. A draft keeps the budget that its owner set until the pack
+    asks for another one.
     """
     known = select(Task).where(Task.name == pack.spec.name).with_for_update(key_share=True)
     task = session.scalar(known)
@@ -38,12 +39,12 @@ def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_CO
             with session.begin_nested():
                 task = _new(pack, now)
                 session.add(task)
-        except DuplicateError:  # Another process made it at this moment.
+        except DuplicateError:  # Another process created it in the meantime.
             task = session.scalars(known).one()
     _update(session, task, pack, who=who, now=now)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
-    # What nobody trains on, workers can be asked about: no model in the loop has learnt it either.
+    # Held-out rows can serve as gold: no model was trained on them.
     update_gold(session, task, [row for row in pack.seed if row.split == "held_out"], now=now)
     if not session.scalar(select(exists().where(Round.task_id == task.id))):
         draft_round(session, task, now=now)
@@ -51,27 +52,27 @@ def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_CO
 
 
 def find_task(session: Session, name: str) -> Task:
-    """The task of that name, or a TaskError that tells how to find or make it."""
+    """Return the task of that name; raise TaskNotFound if there is none."""
     task = session.scalar(select(Task).where(Task.name == name))
     if task is None:
-        raise TaskError(f"there is no task `{name}`; {_cure(session, name)}")
+        raise _not_found(session, name)
     return task
 
 
 def list_tasks(session: Session) -> list[Task]:
-    """Every task, by name."""
+    """Return every task by name."""
     return list(session.scalars(select(Task).order_by(Task.name)))
 
 
-def _cure(session: Session, name: str) -> str:
+def _not_found(session: Session, name: str) -> TaskNotFound:
+    text = f"there is no task `{name}`"
     if name in {folder.name for folder in pack_folders()}:
-        return f"`outfox task create {name}` makes it"
+        return TaskNotFound(text, hint=Hint("create_task", pack=name))
     known = session.scalars(select(Task.name)).all()
     if not known:
-        return "`outfox task create PACK` makes one, and `outfox templates list` shows the packs"
+        return TaskNotFound(f"{text}, nor any other", hint=Hint("list_packs"))
     near = get_close_matches(name, known, n=1)
-    meant = f"did you mean `{near[0]}`? " if near else ""
-    return f"{meant}`outfox task list` shows those that there are"
+    return TaskNotFound(f"{text}; did you mean `{near[0]}`?" if near else text, hint=Hint("list_tasks"))
 
 
 def _new(pack: Pack, now: datetime) -> Task:
@@ -92,14 +93,14 @@ def _update(session: Session, task: Task, pack: Pack, *, who: str, now: datetime
     rounds = session.scalars(select(Round).where(Round.task_id == task.id)).all()
     begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
     if begun and task.spec.get("kind") != pack.spec.kind:
-        raise TaskError(f"task {task.name} has rounds of another kind; copy the pack under another name")
+        raise TaskError(f"task {task.name} has opened rounds of another kind; copy the pack under another name")
     bound = task.reserved_cents + task.owed_cents + task.sent_cents
     if pack.spec.budget.task_cents < bound:
-        text = f"task {task.name} has {bound} cents reserved or spent already"
+        text = f"task {task.name} already has {bound} cents reserved or spent"
         raise TaskError(f"{text}; raise budget.task_cents, which is {pack.spec.budget.task_cents}")
     task.folder = str(pack.folder)
     task.budget_cents = pack.spec.budget.task_cents
-    # Compared by hash: a JSON value that is set again is written again, and guards look at what is written.
+    # Compared by hash: setting an equal JSON value would still write it, and triggers check every write.
     if task.spec_sha256 != json_sha256(spec):
         task.spec, task.spec_sha256 = spec, json_sha256(spec)
     for draft in rounds:
@@ -110,11 +111,11 @@ def _update(session: Session, task: Task, pack: Pack, *, who: str, now: datetime
 def _update_draft(session: Session, draft: Round, task: Task, pack: Pack, *, who: str, now: datetime) -> None:
     draft.target_fooling = pack.spec.rounds.target_fooling
     before, asked = draft.budget_cents, pack.spec.budget.round_cents
-    # The draft has the pack's terms as they were: what differs from them was changed there, not by the owner here.
+    # The draft has the pack's previous terms: a difference was made in the pack, not by the owner in the draft.
     if draft.spec["budget"]["round_cents"] != asked and before != asked:
         draft.budget_cents = asked
         note = {"before": {"budget_cents": before}, "after": {"budget_cents": asked}}
-        audit.note(session, "changed the budget", draft, who=who, why=WHY_CHANGED, now=now, of=draft, **note)
+        audit.note(session, "changed the budget", draft, who=who, why=BUDGET_CHANGED, now=now, of=draft, **note)
     if draft.spec_sha256 != task.spec_sha256:
         draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256
 
@@ -123,7 +124,7 @@ LONGEST_ID = 180
 
 
 def update_gold(session: Session, task: Task, rows: Sequence[SeedRow], *, now: datetime) -> int:
-    """The task's gold items are these rows; others are retired. Rows that lack what people judge are passed over."""
+    """Make these rows the task's gold items and retire all others; skip rows without the fields that people judge."""
     judged = judged_fields(spec_of(task))
     known = {row.key: row for row in session.scalars(select(GoldItem).where(GoldItem.task_id == task.id))}
     live = set()

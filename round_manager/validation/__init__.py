@@ -1,1 +1,1 @@
-"""Validation: what votes make of examples, and what that says of a round, its people and its model."""
+"""Validation: outcomes of votes, decisions, flags, and the metrics of a round, its workers and its model."""

@@ -1,7 +1,7 @@
-"""Aggregation: gold labels by the Dawid-Skene model, which weighs every validator by how they vote on everything else.
+"""Aggregation: gold labels by the Dawid-Skene model, which weighs each validator by all of their votes.
 
-It looks at all votes of a round at once, so it cannot say when an example has had votes enough: policies do that. It is
-a second opinion for reports, and where people did not agree, the owner can let it settle the label.
+It needs all votes of a round at once, so it cannot say when an example has enough votes; policies do that. It is a
+second opinion for reports, and the owner can use it to settle disputed examples.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from round_manager import audit
 from round_manager.database.store import Store
-from round_manager.errors import RoundError
+from round_manager.errors import MetricsUnavailable, RoundAlreadyClosed
 from round_manager.models import Example, ExampleStatus, Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
@@ -32,7 +32,7 @@ BATCH = 100
 
 @dataclass(frozen=True)
 class Aggregated:
-    """What the model says of one example: the likeliest label, and how likely it is."""
+    """The model's most likely label for one example, and its probability."""
 
     example_id: int
     label: str
@@ -41,19 +41,19 @@ class Aggregated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The model's labels beside the policy's: of examples with a gold label, how many have the same one."""
+    """The model's labels compared with the policy's gold labels."""
 
     examples: int
     same: int
     differing: int
-    # The policy found no gold label, and the model is at least so sure of one.
+    # The policy found no gold label, and the model's label has at least this probability.
     could_settle: int
     least: float
 
 
 @dataclass(frozen=True)
 class Settlement:
-    """Examples that got the model's label, their author's or another; and bonuses that are owed or not covered."""
+    """Examples that got the model's label, by whether it is the author's; and bonuses that are owed or not covered."""
 
     verified: int = 0
     disputed: int = 0
@@ -70,18 +70,18 @@ class Settlement:
 
 
 def dawid_skene(votes: "pd.DataFrame") -> "pd.DataFrame":
-    """Probabilities of labels, a row for each task, from votes with the columns task, worker and label."""
-    # Imported here: it takes seconds, and only those who aggregate need it.
+    """Return label probabilities, one row per task, from votes with the columns task, worker and label."""
+    # Imported here: it takes seconds, and is rarely needed.
     from crowdkit.aggregation import DawidSkene
 
     with warnings.catch_warnings():
-        # crowd-kit 1.4 still uses keywords that pandas is going to drop; nobody who runs it can do anything about that.
+        # crowd-kit 1.4 still uses keywords that pandas is going to remove; users cannot change that.
         warnings.simplefilter("ignore", DeprecationWarning)
         return DawidSkene(n_iter=ROUNDS_OF_EM).fit_predict_proba(votes)
 
 
 def aggregate(session: Session, round: Round) -> list[Aggregated]:
-    """What the model says of every example of the round that has a vote, flags aside; none where nobody voted."""
+    """Return the model's label for every example of the round with a vote, flags aside."""
     import pandas as pd
 
     _check_labels(round)
@@ -97,13 +97,13 @@ def aggregate(session: Session, round: Round) -> list[Aggregated]:
 
 
 def compare(session: Session, round: Round, *, least: float) -> Comparison:
-    """How the model's labels stand beside the policy's; what has the model's label already is left out."""
-    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
+    """Compare the model's labels with the policy's; examples that were settled already are left out."""
+    counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     found = {one.example_id: one for one in aggregate(session, round)}
     same = differing = could_settle = 0
     for batch in voted_batches(session, round):
         for example in batch:
-            outcome, other = example.outcome(ballots), found.get(example.id)
+            outcome, other = example.outcome(counter), found.get(example.id)
             if other is None or example.id in settled or outcome.status not in DECIDED:
                 continue
             if outcome.gold_label is None:
@@ -115,16 +115,16 @@ def compare(session: Session, round: Round, *, least: float) -> Comparison:
 
 
 def settle(store: Store, round: Round, *, least: float, who: str, why: str, now: datetime) -> Settlement:
-    """Examples that people did not agree on get the model's label where it is at least so sure; each is audited.
+    """Give disputed examples the model's label if it is probable enough; each one is audited. Safe to repeat.
 
-    With the author's label an example is verified, and earns what such an example earns; with another it stays
-    disputed, with a gold label. Run again, it finds only what nobody has settled.
+    With the author's label an example becomes verified and earns its bonus; with another label it stays disputed, with
+    a gold label.
     """
     with store.read() as session:
         status = session.get_one(Round, round.id).status
         if status not in LIVE:
-            cure = "labels are settled while it is open or validating"
-            raise RoundError(f"round {round.number} is {status.value}; {cure}")
+            text = f"round {round.number} is {status.value}; labels can be settled only in an open or validating round"
+            raise RoundAlreadyClosed(text)
         labels = {one.example_id: one for one in aggregate(session, round) if one.probability >= least}
     outcome, after = Settlement(), 0
     while True:
@@ -159,7 +159,7 @@ def _settle(
 
 
 def _unsettled(round: Round, after: int) -> tuple[ColumnElement[bool], ...]:
-    """Disputed examples without a gold label, from some number on."""
+    """Return the condition for disputed examples without a gold label, from some id on."""
     return (
         Example.round_id == round.id,
         Example.status == ExampleStatus.DISPUTED,
@@ -180,4 +180,4 @@ def _votes(session: Session, round: Round) -> Iterator[tuple[int, int, str]]:
 
 def _check_labels(round: Round) -> None:
     if spec_of(round).kind != "classification":
-        raise RoundError("Dawid-Skene weighs labels, and this task has answers; its policy alone decides them")
+        raise MetricsUnavailable("Dawid-Skene needs labels, but this task has answers")

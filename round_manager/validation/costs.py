@@ -1,9 +1,9 @@
-"""Costs: people's time and the owner's money, of a round and of each of its examples.
+"""Costs in people's time and in money, of a round and of each of its examples.
 
-The time of an assignment is the active time on its page where that is known, else from accepting to handing in; work in
-house tells its own. Money is what is owed or paid, fees included. An assignment's pay is shared evenly by the examples,
-or the votes, that it brought, to the cent; its time by their own times, or evenly where one of them has none. A bonus
-is its example's own.
+The time of an assignment is the active time on its page if it is known, else the time from accepting to submitting;
+work outside a marketplace records its own time. Money is what is owed or paid, fees included. The pay of an assignment
+is divided evenly among its examples or votes, to the cent; its time by their own times, or evenly if one of them is
+unknown. A bonus belongs to its example.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from round_manager.models import (
 from round_manager.validation.outcomes import VotedExample
 
 SPENT = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
-HANDED_IN = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
+SUBMITTED = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
 WORK = (HitKind.CREATE, HitKind.VALIDATE)
 AT_ONCE = 5_000
 
@@ -45,9 +45,9 @@ class Cost:
         return Cost(self.ms + other.ms, self.cents + other.cents)
 
     def part(self, place: int, own_ms: Sequence[int | None]) -> "Cost":
-        """The part of one of several items, each with the time that it took; all parts together are the whole.
+        """Return the share of one of several items, by the time of each; the shares add up to the whole.
 
-        What was spent on nothing that counts (a text that was skipped, a known answer) is in them, too.
+        They include what was spent on items that do not count, such as skipped texts and gold items.
         """
         evenly = [1] * len(own_ms)
         known = [ms for ms in own_ms if ms is not None]
@@ -56,26 +56,26 @@ class Cost:
 
 
 def crowd_cost(session: Session, round: Round) -> Cost:
-    """What a round's HITs cost: everything that was handed in for them, and everything that is owed or paid."""
+    """Return what a round's HITs cost: the time of all submitted work, and all money owed or paid."""
     entry = LedgerEntry
     spent = select(func.sum(entry.cents + entry.fee_cents)).where(entry.round_id == round.id, entry.state.in_(SPENT))
     times = (
         select(Assignment.accepted_at, Assignment.submitted_at, Assignment.active_ms)
         .join(Hit, Hit.id == Assignment.hit_id)
-        .where(Hit.round_id == round.id, Hit.kind.in_(WORK), Assignment.status.in_(HANDED_IN))
+        .where(Hit.round_id == round.id, Hit.kind.in_(WORK), Assignment.status.in_(SUBMITTED))
         .execution_options(yield_per=AT_ONCE)
     )
     return Cost(sum(_ms(*row) for row in session.execute(times)), int(session.scalar(spent) or 0))
 
 
 def in_house_cost(example: VotedExample) -> Cost:
-    """The time that was told with an example and its votes where no marketplace tells it."""
+    """Return the recorded time of an example and its votes that came from outside a marketplace."""
     told = [(example.session_id, example.active_ms), *((vote.session_id, vote.active_ms) for vote in example.votes)]
     return Cost(sum(ms or 0 for page, ms in told if page is None))
 
 
 def costs_of(session: Session, examples: Sequence[VotedExample]) -> dict[int, Cost]:
-    """What each example cost: its writing, its bonus and its checking."""
+    """Return what each example cost: its writing, its bonus and its validation."""
     shares = _shares(session, examples)
     costs = {}
     for example in examples:
@@ -95,7 +95,7 @@ class _Shares:
     bonuses: dict[int, Cost]
 
     def of(self, page: int, item: int) -> Cost:
-        """What one item of a session cost; nothing where the marketplace never confirmed it."""
+        """Return the cost of one item of a session; zero if the marketplace never confirmed it."""
         there = self.items.get(page, {})
         if page not in self.whole or item not in there:
             return Cost()
@@ -130,7 +130,7 @@ def _add_pages(session: Session, pages: Sequence[int], shares: _Shares) -> None:
 
 
 def _pay(session: Session, hit_ids: set[int]) -> tuple[Counter[int], dict[int, Cost]]:
-    """What the HITs' assignments were paid, and what their examples earned."""
+    """Return what the HITs' assignments were paid, and the bonuses of their examples."""
     entry = LedgerEntry
     wanted = select(entry.assignment_id, entry.example_id, entry.cents + entry.fee_cents).where(
         entry.hit_id.in_(hit_ids), entry.state.in_(SPENT)
@@ -146,7 +146,7 @@ def _pay(session: Session, hit_ids: set[int]) -> tuple[Counter[int], dict[int, C
 
 
 def _items(session: Session, pages: Sequence[int]) -> Iterator[tuple[int, int, int | None]]:
-    """The items of sessions that became examples or votes, in their order, with their own times."""
+    """Yield the items of sessions that became examples or votes, in their order, with their own times."""
     for table in (Example, Vote):
         columns = select(table.session_id, table.item, table.active_ms)
         wanted = columns.where(table.session_id.in_(pages), table.session_id.is_not(None))
@@ -168,7 +168,7 @@ def _part(whole: int, place: int, weights: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class PaidWork:
-    """One assignment by the marketplace's own id; the cents are the worker's, without fees, bonuses included."""
+    """One assignment by its external id; the cents are the worker's, without fees, bonuses included."""
 
     assignment: str
     kind: HitKind
@@ -176,7 +176,7 @@ class PaidWork:
 
 
 def paid_work(session: Session, round: Round) -> list[PaidWork]:
-    """Everything in the round that is owed or paid for, the first first."""
+    """Return the assignments of the round with money owed or paid, oldest first."""
     wanted = (
         select(Assignment.external_id, Hit.kind, func.sum(LedgerEntry.cents))
         .join(LedgerEntry, LedgerEntry.assignment_id == Assignment.id)

@@ -1,8 +1,7 @@
-"""Deciding: votes make examples verified or disputed, and what was earned is owed in the same transaction.
+"""Decisions: votes make examples verified or disputed, and earned bonuses become owed in the same transaction.
 
-Every vote is noted as it is cast, and the note goes when somebody has decided by it: so only what has changed is looked
-at, and whoever is killed in between has changed nothing. What another process holds is left, with its notes, to the
-next run.
+Each vote adds a note, which is removed when the vote has been counted. So only changes are processed, and a killed
+process leaves a consistent state. Examples that another process has locked keep their notes until the next run.
 """
 
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ CLOSED_MEANWHILE = "guard_example_decided"
 
 @dataclass(frozen=True)
 class Decisions:
-    """What deciding brought: examples by what became of them, and bonuses that are owed, free again or not covered."""
+    """Examples by their new status, and bonuses that are owed, released or not covered by the budget."""
 
     verified: int = 0
     disputed: int = 0
@@ -47,30 +46,30 @@ class Decisions:
 
 
 def decide_round(store: Store, round: Round, *, now: datetime) -> Decisions:
-    """Everything that can be decided by the votes so far is; once more, or twice at once, changes nothing.
+    """Decide everything that the votes so far allow; safe to repeat and to run concurrently.
 
-    In a closed round nothing is decided any more, and reservations that nobody can earn are released.
+    In a closed round nothing is decided, and reserved bonuses that cannot be earned any more are released.
     """
     with store.read() as session:
         status = session.get_one(Round, round.id).status
-    ballots = None if status is RoundStatus.CLOSED else VoteCounter(spec_of(round))
+    counter = None if status is RoundStatus.CLOSED else VoteCounter(spec_of(round))
     outcome = Decisions()
-    # Apart, because the database counts them apart: whoever holds one of its counts never waits for the other.
+    # Separately, because the database keeps separate tallies: a transaction that locks one never waits for the other.
     for fooled in (True, False):
         after = 0
         while noted := _noted(store, round, after, fooled=fooled):
             after = noted[-1][0]
             try:
-                outcome += _patiently(store, ballots, noted, now)
+                outcome += _decide_batch(store, counter, noted, now)
             except RefusedError as error:
                 if error.rule != CLOSED_MEANWHILE:
                     raise
                 return outcome
-    return outcome if ballots else outcome + _release_rest(store, round, now)
+    return outcome if counter else outcome + _release_rest(store, round, now)
 
 
 def _noted(store: Store, round: Round, after: int, *, fooled: bool) -> list[tuple[int, int]]:
-    """The next votes that nobody has decided by, with their examples."""
+    """Return the next votes that have not been counted, with their examples."""
     wanted = (
         select(UncountedVote.vote_id, UncountedVote.example_id)
         .join(Example, Example.id == UncountedVote.example_id)
@@ -82,46 +81,48 @@ def _noted(store: Store, round: Round, after: int, *, fooled: bool) -> list[tupl
         return [(vote, example) for vote, example in session.execute(wanted)]
 
 
-def _patiently(store: Store, ballots: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime) -> Decisions:
-    """A batch, again where PostgreSQL undid it so that another transaction could go on."""
+def _decide_batch(
+    store: Store, counter: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime
+) -> Decisions:
+    """Process a batch; repeat it if PostgreSQL rolled it back to resolve a deadlock."""
     for _ in range(PATIENCE):
         try:
             with store.write() as session:
-                return _decide_noted(session, ballots, noted, now)
+                return _decide_noted(session, counter, noted, now)
         except StoreBusyError as error:
             busy = error
     raise busy
 
 
 def _decide_noted(
-    session: Session, ballots: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime
+    session: Session, counter: VoteCounter | None, noted: Sequence[tuple[int, int]], now: datetime
 ) -> Decisions:
     ids = {example for _, example in noted}
     free = select(Example).where(Example.id.in_(ids)).order_by(Example.id)
     held = session.scalars(free.with_for_update(key_share=True, skip_locked=True)).all()
-    decided = decide_examples(session, ballots, held, now=now) if ballots else Decisions()
+    decided = decide_examples(session, counter, held, now=now) if counter else Decisions()
     bonuses = settle_bonuses_of(session, held, now=now)
-    # Whose bonus is not covered keeps their note, and is found again by it.
+    # Examples whose bonus is not covered keep their notes, so that they are found again.
     done = {example.id for example in held} - bonuses.uncovered
     seen = [vote for vote, example in noted if example in done]
     session.execute(delete(UncountedVote).where(UncountedVote.vote_id.in_(seen)))
     return decided + Decisions(bonuses=bonuses.owed, released=bonuses.released, uncovered=len(bonuses.uncovered))
 
 
-def decide_examples(session: Session, ballots: VoteCounter, examples: Sequence[Example], *, now: datetime) -> Decisions:
-    """Of examples that this transaction holds, those that wait for votes are decided by the votes that they have."""
+def decide_examples(session: Session, counter: VoteCounter, examples: Sequence[Example], *, now: datetime) -> Decisions:
+    """Decide the pending ones of these locked examples by the votes that they have."""
     votes = votes_on(session, [example.id for example in examples])
     outcome = Decisions()
     for example in examples:
         if example.status is ExampleStatus.PENDING:
-            found = ballots.outcome(example.label, example.answer, votes.get(example.id, []))
+            found = counter.outcome(example.label, example.answer, votes.get(example.id, []))
             outcome += _set(example, found, now)
     session.flush()
     return outcome
 
 
 def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[VoteValue]]:
-    """The votes on examples, in the order in which they were given."""
+    """Return the votes on examples in the order in which they were given."""
     wanted = select(Vote.example_id, Vote.label, Vote.answer, Vote.flag).where(Vote.example_id.in_(example_ids))
     found: dict[int, list[VoteValue]] = {}
     for example_id, label, answer, flag in session.execute(wanted.order_by(Vote.id)):
@@ -130,7 +131,7 @@ def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[Vot
 
 
 def settle_bonuses_of(session: Session, examples: Sequence[Example], *, now: datetime) -> BonusSettlement:
-    """The bonuses of the HITs that these examples were written in; work in house has none."""
+    """Settle the bonuses of the HITs that these examples were written in; other work has none."""
     pages = {example.session_id for example in examples if example.session_id is not None}
     if not pages:
         return BonusSettlement()

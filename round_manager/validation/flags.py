@@ -1,4 +1,4 @@
-"""Flags: examples that somebody says should not be used wait here for their owner, who keeps or withdraws them."""
+"""Flags: examples that validators say should not be used; the owner keeps or withdraws them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,8 +10,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from round_manager import audit
-from round_manager.errors import DecisionRefused
+from round_manager.errors import DecisionRefused, ExampleNotFound
 from round_manager.models import (
     AuditEntry,
     Example,
@@ -32,13 +33,13 @@ from templates.contract import judged_fields
 
 BATCH = 500
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
-# What an owner did who found nothing wrong; the entry names the flags that they saw.
+# The audit action of an owner who keeps an example; its entry names the flags that they saw.
 KEPT, SEEN = "kept", "flags"
 
 
 @dataclass(frozen=True)
 class FlagVote:
-    """One vote on a flagged example, nobody's name with it."""
+    """One vote on a flagged example, without its author."""
 
     label: str | None
     answer: str | None
@@ -48,7 +49,7 @@ class FlagVote:
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag on an example; `key` tells it from every other, and one on gold is no vote."""
+    """A flag on an example with a unique key; a flag on a gold item is not a vote."""
 
     key: str
     example_id: int
@@ -58,7 +59,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class FlaggedGold:
-    """A row of the pack's seed that is shown as gold, and what people say is wrong with it."""
+    """A gold item of the pack's seed that was flagged, and what people say about it."""
 
     row: str
     fields: dict[str, Any]
@@ -68,7 +69,7 @@ class FlaggedGold:
 
 @dataclass(frozen=True)
 class Flagged:
-    """A flagged example: where it is, what people saw, what its author says it is, and what others say."""
+    """A flagged example: what people saw, its author's label or answer, and the votes."""
 
     example: UUID
     round: int
@@ -81,12 +82,12 @@ class Flagged:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing becomes of it before its owner speaks; else it is decided, and the flag came late."""
+        """Whether it waits for its owner's decision; if not, it is decided and was flagged late."""
         return self.status is ExampleStatus.FLAGGED
 
 
 def flagged(session: Session, round: Round) -> Iterator[Flagged]:
-    """Every example of the round that waits for its owner, the oldest first; then those with a late flag."""
+    """Yield the examples of the round that wait for their owner, oldest first; then those that were flagged late."""
     after = 0
     while True:
         wanted = select(Example).where(
@@ -105,26 +106,26 @@ def flagged(session: Session, round: Round) -> Iterator[Flagged]:
 
 
 def count_flagged(session: Session, round: Round) -> int:
-    """How many examples of the round wait for their owner."""
+    """Return the number of the round's examples that wait for their owner."""
     waiting = select(func.count()).where(Example.round_id == round.id, Example.status == ExampleStatus.FLAGGED)
     return session.scalar(waiting) or 0
 
 
 def find_example(session: Session, task: Task, public_id: UUID) -> Example:
-    """The task's example of that id, held until the transaction ends; or a DecisionRefused that tells where to look."""
+    """Return the task's example of that id, locked until the transaction ends, or raise ExampleNotFound."""
     wanted = select(Example).where(Example.public_id == public_id, Example.task_id == task.id)
     held = wanted.with_for_update(key_share=True).execution_options(populate_existing=True)
     found = session.scalar(held)
     if found is None:
-        cure = f"`outfox round flags {task.name}` lists those that wait for you"
-        raise DecisionRefused(f"{task.name} has no example {public_id}; {cure}")
+        hint = Hint("list_flags", task=task.name)
+        raise ExampleNotFound(f"{task.name} has no example {public_id}", hint=hint)
     return found
 
 
 def keep(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
-    """The owner finds nothing wrong: the example counts again, and is decided by the votes that it has.
+    """Dismiss the flags on an example: it counts again, and the votes that it has decide.
 
-    One that is decided stays as it is, in a closed round too; its late flags are not shown any more.
+    A decided example keeps its status, also in a closed round; its late flags are not listed any more.
     """
     before, seen = example.status, [flag.key for flag in flags_on(session, example)]
     if before in DECIDED and late_flags_on(session, example):
@@ -133,7 +134,7 @@ def keep(session: Session, example: Example, *, who: str, why: str, now: datetim
         return example
     round = _live_round(session, example)
     if before is not ExampleStatus.FLAGGED:
-        raise DecisionRefused(f"example {example.public_id} is {before.value}; only what is flagged can be kept")
+        raise DecisionRefused(f"example {example.public_id} is {before.value}; only a flagged example can be kept")
     example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
     decide_examples(session, VoteCounter(spec_of(round)), [example], now=now)
     _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
@@ -142,13 +143,13 @@ def keep(session: Session, example: Example, *, who: str, why: str, now: datetim
 
 
 def withdraw(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
-    """The example is not used, whatever people voted; a bonus that is owed stays owed. Once more does no harm."""
+    """Withdraw the example, whatever its votes; a bonus that is owed stays owed. Safe to repeat."""
     if example.status is ExampleStatus.WITHDRAWN:
         return example
     round = _live_round(session, example)
     before = example.status
     if before is ExampleStatus.UNCONFIRMED:
-        raise DecisionRefused(f"example {example.public_id} is nobody's yet; the marketplace has to confirm it first")
+        raise DecisionRefused(f"example {example.public_id} is not confirmed by the marketplace yet")
     example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, example.decided_at or now, 0
     session.flush()
     _note(session, "withdrew", example, round, before, who=who, why=why, now=now)
@@ -159,7 +160,7 @@ def withdraw(session: Session, example: Example, *, who: str, why: str, now: dat
 def _live_round(session: Session, example: Example) -> Round:
     round = session.get_one(Round, example.round_id)
     if round.status is RoundStatus.CLOSED:
-        raise DecisionRefused(f"round {round.number} is closed, and what is in it is decided")
+        raise DecisionRefused(f"round {round.number} is closed; its examples cannot be changed")
     return round
 
 
@@ -184,7 +185,7 @@ def _shown(session: Session, examples: Sequence[Example], late: Mapping[int, Seq
     for example in examples:
         round = session.get_one(Round, example.round_id)
         fields = {name: str(example.fields[name]) for name in judged_fields(spec_of(round))}
-        # Flags on gold are no votes.
+        # Flags on gold items are not votes.
         on_gold = [flag.said for flag in late.get(example.id, ()) if flag.on_gold]
         yield Flagged(
             example.public_id,
@@ -209,7 +210,7 @@ def _votes(session: Session, example_ids: list[int]) -> dict[int, list[FlagVote]
 
 
 def late_flags(session: Session, round: Round) -> dict[int, list[Flag]]:
-    """The flags that no owner has seen yet, by example: on decided ones of the round, and on gold of its pages."""
+    """Return late flags that no owner has seen, by example: on decided ones of the round, and on gold of its pages."""
     found = [
         *_voted(session, Example.round_id == round.id, Example.status.in_(DECIDED)),
         *_on_gold(session, Hit.round_id == round.id, WorkItem.example_id.is_not(None)),
@@ -220,12 +221,12 @@ def late_flags(session: Session, round: Round) -> dict[int, list[Flag]]:
 
 
 def late_flags_on(session: Session, example: Example) -> list[Flag]:
-    """The flags on one example that no owner has seen yet, whatever pages they come from."""
+    """Return the flags on one example that no owner has seen yet, from any page."""
     return _unseen(session, flags_on(session, example)).get(example.id, [])
 
 
 def flags_on(session: Session, example: Example) -> list[Flag]:
-    """Every flag on an example."""
+    """Return every flag on an example."""
     return [
         *_voted(session, Example.id == example.id),
         *_on_gold(session, WorkItem.example_id == example.id, WorkItem.example_id.is_not(None)),
@@ -233,25 +234,25 @@ def flags_on(session: Session, example: Example) -> list[Flag]:
 
 
 def count_late(session: Session, round: Round) -> int:
-    """How many decided examples have a flag that no owner has seen."""
+    """Return the number of decided examples with a flag that no owner has seen."""
     return len(late_flags(session, round))
 
 
 def flagged_gold(session: Session, round: Round) -> list[FlaggedGold]:
-    """The owner's own gold that was flagged on the round's pages, while it is handed out."""
+    """Return the owner's gold items that were flagged on the round's pages and are still in use."""
     flags: dict[int, list[FlagVote]] = defaultdict(list)
     for flag in each_gold_flag(session, Hit.round_id == round.id, WorkItem.gold_id.is_not(None)):
         flags[flag.gold_id or 0].append(FlagVote(None, None, flag.reason, flag.comment))
     living = select(GoldItem).where(GoldItem.id.in_(flags), GoldItem.retired_at.is_(None)).order_by(GoldItem.id)
     return [
-        # The key is the row's id and a fingerprint of the rest.
+        # The key is the row's id followed by a hash.
         FlaggedGold(item.key.rpartition("@")[0], item.fields, target_of(item.label, item.answer), tuple(flags[item.id]))
         for item in session.scalars(living)
     ]
 
 
 def target_of(label: str | None, answer: Mapping[str, Any] | None) -> str:
-    """What somebody says that a text is: its label, or the answer in it."""
+    """Return the label, or the text of the answer."""
     return label if label is not None else str((answer or {}).get("text"))
 
 

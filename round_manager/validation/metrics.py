@@ -1,9 +1,8 @@
-"""Metrics: how often people fool the model, how often others agree, and what that costs; recomputed from the votes.
+"""Metrics: how often workers fool the model, how often validators agree, and what that costs.
 
-Counted is every example that somebody stands for and that its owner has not withdrawn. MER is the share of those that
-fooled the model; vMER the share that fooled it and was verified, which what is not decided yet can only raise until
-the round is closed. What votes decide is decided here anew, by the round's policy, so no stored status can be wrong
-about it unnoticed.
+All confirmed examples count that their owner has not withdrawn. MER is the share of those that fooled the model; vMER
+the share that fooled it and was verified, which can only rise until the round is closed. Decisions are recomputed from
+the votes by the round's policy, so that a wrong stored status is noticed.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -14,7 +13,7 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from round_manager.bulk_rows import worker_names
-from round_manager.errors import RoundError
+from round_manager.errors import MetricsUnavailable
 from round_manager.models import (
     Attempt,
     Context,
@@ -37,7 +36,7 @@ NOTHING = Cost()
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted, of a round or of a part of it."""
+    """Counts of a round or of a part of it."""
 
     collected: int = 0
     fooled: int = 0
@@ -51,7 +50,7 @@ class Counts:
 
     @property
     def mer(self) -> Rate:
-        """The model's error rate: fooled of collected."""
+        """The model error rate: fooled of collected."""
         return Rate(self.fooled, self.collected)
 
     @property
@@ -66,12 +65,12 @@ class Counts:
 
     @property
     def author_errors(self) -> Rate:
-        """Of checked examples that did not fool, those whose author other people disagree with."""
+        """Of decided examples that did not fool, those whose author validators disagree with."""
         return Rate(self.disputed_others, self.verified_others + self.disputed_others)
 
     @property
     def tries_per_fool(self) -> float | None:
-        """Questions put to the model for each example that fooled it."""
+        """Attempts for each example that fooled the model."""
         return self.tries / self.fooled if self.fooled else None
 
     @property
@@ -87,62 +86,62 @@ class Counts:
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """A round's figures; `differing` are examples whose stored decision is not the one that their votes give."""
+    """A round's metrics; `differing` counts examples whose stored decision differs from their votes."""
 
     number: int
     counts: Counts
     votes: int
     alpha: float | None
     differing: int
-    # What is undecided in a closed round was given up, and stays so.
+    # In a closed round, undecided examples stay undecided.
     is_closed: bool = False
 
 
 @dataclass(frozen=True)
 class Group:
-    """The figures of one worker (by their pseudonym), label or context."""
+    """The metrics of one worker (by pseudonym), label or context."""
 
     name: str
     counts: Counts
 
 
 def round_metrics(session: Session, round: Round) -> RoundMetrics:
-    """The figures of a whole round, with all that its HITs cost."""
-    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
+    """Return the metrics of a whole round, with the full cost of its HITs."""
+    counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     counts, agreement, votes, differing = Counts(), Agreement(), 0, 0
     for batch in voted_batches(session, round):
         for example in batch:
-            outcome = decision(example, ballots, settled)
+            outcome = decision(example, counter, settled)
             counts = _add(counts, example, outcome, in_house_cost(example))
             votes += len(example.votes)
-            differing += example.status in DECIDED and _told(outcome) != _told(example)
+            differing += example.status in DECIDED and _decided(outcome) != _decided(example)
             if example.status is not ExampleStatus.WITHDRAWN:
-                agreement.add(_values(example, ballots))
+                agreement.add(_values(example, counter))
     cost = counts.cost + crowd_cost(session, round)
-    tries = session.scalar(_tries(round).with_only_columns(func.count())) or 0
+    tries = session.scalar(_attempts(round).with_only_columns(func.count())) or 0
     whole, is_closed = replace(counts, tries=tries, cost=cost), round.status is RoundStatus.CLOSED
     return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed)
 
 
 def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
-    """The figures by `worker`, `label` or `context`, those with most examples first.
+    """Return the metrics by `worker`, `label` or `context`, those with the most examples first.
 
-    Each example carries its own share of time and money; what belongs to no example is the whole round's only.
+    Each example has its own share of time and money; costs that belong to no example are in the round's total only.
     """
     if by not in KEYS:
-        raise RoundError(f"metrics go by {', '.join(KEYS)}, not by {by!r}")
+        raise MetricsUnavailable(f"metrics are available by {', '.join(KEYS)}, not by {by!r}")
     if by == "label" and spec_of(round).kind != "classification":
-        raise RoundError("a task with answers has no labels; take the metrics by worker or context")
+        raise MetricsUnavailable("a task with answers has no labels; use worker or context")
     key, column = KEYS[by]
-    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
+    counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     groups: dict[Hashable, Counts] = {}
     for batch in voted_batches(session, round):
         costs = costs_of(session, batch)
         for example in batch:
-            outcome = decision(example, ballots, settled)
+            outcome = decision(example, counter, settled)
             own = groups.get(key(example), Counts())
             groups[key(example)] = _add(own, example, outcome, costs[example.id])
-    for name, tries in session.execute(_tries(round).with_only_columns(column, func.count()).group_by(column)):
+    for name, tries in session.execute(_attempts(round).with_only_columns(column, func.count()).group_by(column)):
         if name in groups:
             groups[name] = replace(groups[name], tries=tries)
     names = _names(session, round, by, groups)
@@ -150,7 +149,7 @@ def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
     return sorted(found, key=lambda group: (-group.counts.collected, group.name))
 
 
-def _told(decided: Outcome | VotedExample) -> tuple[Any, ...]:
+def _decided(decided: Outcome | VotedExample) -> tuple[Any, ...]:
     return decided.status, decided.gold_label, decided.gold_answer
 
 
@@ -172,16 +171,16 @@ def _add(counts: Counts, example: VotedExample, outcome: Outcome, cost: Cost) ->
     )
 
 
-def _values(example: VotedExample, ballots: VoteCounter) -> list[str]:
-    """What validators agree on or not: labels, or for answers whether they are the author's."""
+def _values(example: VotedExample, counter: VoteCounter) -> list[str]:
+    """Return what validators agree or disagree on: labels, or whether an answer is the author's."""
     if example.label is not None:
-        return example.said(ballots)
+        return example.said(counter)
     author = str((example.answer or {}).get("text"))
-    return ["author's" if said == author else "other" for said in example.said(ballots)]
+    return ["author's" if said == author else "other" for said in example.said(counter)]
 
 
-def _tries(round: Round) -> Select[int]:
-    """The questions that people put to the model; what a page asked that nobody was confirmed on does not count."""
+def _attempts(round: Round) -> Select[int]:
+    """Select the attempts of people; attempts on pages that were never confirmed do not count."""
     made = select(Attempt.id).outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
     confirmed = or_(Attempt.session_id.is_(None), WorkSession.status == SessionStatus.CONFIRMED)
     return made.where(Attempt.round_id == round.id, confirmed)

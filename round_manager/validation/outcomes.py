@@ -1,4 +1,4 @@
-"""VoteCounter: the votes on one example as a policy counts them, and what their outcome makes of the example."""
+"""Outcomes of votes: how a policy counts the votes on an example, and a round's examples with their votes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class VoteValue:
 
     @property
     def said(self) -> str:
-        """What is counted of a vote that is no flag."""
+        """The counted value of a vote that is not a flag."""
         return self.label if self.label is not None else str((self.answer or {}).get("text"))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an example is by its votes: the status that they give it and the gold that people agree on."""
+    """The outcome of an example's votes: its status, and the gold label or answer."""
 
     status: ExampleStatus
     gold_label: str | None = None
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class VoteCounter:
-    """How one round counts its votes, by the terms that it was opened with."""
+    """Counts the votes of one round, by the terms that it was opened with."""
 
     spec: TaskSpec
 
@@ -54,27 +54,27 @@ class VoteCounter:
 
     @cached_property
     def grouping(self) -> Grouping:
-        """How votes are put together before they are counted."""
+        """How votes are grouped before they are counted."""
         if self.spec.kind == "classification":
             return exactly
-        return lambda votes, author: camps(votes, author, self.agree)
+        return lambda votes, author: group_answers(votes, author, self.agree)
 
     def agree(self, one: str, other: str) -> bool:
-        """Labels agree when they are equal, answers when enough of their words are."""
+        """Return whether two labels are equal, or two answers share enough words."""
         return one == other or (self.spec.kind == "qa" and f1_score(one, other) >= self.spec.validation.span_f1)
 
     def ruling(self, votes: Sequence[str], author: str) -> Ruling:
-        """What the policy says of votes in their order."""
+        """Return the policy's ruling on votes in their order."""
         return replay(self.policy, self.spec.validation, votes, author, self.grouping)
 
     def outcome(self, label: str | None, answer: Json | None, votes: Sequence[VoteValue]) -> Outcome:
-        """What an example is that its author says this of; flags are the owner's to judge and no part of it."""
+        """Return the outcome for an example with its author's label or answer; flags do not count."""
         author = VoteValue(label, answer)
         judged = [vote for vote in votes if vote.flag is None]
         ruling = self.ruling([vote.said for vote in judged], author.said)
         flags = len(votes) - len(judged)
         if not isinstance(ruling, Settled):
-            # A flag takes a place among the votes and says nothing about the label.
+            # A flag takes the place of a vote but says nothing about the label.
             return Outcome(ExampleStatus.PENDING, votes_wanted=ruling.votes + flags)
         if ruling.gold is None:
             return Outcome(ExampleStatus.DISPUTED)
@@ -84,11 +84,11 @@ class VoteCounter:
         return Outcome(ExampleStatus.DISPUTED, other.label, other.answer)
 
 
-def camps(answers: Sequence[str], author: str, same: Same) -> list[str]:
-    """The name of each answer's camp: the author's for all that agree with it, then the answer that most agree with.
+def group_answers(answers: Sequence[str], author: str, same: Same) -> list[str]:
+    """Return the group of each answer: the author's for all that agree with it, then the answer that most agree with.
 
-    That two answers agree with a third need not mean that they agree, so camps are filled one after the other, in an
-    order that does not depend on who came first.
+    Agreement is not transitive, so groups are filled one after the other, in an order that does not depend on the order
+    of the answers.
     """
     named: dict[str, str] = {one: author for one in set(answers) if same(one, author)}
     left = [one for one in answers if one not in named]
@@ -100,15 +100,15 @@ def camps(answers: Sequence[str], author: str, same: Same) -> list[str]:
 
 
 BATCH = 1_000
-# What an owner has settled is theirs, and no disagreement with the votes.
+# The audit action of an owner who settled an example; it does not count as a difference from the votes.
 SETTLED = "settled"
-# What the votes decide; the rest is the owner's, or nobody's.
+# Statuses that votes decide; all others depend on the owner or the marketplace.
 BY_VOTES = (ExampleStatus.PENDING, ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 
 @dataclass(frozen=True)
 class CastVote:
-    """One vote: whose, where it was given, and what it says."""
+    """One vote with its worker, its place on a page and its value."""
 
     worker_id: int
     session_id: int | None
@@ -119,7 +119,7 @@ class CastVote:
 
 @dataclass(frozen=True)
 class VotedExample:
-    """One example with the votes on it, in the order in which they were given."""
+    """One example with its votes, in the order in which they were given."""
 
     votes: tuple[CastVote, ...]
     id: int
@@ -135,20 +135,20 @@ class VotedExample:
     gold_label: str | None
     gold_answer: dict[str, Any] | None
 
-    def outcome(self, ballots: VoteCounter) -> Outcome:
-        """What the example is by its votes alone, where votes decide; else the status that it has."""
+    def outcome(self, counter: VoteCounter) -> Outcome:
+        """Return the outcome of the votes if they decide this example; otherwise its status."""
         if self.status not in BY_VOTES:
             return Outcome(self.status)
-        return ballots.outcome(self.label, self.answer, [vote.given for vote in self.votes])
+        return counter.outcome(self.label, self.answer, [vote.given for vote in self.votes])
 
-    def said(self, ballots: VoteCounter) -> list[str]:
-        """What each vote that is no flag is counted as."""
+    def said(self, counter: VoteCounter) -> list[str]:
+        """Return the counted value of each vote that is not a flag."""
         author = VoteValue(self.label, self.answer).said
-        return list(ballots.grouping([vote.given.said for vote in self.votes if vote.given.flag is None], author))
+        return list(counter.grouping([vote.given.said for vote in self.votes if vote.given.flag is None], author))
 
 
 def voted_batches(session: Session, round: Round) -> Iterator[list[VotedExample]]:
-    """Every example of the round that somebody stands for, with its votes, in the order in which they came."""
+    """Yield the round's confirmed examples with their votes in batches, in the order of arrival."""
     example = Example
     columns = (
         example.id, example.author_id, example.context_id, example.session_id, example.item, example.label,
@@ -161,30 +161,30 @@ def voted_batches(session: Session, round: Round) -> Iterator[list[VotedExample]
         if not rows:
             return
         votes = _votes(session, rows[0].id, rows[-1].id)
-        yield [_judged(row, votes) for row in rows if row.status is not ExampleStatus.UNCONFIRMED]
+        yield [_voted_example(row, votes) for row in rows if row.status is not ExampleStatus.UNCONFIRMED]
         after = rows[-1].id
 
 
-def decision(example: VotedExample, ballots: VoteCounter, settled: frozenset[int]) -> Outcome:
-    """What the example is: by its votes, or by its owner where they settled it."""
+def decision(example: VotedExample, counter: VoteCounter, settled: frozenset[int]) -> Outcome:
+    """Return the outcome of the example: by its votes, or by its owner if they settled it."""
     if example.id in settled:
         return Outcome(example.status, example.gold_label, example.gold_answer)
-    return example.outcome(ballots)
+    return example.outcome(counter)
 
 
 def settled_ids(session: Session, round: Round) -> frozenset[int]:
-    """The examples that an owner settled where people did not agree."""
+    """Return the ids of disputed examples that an owner settled."""
     entry = AuditEntry
     wanted = select(entry.subject_id).where(entry.round_id == round.id, entry.subject == "example")
     return frozenset(session.scalars(wanted.where(entry.action == SETTLED)))
 
 
-def _judged(row: Any, votes: Mapping[int, list[CastVote]]) -> VotedExample:
+def _voted_example(row: Any, votes: Mapping[int, list[CastVote]]) -> VotedExample:
     return VotedExample(tuple(votes.get(row.id, ())), *row)
 
 
 def _votes(session: Session, first: int, last: int) -> dict[int, list[CastVote]]:
-    """The votes on a stretch of examples; another round's, that lie between, do no harm."""
+    """Return the votes on a range of example ids; other rounds' votes in that range do no harm."""
     wanted = (
         select(
             Vote.example_id, Vote.worker_id, Vote.session_id, Vote.item, Vote.active_ms,

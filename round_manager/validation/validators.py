@@ -1,8 +1,7 @@
-"""Agreement: how far validators agree beyond chance, as Krippendorff's alpha for labels.
+"""Validators: how far they agree beyond chance (Krippendorff's alpha), and how each of them does.
 
-Each example is a unit, each vote a value; an example with fewer than two votes has nobody to agree with and is left
-out, so people may have judged as many or as few examples as they like. 1 is full agreement, 0 is what chance gives, and
-less than 0 is disagreement on purpose.
+For alpha, each example is a unit and each vote a value; examples with fewer than two votes are left out, so validators
+may judge any number of examples. 1 is full agreement, 0 is chance level, and less than 0 is systematic disagreement.
 """
 
 from collections import Counter
@@ -23,15 +22,15 @@ PAIR = 2
 
 @dataclass
 class Agreement:
-    """Alpha of as many units as one adds; it keeps sums for each label, and no unit."""
+    """Computes alpha incrementally; it keeps sums per label, not the units."""
 
     values: Counter[str] = field(default_factory=Counter)
     units: int = 0
-    # How often two votes on one unit differ, each unit by the number of its votes less one.
+    # The number of differing pairs of votes per unit, divided by the unit's votes less one.
     disagreement: float = 0.0
 
     def add(self, votes: Sequence[str]) -> None:
-        """One example's votes, flags aside."""
+        """Add one example's votes, without flags."""
         if len(votes) < PAIR:
             return
         counts = Counter(votes)
@@ -42,7 +41,7 @@ class Agreement:
 
     @property
     def alpha(self) -> float | None:
-        """Krippendorff's alpha; None where all votes name one label, or there are none: chance is then not known."""
+        """Krippendorff's alpha; None if all votes have the same label or there are none."""
         total = self.values.total()
         expected = total * total - sum(count * count for count in self.values.values())
         if not expected:
@@ -51,7 +50,7 @@ class Agreement:
 
 
 def alpha_of(units: Iterable[Sequence[str]]) -> float | None:
-    """Krippendorff's alpha of units, each a list of the labels that it got."""
+    """Return Krippendorff's alpha of units, each a list of labels."""
     agreement = Agreement()
     for votes in units:
         agreement.add(votes)
@@ -60,18 +59,18 @@ def alpha_of(units: Iterable[Sequence[str]]) -> float | None:
 
 @dataclass(frozen=True)
 class Validator:
-    """One validator by their pseudonym; `gold` is of the whole task, since what is known is known in every round."""
+    """One validator by pseudonym; `gold` covers the whole task, because gold items are the same in every round."""
 
     name: str
     votes: int
     flags: int
-    # Of votes on what has a gold label: those that name it.
+    # Of votes on examples with a gold label: those that agree with it.
     agreed: Rate
     gold: Rate
 
 
 def gold_accuracy(session: Session, task: Task) -> dict[int, Rate]:
-    """How often each worker was right where the answer was known, by their numbers here."""
+    """Return each worker's accuracy on gold items, by their database id."""
     given: Counter[int] = Counter()
     right: Counter[int] = Counter()
     for answer in each_gold_answer(session, task):
@@ -81,15 +80,15 @@ def gold_accuracy(session: Session, task: Task) -> dict[int, Rate]:
 
 
 def validators(session: Session, round: Round) -> list[Validator]:
-    """Everybody who voted in the round or judged gold of its task, those with most votes first."""
-    ballots, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
+    """Return everyone who voted in the round or judged gold items of its task, most votes first."""
+    counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     votes: Counter[int] = Counter()
     flags: Counter[int] = Counter()
     compared: Counter[int] = Counter()
     agreed: Counter[int] = Counter()
     for batch in voted_batches(session, round):
         for example in batch:
-            outcome = decision(example, ballots, settled)
+            outcome = decision(example, counter, settled)
             has_gold = outcome.gold_label is not None or outcome.gold_answer is not None
             gold = VoteValue(outcome.gold_label, outcome.gold_answer).said
             for vote in example.votes:
@@ -97,7 +96,7 @@ def validators(session: Session, round: Round) -> list[Validator]:
                 flags[vote.worker_id] += vote.given.flag is not None
                 if has_gold and vote.given.flag is None:
                     compared[vote.worker_id] += 1
-                    agreed[vote.worker_id] += ballots.agree(vote.given.said, gold)
+                    agreed[vote.worker_id] += counter.agree(vote.given.said, gold)
     task = session.get_one(Task, round.task_id)
     known = gold_accuracy(session, task)
     names = worker_names(session, task, votes.keys() | known.keys())

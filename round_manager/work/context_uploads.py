@@ -1,7 +1,7 @@
-"""Uploads: an owner's own contexts, beside those of the pack or in their place.
+"""Uploads of contexts, in addition to those of the pack or instead of them.
 
-The whole file or nothing: it is one transaction. Rows are looked up and written in batches, so that a large file needs
-little more memory than its ids.
+An upload is one transaction: all of the file or nothing. Rows are read and written in batches, so that a large file
+needs little more memory than its ids.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class ContextsUploaded:
-    """What an upload changed, in contexts: those of the file, and those that are not given out any more."""
+    """The number of contexts that an upload changed."""
 
     added: int = 0
     brought_back: int = 0
@@ -37,7 +37,7 @@ class ContextsUploaded:
 
     @property
     def changes(self) -> bool:
-        """Whether workers are shown anything else than before."""
+        """Whether the contexts that workers are shown have changed."""
         return bool(self.added or self.brought_back or self.retired)
 
 
@@ -51,10 +51,10 @@ def upload_contexts(
     why: str,
     now: datetime,
 ) -> ContextsUploaded:
-    """The contexts are given out from now on, after those that are there; the same once more changes nothing.
+    """Add contexts after the existing ones; repeating the same upload changes nothing.
 
-    A text that changed under its id takes the place of the old one, which is retired. With `replace`, all that is not
-    among them is retired, the pack's too, and theirs is the order.
+    A changed text replaces the old one with the same id, which is retired. With `replace`, all other contexts are
+    retired, including the pack's, and the order is that of the upload.
     """
     lock_task(session, task.id)
     upload = _Upload(session, task, now)
@@ -71,7 +71,7 @@ def upload_contexts(
 
 
 class _Upload:
-    """One file on its way into the database."""
+    """One upload in progress."""
 
     def __init__(self, session: Session, task: Task, now: datetime) -> None:
         self._session, self._task, self._now = session, task, now
@@ -120,7 +120,7 @@ class _Upload:
             self._session.expunge(row)
 
     def retire_others(self) -> None:
-        """Everything that is given out and was not in the file."""
+        """Retire all contexts that are handed out and were not in the file."""
         last = 0
         living = select(Context).where(Context.task_id == self._task.id, Context.retired_at.is_(None))
         while rows := self._session.scalars(living.where(Context.id > last).order_by(Context.id).limit(BATCH)).all():
@@ -133,7 +133,7 @@ class _Upload:
                 self._session.expunge(row)
 
     def put_in_order(self) -> None:
-        """The file's order, on positions that nobody has had; nothing where it is the order already."""
+        """Apply the file's order on unused positions; do nothing if it is the order already."""
         if self._in_order:
             return
         table = Context.__table__
@@ -158,14 +158,14 @@ class _Upload:
             self.retired += 1
 
     def _retire_changed(self, own_id: str, *, but: str) -> None:
-        """Other texts that stand under the same id."""
+        """Retire other texts with the same id."""
         for key in self._changed.pop(own_id, []):
             if key != but:
                 others = select(Context).where(Context.task_id == self._task.id, Context.key == key)
                 self._retire(self._session.scalars(others).one())
 
     def _living_changed(self) -> dict[str, list[str]]:
-        """The keys of living contexts whose text took another's place, by the id that they share."""
+        """Return the keys of live contexts whose text replaced another one, by the id that they share."""
         keys = select(Context.key).where(
             Context.task_id == self._task.id, Context.retired_at.is_(None), Context.key.contains("@")
         )

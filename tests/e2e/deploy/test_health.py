@@ -9,7 +9,7 @@ from flask import Flask
 from common.clock import SystemClock
 from plugin.health import LONGEST_PASS, main
 from round_manager.database.store import open_store
-from round_manager.loop.manager_record import note_pass
+from round_manager.loop.manager_record import record_pass
 from tests.e2e.deploy.compose import ROOT
 from tests.e2e.mturk.marketplace.question import served
 
@@ -37,10 +37,10 @@ def test_the_manager_is_healthy_while_it_completes_passes(
     with open_store(f"sqlite:///{tmp_path / 'outfox.db'}", upgrade=True) as store:
         assert (main(["manager"]), "not completed a pass" in capsys.readouterr().err) == (1, True)
         with store.write() as session:
-            note_pass(session, who="ada@desk", now=now - LONGEST_PASS - timedelta(minutes=1))
+            record_pass(session, who="ada@desk", now=now - LONGEST_PASS - timedelta(minutes=1))
         assert (main(["manager"]), "since" in capsys.readouterr().err) == (1, True)
         with store.write() as session:
-            note_pass(session, who="ada@desk", now=now)
+            record_pass(session, who="ada@desk", now=now)
         assert main(["manager"]) == 0
 
 

@@ -18,7 +18,6 @@ from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.backend_client import BackendJudge
-from plugin.round_opening import RoundOpening
 from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict
 from round_manager.examples.attempts import store_attempts
@@ -32,6 +31,7 @@ from round_manager.workers import ensure_worker
 from templates import Pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
+from tests.fakes.round_opener import RoundOpener
 from tests.fakes.sink import ListSink
 from tests.integration.learning.school import TASK
 
@@ -67,7 +67,7 @@ def test_every_verdict_records_what_each_version_said_and_the_tasks_rule_decides
     right, wrong = make_version(models, "positive"), make_version(models, "negative")
     with store.write() as session:
         create_task(session, changed, now=NOON)
-    opening = RoundOpening(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
+    opening = RoundOpener(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
     assert opening.open(TASK, [wrong, right], who="owner", why="two at once").versions == (wrong, right)
 
     with store.read() as session:
@@ -106,7 +106,7 @@ def test_a_verdict_of_one_version_alone_is_not_taken_where_two_are_pinned(
     versions = [make_version(models, label) for label in ("positive", "negative")]
     with store.write() as session:
         create_task(session, pack, now=NOON)
-    opening = RoundOpening(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
+    opening = RoundOpener(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
     opening.open(TASK, versions, who="owner", why="")
     with store.read() as session:
         context = live_contexts(session, find_task(session, TASK).id)[0]

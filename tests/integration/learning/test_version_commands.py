@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from plugin.round_opening import RoundOpening
 from round_manager.database.store import open_store
 from round_manager.learning.training_jobs import training_lock
 from tests.conftest import Outfox, Ran
 from tests.fakes.registry import corrupt, load_fixed, make_version
+from tests.fakes.round_opener import RoundOpener
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.learning.school import TASK, School, first_round, small_pack
 
@@ -28,7 +28,7 @@ def school(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest
 
 
 def open_round(school: School, *versions: str) -> None:
-    opening = RoundOpening(school.store, school.registry, str(school.models), load_fixed, school.clock, 5.0)
+    opening = RoundOpener(school.store, school.registry, str(school.models), load_fixed, school.clock, 5.0)
     opening.open(TASK, versions, who="owner@here", why="a test")
 
 

@@ -58,8 +58,8 @@ class Season:
     def validate(self) -> Round:
         return self.move(begin_validating)
 
-    def close(self, *, give_up: bool = False) -> Round:
-        return self.move(close_round, give_up=give_up)
+    def close(self, *, force: bool = False) -> Round:
+        return self.move(close_round, force=force)
 
     def due(self) -> Due | None:
         with self.store.read() as session:

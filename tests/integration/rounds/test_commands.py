@@ -25,19 +25,17 @@ def home(tmp_path: Path, home_tables: str, outfox: Outfox, monkeypatch: pytest.M
 @pytest.mark.usefixtures("home")
 def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfox: Outfox) -> None:
     assert outfox("round", "open", "sentiment", "--why", "we begin").code == 0
-    assert "is paused; `outfox round resume sentiment` goes on" in outfox("round", "pause", "sentiment").out
-    assert "is paused already; `outfox round resume sentiment`" in outfox("round", "pause", "sentiment").out
-    assert "it is paused, and `outfox round resume sentiment` goes on" in outfox("round", "open", "sentiment").out
+    for command in ("pause", "pause", "open"):
+        assert "outfox round resume sentiment" in outfox("round", command, "sentiment").out
     shown = outfox("round", "show", "sentiment").out
     assert "open, paused" in shown
-    assert "- it is paused since" in shown
-    assert "closes" in outfox("round", "show", "sentiment").out
-    assert "goes on, open" in outfox("round", "resume", "sentiment", "--why", "rested").out
-    assert "round 1 of sentiment was not paused; it is open" in outfox("round", "resume", "sentiment").out
-    assert "- it is open for 200 more validated fooling examples of 200" in outfox("round", "show", "sentiment").out
+    assert "closes" in shown
+    assert json.loads(outfox("round", "resume", "sentiment", "--why", "rested", "--json").out)["paused"] is False
+    assert outfox("round", "resume", "sentiment").code == 0
+    assert "200 more validated fooling examples of 200" in outfox("round", "show", "sentiment").out
     closed = json.loads(outfox("round", "close", "sentiment", "--why", "enough", "--json").out)
     assert (closed["status"], closed["waits_for"], closed["already"]) == ("closed", [], False)
-    assert "is closed already" in outfox("round", "close", "sentiment").out
+    assert json.loads(outfox("round", "close", "sentiment", "--json").out)["already"] is True
     assert "closes" not in outfox("round", "show", "sentiment").out
     data = json.loads(outfox("round", "show", "sentiment", "--json").out)
     told = [(one["did"], one["why"]) for one in data["history"]]
@@ -62,21 +60,21 @@ def test_a_changed_budget_is_told_from_what_to_what(outfox: Outfox, home: Path) 
 def test_what_cannot_be_an_example_or_a_day_is_told_with_what_would_be(outfox: Outfox, home: Path) -> None:
     assert home
     ran = outfox("round", "decide", "sentiment", "xyz", "--keep", "--why", "x")
-    assert (ran.code, "`outfox round flags sentiment` shows" in ran.err) == (2, True)
+    assert (ran.code, "outfox round flags sentiment" in ran.err) == (2, True)
     ran = outfox("crowd", "statement", "--day", "yesterday")
-    assert (ran.code, "'yesterday' is no day; write one like 2026-03-31" in ran.err) == (2, True)
+    assert (ran.code, "yesterday" in ran.err) == (2, True)
 
 
 def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(outfox: Outfox, home: Path) -> None:
     ran = outfox("round", "open", "sentiment")
     assert (ran.code, "switches" in ran.err) == (0, False)
-    assert "no process serves sentiment, and nobody gets verdicts: start `outfox ml-backend`" in ran.out
+    assert "outfox ml-backend" in ran.out
     assert json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"] == []
     registry = QuickRegistry(home / "models")
     pool = ModelPool(registry, load_fixed, ["sentiment"])
     pool.start()
     try:
-        assert "no process" not in outfox("round", "open", "sentiment").out
+        assert "outfox ml-backend" not in outfox("round", "open", "sentiment").out
         assert len(json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"]) == 1
     finally:
         pool.stop()
@@ -85,9 +83,10 @@ def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(out
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("command", [("close",), ("close", "--now"), ("pause",), ("resume",)])
 def test_a_draft_is_neither_closed_nor_paused(outfox: Outfox, command: tuple[str, ...]) -> None:
-    ran = outfox("round", command[0], "sentiment", *command[1:])
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "round 1 of sentiment is a draft" in ran.err
+    ran = outfox("round", command[0], "sentiment", *command[1:], "--json")
+    assert (ran.code, ran.out) == (2, "")
+    error = json.loads(ran.err)
+    assert (error["code"], error["hint"]["command"]) == ("round_not_open", "outfox round open sentiment")
     data = json.loads(outfox("round", "show", "sentiment", "--json").out)
     assert (data["status"], data["history"]) == ("draft", [])
 
@@ -95,9 +94,9 @@ def test_a_draft_is_neither_closed_nor_paused(outfox: Outfox, command: tuple[str
 @pytest.mark.usefixtures("home")
 def test_a_budget_that_pays_for_nothing_opens_nothing(outfox: Outfox) -> None:
     assert outfox("round", "budget", "sentiment", "2.45").code == 0
-    ran = outfox("round", "open", "sentiment")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "may cost $2.45, and one HIT to create with its validation costs $2.46" in ran.err
+    ran = outfox("round", "open", "sentiment", "--json")
+    assert (ran.code, json.loads(ran.err)["code"]) == (2, "budget_exceeded")
+    assert "$2.46" in ran.err
     assert json.loads(outfox("round", "show", "sentiment", "--json").out)["status"] == "draft"
 
 
@@ -107,8 +106,8 @@ def test_contexts_are_uploaded_rehearsed_replaced_and_listed(outfox: Outfox, tmp
     file.write_text('\ufeffid;prompt\nm1;Write about trains.\nm2;"Write about\nboats."\n', encoding="utf-8")
     rehearsed = json.loads(outfox("context", "upload", "sentiment", file, "--dry-run", "--json").out)
     assert (rehearsed["dry_run"], rehearsed["added"]) == (True, 2)
-    assert outfox("context", "upload", "sentiment", file).out == "sentiment: 2 contexts added, 0 were there already\n"
-    assert "0 contexts added, 2 were there already" in outfox("context", "upload", "sentiment", file).out
+    assert outfox("context", "upload", "sentiment", file).out == "sentiment: 2 contexts added, 0 unchanged\n"
+    assert "0 contexts added, 2 unchanged" in outfox("context", "upload", "sentiment", file).out
     assert "72 retired" in outfox("context", "upload", "sentiment", file, "--replace").out
     # The pack's own do not come back.
     assert "sentiment: 2 contexts" in outfox("task", "create", "sentiment").out
@@ -116,7 +115,7 @@ def test_contexts_are_uploaded_rehearsed_replaced_and_listed(outfox: Outfox, tmp
     assert [(one["id"], one["from"]) for one in listed["shown"]] == [("m1", "upload"), ("m2", "upload")]
     assert "Write about boats." in outfox("context", "list", "sentiment").out
     retired = outfox("context", "list", "sentiment", "--retired", "--most", "3").out
-    assert "… and 69 more; --most shows more" in retired
+    assert "… and 69 more" in retired
 
 
 @pytest.mark.usefixtures("home")
@@ -125,9 +124,7 @@ def test_contexts_are_uploaded_from_a_pipe(outfox: Outfox, tmp_path: Path) -> No
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(pipe.write_text, "id,prompt\nm1,Write about trains.\n", encoding="utf-8")
-        assert (
-            outfox("context", "upload", "sentiment", pipe).out == "sentiment: 1 context added, 0 were there already\n"
-        )
+        assert outfox("context", "upload", "sentiment", pipe).out == "sentiment: 1 context added, 0 unchanged\n"
         writing.result(30)
         writing = pool.submit(pipe.write_text, "id,text\n", encoding="utf-8")
         ran = outfox("context", "upload", "sentiment", pipe)
@@ -151,7 +148,5 @@ def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, 
 @pytest.mark.usefixtures("home_tables")
 def test_who_looks_at_a_new_task_is_told_to_train_first(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
-    (waits,) = json.loads(outfox("status", "--json").out)["tasks"][0]["waits_for"]
-    assert waits == (
-        "it is a draft; once there is a model (`outfox model train sentiment`), `outfox round open sentiment` opens it"
-    )
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert [hint["command"] for hint in task["hints"]] == ["outfox model train sentiment"]

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
+from common.errors import Hint
 from round_manager.crowd.fair_pay import group_wages, owe_top_ups
-from round_manager.errors import RoundError, WorkRefused
+from round_manager.errors import RoundNotOpen, RoundNotReady, WorkRefused
 from round_manager.models import (
     Assignment,
     EntryKind,
@@ -28,6 +29,13 @@ from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import DAY, OWNER, Season
 
 MINUTE = timedelta(minutes=1)
+OPEN = Hint("open_round", task="sentiment")
+STATUS = Hint("show_crowd_status", task="sentiment")
+
+
+def hints(season: Season) -> list[Hint | None]:
+    """The hints of everything that the round waits for."""
+    return [reason.hint for reason in season.waiting().reasons]
 
 
 def test_a_round_goes_forward_one_step_at_a_time_and_each_step_is_audited(season: Season) -> None:
@@ -56,16 +64,17 @@ def test_the_same_step_again_changes_nothing(season: Season) -> None:
 
 
 def test_a_draft_is_not_closed_and_an_open_round_not_before_it_validates(season: Season) -> None:
-    with pytest.raises(RoundError, match="is open, and only a validating one closes"):
+    with pytest.raises(RoundNotReady):
         season.close()
     with season.store.write() as session:
         draft = draft_round(session, season.floor.task, now=season.floor.now)
     season.floor.round = draft
-    for step in (season.validate, season.close):
-        with pytest.raises(RoundError, match=r"round 2 of sentiment is a draft.*`outfox round open sentiment`"):
+    for step, error in ((season.validate, RoundNotOpen), (season.close, RoundNotReady)):
+        with pytest.raises(error) as caught:
             step()
+        assert caught.value.hint == OPEN
     assert season.status is RoundStatus.DRAFT
-    assert "it is a draft" in str(season.waiting())
+    assert hints(season) == [OPEN]
 
 
 def test_a_step_taken_by_a_clock_that_is_behind_keeps_the_order_of_times(season: Season) -> None:
@@ -84,10 +93,8 @@ def test_a_round_is_due_when_its_target_is_reached(begin: BeginSeason) -> None:
     season.verified(1)
     step = season.due()
     assert step is not None
-    assert (step.to, step.why) == (
-        RoundStatus.VALIDATING,
-        "its target is reached: 2 validated fooling examples of 2",
-    )
+    assert step.to is RoundStatus.VALIDATING
+    assert "2 validated fooling examples of 2" in step.reason
 
 
 def test_a_round_is_due_when_its_time_is_over(season: Season) -> None:
@@ -96,7 +103,8 @@ def test_a_round_is_due_when_its_time_is_over(season: Season) -> None:
     season.floor.clock.advance(MINUTE)
     step = season.due()
     assert step is not None
-    assert (step.to, step.why) == (RoundStatus.VALIDATING, "its time was over on 2027-03-15 12:00 UTC")
+    assert step.to is RoundStatus.VALIDATING
+    assert "2027-03-15 12:00 UTC" in step.reason
 
 
 def test_a_round_is_due_when_nothing_more_can_be_posted_or_come(season: Season) -> None:
@@ -115,8 +123,7 @@ def test_a_round_is_due_when_nothing_more_can_be_posted_or_come(season: Season) 
     step = season.due()
     assert step is not None
     assert step.to is RoundStatus.VALIDATING
-    assert "its budget is used up" in step.why
-    assert "costs $2.46" in step.why
+    assert "$2.46" in step.reason
 
 
 def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_until_its_deadline(
@@ -129,8 +136,8 @@ def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_unt
     season.validate()
     season.crowd.expire(str(hit.external_id))
     season.collector.run()
-    assert "work can come until" in str(season.waiting())
-    with pytest.raises(WorkRefused, match="nothing new is written in it"):
+    assert hints(season) == [None]
+    with pytest.raises(WorkRefused):
         season.floor.open("W2", hit=hit)
 
     season.floor.clock.set(page.expires_at - timedelta(seconds=1))
@@ -138,7 +145,8 @@ def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_unt
     season.submit(hit, "W1", page)
     season.pay_day()
     assert season.floor.one(example).status is ExampleStatus.PENDING
-    assert [reason.text for reason in season.waiting().reasons] == ["1 example waits for votes"]
+    (votes,) = season.waiting().reasons
+    assert votes.can_be_skipped
     assert season.due() is None
 
     season.check_all("V1", "V2", label=str(example.label))
@@ -149,7 +157,7 @@ def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_unt
     assert sorted(entry.kind for entry in paid) == [EntryKind.BONUS] + [EntryKind.REWARD] * 3
     step = season.due()
     assert step is not None
-    assert (step.to, step.why) == (RoundStatus.CLOSED, "nothing more can come")
+    assert step.to is RoundStatus.CLOSED
     assert season.close().status is RoundStatus.CLOSED
 
 
@@ -175,52 +183,54 @@ def figures_of(season: Season) -> int:
 def test_a_hit_on_its_way_is_waited_for_in_whatever_state_it_is(season: Season) -> None:
     (hit,) = season.post(1)
     season.validate()
-    standing = f"1 HIT to create can still be taken until {season.floor.now + 7 * DAY:%Y-%m-%d %H:%M} UTC"
-    assert str(season.waiting()).startswith(standing)
+    assert hints(season) == [Hint("expire_hits", task="sentiment", kind="create")]
+    assert f"{season.floor.now + 7 * DAY:%Y-%m-%d %H:%M} UTC" in str(season.waiting())
     season.floor.clock.advance(7 * DAY)
-    assert "1 HIT to create not finished; work can come until" in str(season.waiting())
+    # Its workers have their time to submit.
+    assert hints(season) == [None]
     season.floor.clock.advance(DAY)
-    # Work may have come at the last second: nothing is closed before somebody has read the marketplace.
-    assert "time is over; `outfox crowd status sentiment` reads what came" in str(season.waiting())
-    with pytest.raises(RoundError, match="cannot be closed yet: 1 HIT to create not finished"):
-        season.close(give_up=True)
+    # Work may have been submitted in the last second: the marketplace must be read before the round closes.
+    assert hints(season) == [STATUS]
+    with pytest.raises(RoundNotReady) as caught:
+        season.close(force=True)
+    assert caught.value.hint == STATUS
     with season.store.write() as session:
         session.execute(update(Hit).where(Hit.id == hit.id).values(finished_at=season.floor.now))
     assert not season.waiting()
 
     (planned,) = season.plan(1, HitKind.VALIDATE)
-    assert "1 HIT to validate planned and not sent; `outfox crowd post sentiment` sends it" in str(season.waiting())
-    for values, told in (
-        ({"sent_at": season.floor.now}, "1 HIT to validate may or may not be posted; `outfox crowd reconcile`"),
-        ({"status": HitStatus.HELD}, "1 HIT to validate held for a person to decide"),
+    assert hints(season) == [Hint("post_hits", task="sentiment")]
+    for values, hint in (
+        ({"sent_at": season.floor.now}, Hint("reconcile_crowd")),
+        ({"status": HitStatus.HELD}, STATUS),
     ):
         with season.store.write() as session:
             session.execute(update(Hit).where(Hit.id == planned.id).values(**values))
-        assert told in str(season.waiting())
+        assert hints(season) == [hint]
     with season.store.write() as session:
         session.execute(update(Hit).where(Hit.id == planned.id).values(status=HitStatus.REFUSED))
     assert not season.waiting()
 
 
-def test_hits_that_somebody_has_and_hits_that_nobody_has_are_told_in_one_line(season: Season) -> None:
+def test_accepted_and_free_hits_are_one_reason_to_wait(season: Season) -> None:
     (taken, *_) = season.post(3)
     with season.store.write() as session:
         session.execute(update(Hit).where(Hit.id == taken.id).values(status=HitStatus.UNASSIGNABLE))
     season.validate()
     (reason,) = season.waiting().reasons
-    assert reason.text.startswith("3 HITs to create can still be taken until")
-    assert reason.text.endswith("--kind create --all` takes them down")
+    assert reason.text.startswith("3 HITs to create")
+    assert reason.hint == Hint("expire_hits", task="sentiment", kind="create")
 
 
-def test_hits_to_validate_are_for_what_is_pending_and_told_to_go_when_nothing_is(season: Season) -> None:
+def test_hits_to_validate_should_expire_when_no_example_is_pending(season: Season) -> None:
     example = season.floor.pending()
     season.post(1, HitKind.VALIDATE)
     season.validate()
-    assert "1 HIT to validate not finished; work can come until" in str(season.waiting())
+    assert hints(season) == [None, None]
     with season.store.write() as session:
         row = session.get_one(Example, example.id)
         row.status, row.decided_at = ExampleStatus.WITHDRAWN, season.floor.now
-    assert "`outfox crowd expire sentiment --kind validate --all` takes it down" in str(season.waiting())
+    assert hints(season) == [Hint("expire_hits", task="sentiment", kind="validate")]
 
 
 def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_the_owner_says(season: Season) -> None:
@@ -230,25 +240,24 @@ def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_t
     season.submit(hit, "W1", page)
     season.collector.run()
     season.validate()
-    assert "1 piece of work is handed in and not decided; `outfox crowd approve sentiment --all`" in str(
-        season.waiting()
-    )
+    assert Hint("approve_work", task="sentiment") in hints(season)
     season.pay_day()
     assert season.floor.rows(Assignment)[0].status == "approved"
     (entry,) = season.floor.rows(LedgerEntry, LedgerEntry.state == EntryState.CONFIRMED)
     (bonus,) = season.floor.rows(LedgerEntry, LedgerEntry.kind == EntryKind.BONUS)
     owed = {"assignment_id": entry.assignment_id, "worker_id": entry.worker_id, "owed_at": season.floor.now}
     steps = (
-        ({"state": EntryState.OWED, "example_id": example.id, **owed}, "owed"),
-        ({"state": EntryState.SENT, "sent_at": season.floor.now}, "sent and not confirmed"),
-        ({"held_at": season.floor.now, "held_reason": "in doubt"}, "held for a person to decide"),
+        ({"state": EntryState.OWED, "example_id": example.id, **owed}, Hint("pay_workers")),
+        ({"state": EntryState.SENT, "sent_at": season.floor.now}, Hint("reconcile_crowd")),
+        ({"held_at": season.floor.now, "held_reason": "in doubt"}, STATUS),
     )
-    for values, told in steps:
+    for values, hint in steps:
         with season.store.write() as session:
             session.execute(update(LedgerEntry).where(LedgerEntry.id == bonus.id).values(**values))
-        assert f"1 payment, $0.72, {told}" in str(season.waiting())
-        with pytest.raises(RoundError, match=told):
-            season.close(give_up=True)
+        assert "1 payment ($0.72)" in str(season.waiting())
+        with pytest.raises(RoundNotReady) as caught:
+            season.close(force=True)
+        assert caught.value.hint == hint
     assert season.status is RoundStatus.VALIDATING
 
 
@@ -260,11 +269,11 @@ def test_closing_now_gives_up_votes_and_flags_and_frees_what_was_kept_for_them(s
     season.pay_day()
     flagged = season.floor.pending(status=ExampleStatus.FLAGGED)
     season.validate()
-    assert [reason.can_be_given_up for reason in season.waiting().reasons] == [True, True]
-    assert "1 flagged example waits for the owner; `outfox round flags sentiment`" in str(season.waiting())
-    with pytest.raises(RoundError, match="1 example waits for votes; 1 flagged example waits"):
+    assert [reason.can_be_skipped for reason in season.waiting().reasons] == [True, True]
+    assert hints(season) == [None, Hint("list_flags", task="sentiment")]
+    with pytest.raises(RoundNotReady):
         season.close()
-    season.close(give_up=True)
+    season.close(force=True)
     assert season.floor.one(pending).status is ExampleStatus.PENDING
     assert season.floor.one(flagged).status is ExampleStatus.FLAGGED
     closed = season.round
@@ -276,8 +285,9 @@ def test_votes_that_were_given_are_decided_before_a_round_is_closed(season: Seas
     season.check_all("V1", "V2", label=str(example.label))
     season.pay_day(decide=False)
     season.validate()
-    with pytest.raises(RoundError, match="votes came that nobody has settled yet"):
-        season.close(give_up=True)
+    with pytest.raises(RoundNotReady) as caught:
+        season.close(force=True)
+    assert caught.value.hint == Hint("run_manager")
     season.pay_day()
     assert season.floor.one(example).status is ExampleStatus.VERIFIED
     assert season.close().status is RoundStatus.CLOSED
@@ -303,8 +313,8 @@ def test_a_round_whose_votes_are_not_paid_for_waits_for_nobody_where_no_label_st
     assert season.close().status is RoundStatus.CLOSED
 
 
-@pytest.mark.parametrize("give_up", [False, True])
-def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: BeginSeason, *, give_up: bool) -> None:
+@pytest.mark.parametrize("force", [False, True])
+def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: BeginSeason, *, force: bool) -> None:
     season = begin(pay={"minimum_hourly_cents": 6_000}, work={"create_minutes": 60})
     (hit,) = season.post(1)
     page = season.take(hit, "W1")
@@ -313,18 +323,18 @@ def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: Begin
     season.submit(hit, "W1", page)
     season.pay_day()
     season.validate()
-    if not give_up:
+    if not force:
         with season.store.write() as session:
             session.execute(update(Example).values(status=ExampleStatus.UNCHECKED, votes_wanted=0))
     # 15 minutes are worth 1,500 cents, and the reward was 45.
-    lacking = r"its workers lack \$14.55 to the minimum for an hour; `outfox crowd pay sentiment --top-up` pays it"
-    with pytest.raises(RoundError, match=lacking):
-        season.close(give_up=give_up)
+    with pytest.raises(RoundNotReady, match=r"\$14.55") as caught:
+        season.close(force=force)
+    assert caught.value.hint == Hint("top_up_pay", task="sentiment")
     assert season.due() is None
     with season.store.write() as session:
         assert owe_top_ups(session, season.crowd, group_wages(session, season.floor.task), now=season.floor.now)
     season.pay_day()
-    assert season.close(give_up=give_up).status is RoundStatus.CLOSED
+    assert season.close(force=force).status is RoundStatus.CLOSED
 
 
 def test_people_in_label_studio_hand_in_what_they_have_begun_before_a_round_closes(begin: BeginSeason) -> None:
@@ -334,13 +344,11 @@ def test_people_in_label_studio_hand_in_what_they_have_begun_before_a_round_clos
         session.add(link)
     season.validate()
     assert season.due() is None
-    assert [(one.text, one.can_be_given_up) for one in season.waiting().reasons] == [
-        ("people in Label Studio can hand in what they have begun until 2027-03-01 12:30 UTC", True)
-    ]
+    (reason,) = season.waiting().reasons
+    assert (reason.can_be_skipped, "2027-03-01 12:30 UTC" in reason.text) == (True, True)
     season.floor.clock.advance(30 * MINUTE)
-    # What came at the last minute is there only for who reads it.
-    unread = "nobody has read Label Studio since 2027-03-01 12:30 UTC; `outfox labelstudio sync sentiment` does"
-    assert str(season.waiting()) == unread
+    # Submissions of the last minute are known only after a sync.
+    assert hints(season) == [Hint("sync_label_studio", task="sentiment")]
     with season.store.write() as session:
         session.get_one(LabelStudioLink, link.id).synced_at = season.floor.now
     assert season.close().status is RoundStatus.CLOSED
@@ -354,4 +362,4 @@ def test_closing_now_or_a_task_that_gives_no_time_does_not_wait_for_label_studio
     with season.store.write() as session:
         session.add(LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1))
     season.validate()
-    assert season.close(give_up=bool(minutes)).status is RoundStatus.CLOSED
+    assert season.close(force=bool(minutes)).status is RoundStatus.CLOSED

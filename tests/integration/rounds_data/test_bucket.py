@@ -8,7 +8,7 @@ from round_manager.archive.manifest import FILE
 from round_manager.archive.storage import open_archives, opened_archive
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store
-from round_manager.errors import ArchiveError, ArchiveUnreachable
+from round_manager.errors import ArchiveConflict, ArchiveError, ArchiveNotFound, ArchiveUnreachable
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.rounds_data.played import Played, play
 
@@ -76,7 +76,7 @@ def test_an_upload_that_breaks_off_shows_nothing_and_is_finished_by_the_next(
     assert len(keys(s3_server)) == 3
     assert FILE not in keys(s3_server)
     assert own_round.row().frozen_at is None
-    with pytest.raises(ArchiveError, match="there is no archive"), opened_archive(f"{bucket}/sentiment/round-1") as at:
+    with pytest.raises(ArchiveNotFound), opened_archive(f"{bucket}/sentiment/round-1") as at:
         verify(at)
     own_round.freeze(open_archives(bucket))
     assert FILE in keys(s3_server)
@@ -88,7 +88,7 @@ def test_another_archive_there_is_never_replaced(own_round: Played, bucket: str,
     other = own_round.play_next()
     moved = before.replace(b'"round": 1', b'"round": 2')
     s3_server.client.put_object(Bucket=BUCKET, Key=f"archives/sentiment/round-2/{FILE}", Body=moved)
-    with pytest.raises(ArchiveError, match="holds another archive"):
+    with pytest.raises(ArchiveConflict):
         other.freeze(open_archives(bucket))
     assert s3_server.client.get_object(Bucket=BUCKET, Key=f"archives/sentiment/round-2/{FILE}")["Body"].read() == moved
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager.database.store import Store
-from round_manager.errors import DataAccessError, DataRefused
+from round_manager.errors import DataRefused, DataTokenNotFound
 from round_manager.models import AuditEntry, DataToken, Task
 from round_manager.tasks.data_access import list_tokens, make_token, publish, readable_task, revoke_token, unpublish
 from round_manager.tasks.tasks import create_task
@@ -87,7 +87,7 @@ def test_a_revoked_token_opens_nothing_and_is_revoked_once(tasks: Store) -> None
         assert [one.state(NOON + 7 * DAY) for one in list_tokens(session)] == ["revoked", "expired"]
         done = actions(session, "data_token")
     assert done == ["made", "made", "revoked"]
-    with tasks.write() as session, pytest.raises(DataAccessError, match="there is no token nobody"):
+    with tasks.write() as session, pytest.raises(DataTokenNotFound):
         revoke_token(session, "nobody", now=NOON, **WHO)
 
 

@@ -18,7 +18,7 @@ from round_manager.archive.splits import split_with_pauses
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store, open_store
-from round_manager.errors import ArchiveError, RoundError
+from round_manager.errors import ArchiveConflict, ArchiveError, RoundNotClosed
 from round_manager.models import AuditEntry, Context, Example, Round, Task, Worker
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     kept = played.freeze(open_archives(str(tmp_path / "kept")))
     other = played.play_next()
     split_with_pauses(store, other.round_id, SettableClock())
-    with full_disk(most_bytes), pytest.raises(ArchiveError, match="File too large; free the disk"):
+    with full_disk(most_bytes), pytest.raises(ArchiveError, match="File too large"):
         other.freeze(open_archives(str(tmp_path / "kept")))
     assert [path.name for path in Path(kept.where).parent.iterdir()] == ["round-1"]
     assert other.row().frozen_at is None
@@ -202,13 +202,13 @@ def test_a_full_disk_leaves_no_folders_that_were_made_for_the_archive(played: Pl
     split_with_pauses(played.store, played.round_id, SettableClock())
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "new" / "place", tmp_path / "mine"):
-        with full_disk(5_000), pytest.raises(ArchiveError, match="nothing was kept"):
+        with full_disk(5_000), pytest.raises(ArchiveError):
             played.freeze(open_archives(str(place)))
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
 
 
 def test_a_full_disk_while_duplicates_are_sought_leaves_the_round_as_it_was(played: Played, tmp_path: Path) -> None:
-    with full_disk(2), pytest.raises(ArchiveError, match=r"cannot look for duplicates in .*: File too large; free"):
+    with full_disk(2), pytest.raises(ArchiveError, match="File too large"):
         played.freeze(open_archives(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
     with played.store.read() as session:
@@ -217,7 +217,7 @@ def test_a_full_disk_while_duplicates_are_sought_leaves_the_round_as_it_was(play
 
 def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> None:
     stage = set_stage(store, "sentiment")
-    with pytest.raises(RoundError, match="round 1 of sentiment is open; close it"):
+    with pytest.raises(RoundNotClosed):
         freeze(store, stage.round.id, open_archives(str(tmp_path)), SettableClock(), who="ada", why="")
     assert list(tmp_path.iterdir()) == []
 
@@ -226,7 +226,7 @@ def test_another_archive_in_its_place_is_never_replaced(played: Played, tmp_path
     folder = tmp_path / "sentiment" / "round-1"
     folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(ArchiveError, match="is there and is no archive; move it away"):
+    with pytest.raises(ArchiveConflict):
         played.freeze(open_archives(str(tmp_path)))
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
     with played.store.read() as session:

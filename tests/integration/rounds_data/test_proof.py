@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import text
 
-from plugin.recounting import counting
 from round_manager.archive import splits
 from round_manager.archive.manifest import FILE
 from round_manager.archive.split_plan import FIRST_RULE, plan_splits
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import Verification, verify
-from round_manager.errors import ArchiveCorrupt, ArchiveError
+from round_manager.errors import ArchiveCorrupt, ArchiveNotFound
 from round_manager.models import ExampleStatus, Round
+from round_manager.services.archives import counting
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.forging import change_manifest, forge, set_column
 from tests.integration.rounds_data.played import Played, play, text_of
@@ -43,12 +43,12 @@ def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
 def test_a_changed_manifest_is_refused(archive: Path) -> None:
     content = (archive / FILE).read_text("utf-8")
     (archive / FILE).write_text(content.replace('"round": 1', '"round":  1'), "utf-8")
-    with pytest.raises(ArchiveCorrupt, match="was changed"):
+    with pytest.raises(ArchiveCorrupt):
         verify(archive)
 
 
 def test_a_place_without_an_archive_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="there is no archive"):
+    with pytest.raises(ArchiveNotFound):
         verify(tmp_path)
 
 
@@ -60,8 +60,8 @@ def test_an_example_that_was_moved_to_the_other_part_is_found(archive: Path) -> 
 
     forge(archive, move)
     problems = " ".join(verify(archive).problems)
-    assert "1 example is not in the part that follows from the ids" in problems
-    assert "in both parts, and the task forbids it" in problems
+    assert "1 example is not in the part" in problems
+    assert "in both parts" in problems
 
 
 def test_a_status_that_was_changed_is_found(archive: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_status_that_was_changed_is_found(archive: Path) -> None:
 
 def test_votes_that_were_taken_out_are_missed(archive: Path) -> None:
     forge(archive, lambda table: table.slice(0, 50), "votes")
-    assert "the examples have 70 votes, there are 50" in " ".join(verify(archive).problems)
+    assert "the examples have 70 votes, the table votes has 50" in " ".join(verify(archive).problems)
 
 
 def test_votes_that_say_something_else_than_those_in_the_examples_are_found(archive: Path) -> None:
@@ -81,12 +81,12 @@ def test_votes_that_say_something_else_than_those_in_the_examples_are_found(arch
         return set_column(table, "label", [label and "neutral" for label in table["label"].to_pylist()])
 
     forge(archive, relabel, "votes")
-    assert "50 votes are not the same in examples and in votes" in " ".join(verify(archive).problems)
+    assert "50 votes are different in examples and in votes" in " ".join(verify(archive).problems)
 
 
 def test_votes_that_were_moved_to_other_examples_are_found(archive: Path) -> None:
     forge(archive, lambda table: set_column(table, "example", table["example"].to_pylist()[::-1]), "votes")
-    assert "votes are not the same in examples and in votes" in " ".join(verify(archive).problems)
+    assert "votes are different in examples and in votes" in " ".join(verify(archive).problems)
 
 
 def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None
 
     forge(archive, relabel)
     problems = verify(archive, counting=counting).problems
-    assert "30 examples are not what the policy makes of the votes" in " ".join(problems)
+    assert "30 examples are decided differently from their votes" in " ".join(problems)
 
 
 def test_without_a_way_to_count_gold_labels_are_said_to_be_unchecked(archive: Path) -> None:
@@ -112,23 +112,23 @@ def test_rows_of_another_round_are_found(archive: Path) -> None:
 def test_a_model_that_the_manifest_tells_otherwise_is_found(archive: Path) -> None:
     models = change_manifest(archive, lambda told: told["models"][0].update(sha256="0" * 64))["models"]
     assert models[0]["sha256"] == "0" * 64
-    assert "the manifest names other models than the table" in " ".join(verify(archive).problems)
+    assert "the manifest and the table models" in " ".join(verify(archive).problems)
 
 
 def test_terms_that_were_changed_are_found(archive: Path) -> None:
     change_manifest(archive, lambda told: told["spec"]["pay"].update(budget_cents=1))
-    assert "the task in the manifest was changed" in " ".join(verify(archive).problems)
+    assert "the task in the manifest has changed" in " ".join(verify(archive).problems)
 
 
 def test_terms_that_nobody_here_can_read_are_a_problem_and_no_crash(archive: Path) -> None:
     change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
     problems = " ".join(verify(archive).problems)
-    assert "the task in the manifest cannot be read here; verify it with what wrote it (outfox" in problems
+    assert "the task in the manifest cannot be read" in problems
 
 
 def test_columns_that_are_not_the_tasks_are_found(archive: Path) -> None:
     forge(archive, lambda table: table.drop_columns(["votes"]))
-    assert "examples has other columns than the task says" in " ".join(verify(archive).problems)
+    assert "examples does not have the columns" in " ".join(verify(archive).problems)
 
 
 def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tm
     assert verify(task / "round-2", counting=counting).problems == ()
     shutil.rmtree(task / "round-1")
     alone = verify(task / "round-2")
-    assert (alone.problems, "sides that workers have since rounds 1" in alone.unchecked[-1]) == ((), True)
+    assert (alone.problems, "sides from rounds 1" in alone.unchecked[-1]) == ((), True)
 
 
 def test_a_worker_who_changed_sides_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
     task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
     change_manifest(task / "round-2", _exchange)
     problems = " ".join(verify(task / "round-2").problems)
-    assert "workers' sides are not those that rounds 1 gave them" in problems
+    assert "workers' sides differ from those in rounds 1" in problems
 
 
 def _exchange(told: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ def test_a_round_that_was_split_without_the_sides_of_the_one_beside_it_is_found(
         alone = play(store).play_next().freeze(open_archives(str(tmp_path)))
     shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
     problems = " ".join(verify(Path(alone.where)).problems)
-    assert "in the other part in round 1 beside it, and the task forbids it" in problems
+    assert "in the other part in round 1" in problems
 
 
 def against(played: Played, folder: str) -> Verification:
@@ -177,7 +177,7 @@ def test_another_rounds_archive_is_not_this_ones(played: Played, tmp_path: Path)
     other = played.play_next(examples=12)
     frozen = other.freeze(open_archives(str(tmp_path)))
     problems = " ".join(against(played, frozen.where).problems)
-    assert "the database knows the archive as" in problems
+    assert "the database has the hash" in problems
     assert "the database has 70 votes, the archive 23" in problems
     assert "the database has 40 attempts, the archive 12" in problems
 
@@ -214,4 +214,4 @@ def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
 
 def test_splits_of_a_rule_that_is_not_known_are_told_so(archive: Path) -> None:
     change_manifest(archive, lambda told: told["splits"].update(rule=3))
-    assert "the rule 3, which this program does not know" in " ".join(verify(archive).problems)
+    assert "rule 3" in " ".join(verify(archive).problems)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import outfox
-from plugin.web.data_desk import MOST_AT_ONCE
+from plugin.web.data_files import MOST_AT_ONCE
 from tests.fakes.registry import eventually
 from tests.integration.databases import Databases
 from tests.integration.rounds_data.served import Served, serving_rounds

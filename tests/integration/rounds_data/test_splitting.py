@@ -11,7 +11,7 @@ import outfox
 from round_manager.archive.splits import split_report, split_round, split_with_pauses
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
-from round_manager.errors import RoundError
+from round_manager.errors import RoundNotClosed
 from round_manager.models import Example, ExampleStatus, Split
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.rounds_data.played import Played, play, text_of
@@ -107,7 +107,7 @@ def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) 
 
 def test_a_round_that_is_open_is_not_split(store: Store) -> None:
     stage = set_stage(store, "sentiment")
-    with pytest.raises(RoundError, match="is open; close it"), store.write() as session:
+    with pytest.raises(RoundNotClosed), store.write() as session:
         split_round(session, stage.round, now=NOON)
 
 

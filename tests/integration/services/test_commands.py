@@ -53,21 +53,19 @@ def test_a_round_is_opened_and_shown(outfox: Outfox, home: Path) -> None:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("command", [("task", "show"), ("round", "open"), ("round", "list")])
-def test_a_task_that_is_not_there_gets_one_line_with_the_cure(outfox: Outfox, command: tuple[str, str]) -> None:
-    ran = outfox(*command, "sentiment")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "`outfox task create sentiment`" in ran.err
+def test_a_missing_task_is_reported_with_the_command_that_creates_it(outfox: Outfox, command: tuple[str, str]) -> None:
+    ran = outfox(*command, "sentiment", "--json")
+    error = json.loads(ran.err)
+    assert (ran.code, error["code"]) == (2, "task_not_found")
+    assert error["hint"]["command"] == "outfox task create sentiment"
 
 
 @pytest.mark.usefixtures("home")
-def test_a_name_that_is_no_packs_is_not_told_to_be_created(outfox: Outfox) -> None:
-    packs = "`outfox task create PACK` makes one, and `outfox templates list` shows the packs"
-    assert outfox("task", "show", "nope").err == f"outfox: there is no task `nope`; {packs}\n"
+def test_a_name_that_is_not_a_pack_gets_a_list_or_a_close_name(outfox: Outfox) -> None:
+    assert "outfox templates list" in outfox("task", "show", "nope").err
     assert outfox("task", "create", "sentiment").code == 0
-    there = "`outfox task list` shows those that there are"
-    assert outfox("task", "show", "nope").err == f"outfox: there is no task `nope`; {there}\n"
-    near = "there is no task `Sentimnet`; did you mean `sentiment`? "
-    assert outfox("status", "Sentimnet").err == f"outfox: {near}{there}\n"
+    assert "outfox task list" in outfox("task", "show", "nope").err
+    assert "did you mean `sentiment`?" in outfox("status", "Sentimnet").err
 
 
 @pytest.mark.usefixtures("home")
@@ -77,7 +75,7 @@ def test_a_pack_with_a_mistake_makes_no_task(outfox: Outfox, copy_of: Callable[[
     ran = outfox("task", "create", folder)
     assert ran.code == 2
     assert "create.xml" in ran.err
-    assert "there is no task yet" in outfox("task", "list").out
+    assert json.loads(outfox("task", "list", "--json").out) == []
 
 
 @pytest.mark.sqlite("a database elsewhere is not made by the way")
@@ -93,13 +91,13 @@ def test_without_a_database_the_cure_is_told(
     for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
         ran = outfox(*command)
         assert ran.code in (2, 3)
-        assert "`outfox db upgrade`" in ran.err
+        assert "outfox db upgrade" in ran.err
 
 
 @pytest.mark.usefixtures("home")
 def test_a_round_without_a_model_tells_how_to_train_one(outfox: Outfox) -> None:
     outfox("task", "create", "sentiment")
     ran = outfox("round", "open", "sentiment")
-    assert (ran.code, "`outfox model train sentiment`" in ran.err) == (2, True)
+    assert (ran.code, "outfox model train sentiment" in ran.err) == (2, True)
     ran = outfox("round", "open", "sentiment", "--version", "m000000000000")
     assert (ran.code, "has no model version m000000000000" in ran.err) == (2, True)

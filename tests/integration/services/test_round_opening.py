@@ -5,19 +5,28 @@ from typing import Any
 
 import pytest
 
+from common.errors import Hint
 from ml_backend.errors import ModelError
 from ml_backend.registry.pins import Pins
-from plugin.errors import PluginError
-from plugin.round_opening import Opened, RoundOpening
 from round_manager.database.store import Store
-from round_manager.errors import ModelVersionError, RoundError, StoreUnavailableError, TaskError
+from round_manager.errors import (
+    ModelVersionError,
+    NoModelVersion,
+    RoundAlreadyOpen,
+    StoreUnavailableError,
+    TaskNotFound,
+)
 from round_manager.learning.versions import find_versions
 from round_manager.models import RoundStatus
+from round_manager.services.context import ServiceContext
+from round_manager.services.model_versions import register_versions
+from round_manager.services.rounds import RoundOpened
 from round_manager.tasks.rounds import list_rounds, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import find_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
+from tests.fakes.round_opener import RoundOpener
 
 
 class Killed(BaseException):
@@ -59,11 +68,11 @@ def task(store: Store) -> str:
         return create_task(session, find_pack("sentiment"), now=NOON).name
 
 
-def opening(store: Store, models: Path, registry: type[QuickRegistry] = QuickRegistry) -> RoundOpening:
-    return RoundOpening(store, registry(models), str(models), load_fixed, SettableClock(), timeout=5)
+def opening(store: Store, models: Path, registry: type[QuickRegistry] = QuickRegistry) -> RoundOpener:
+    return RoundOpener(store, registry(models), str(models), load_fixed, SettableClock(), timeout=5)
 
 
-def open_it(opener: RoundOpening, *versions: str) -> Opened:
+def open_it(opener: RoundOpener, *versions: str) -> RoundOpened:
     return opener.open("sentiment", versions, who="owner@here", why="a test")
 
 
@@ -77,7 +86,7 @@ def test_a_round_opens_against_the_newest_version_and_pins_it(store: Store, mode
     make_version(models, "negative")
     newest = make_version(models, "positive")
     opened = open_it(opening(store, models))
-    assert opened == Opened("sentiment", 1, (newest,), already=False)
+    assert opened == RoundOpened("sentiment", 1, (newest,), already=False)
     pin_set = QuickRegistry(models).pin_set("sentiment")
     assert [(one.round, one.versions) for one in pin_set.all()] == [(None, (newest,)), (1, (newest,))]
     assert pin_set.history[-1].who == "owner@here"
@@ -104,7 +113,7 @@ def test_opening_again_changes_nothing(store: Store, models: Path) -> None:
     open_it(opening(store, models))
     generation = QuickRegistry(models).pin_set("sentiment").generation
     make_version(models, "negative")
-    assert open_it(opening(store, models)) == Opened("sentiment", 1, (version,), already=True)
+    assert open_it(opening(store, models)) == RoundOpened("sentiment", 1, (version,), already=True)
     assert QuickRegistry(models).pin_set("sentiment").generation == generation
 
 
@@ -126,7 +135,7 @@ def test_killed_between_pinning_and_opening_the_same_command_finishes_it(store: 
     with pytest.raises(Killed):
         open_it(opening(store, models, DiesAfterPinning), version)
     assert statuses(store) == [RoundStatus.DRAFT]
-    assert open_it(opening(store, models), version) == Opened("sentiment", 1, (version,), already=False)
+    assert open_it(opening(store, models), version) == RoundOpened("sentiment", 1, (version,), already=False)
     assert statuses(store) == [RoundStatus.OPEN]
 
 
@@ -152,7 +161,7 @@ def test_a_version_whose_files_were_changed_opens_nothing(store: Store, models: 
 def test_a_live_round_is_not_opened_against_others(store: Store, models: Path) -> None:
     version = make_version(models)
     open_it(opening(store, models))
-    with pytest.raises(RoundError, match=f"is live with {version}"):
+    with pytest.raises(RoundAlreadyOpen, match=version):
         open_it(opening(store, models), make_version(models, "negative"))
     assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (version,)  # type: ignore[union-attr]
 
@@ -163,28 +172,31 @@ def test_of_two_owners_who_open_at_once_the_databases_one_is_pinned(store: Store
     opener = opening(store, models, SomebodyElseIsFaster)
     assert isinstance(opener.registry, SomebodyElseIsFaster)
     opener.registry.store, opener.registry.theirs = store, theirs
-    opener._register("sentiment", find_pack("sentiment").spec, [theirs])
-    with pytest.raises(RoundError, match=theirs):
+    services = ServiceContext(store, opener.clock)
+    register_versions(services, opener.registry, str(models), "sentiment", [theirs])
+    with pytest.raises(RoundAlreadyOpen, match=theirs):
         open_it(opener, ours)
     assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (theirs,)  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("task")
-def test_without_a_model_the_cure_is_told(store: Store, models: Path) -> None:
-    with pytest.raises(PluginError, match="`outfox model train sentiment`"):
+def test_without_a_model_the_hint_is_to_train_one(store: Store, models: Path) -> None:
+    with pytest.raises(NoModelVersion) as caught:
         open_it(opening(store, models))
+    assert caught.value.hint == Hint("train_model", task="sentiment")
 
 
-def test_without_the_task_the_cure_is_told(store: Store, models: Path) -> None:
-    with pytest.raises(TaskError, match="`outfox task create sentiment`"):
+def test_without_the_task_the_hint_is_to_create_it(store: Store, models: Path) -> None:
+    with pytest.raises(TaskNotFound) as caught:
         open_it(opening(store, models))
+    assert caught.value.hint == Hint("create_task", pack="sentiment")
 
 
 def test_a_model_with_other_labels_is_refused(store: Store, models: Path) -> None:
     version = make_version(models, task="nli")
     with store.write() as session:
         create_task(session, find_pack("nli"), now=NOON)
-    with pytest.raises(ModelVersionError, match="train it again"):
+    with pytest.raises(ModelVersionError):
         opening(store, models).open("nli", [version], who="owner", why="")
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from round_manager.errors import RoundError
-from round_manager.loop.waiting import NOT_DECIDED, still_to_come
+from round_manager.errors import MetricsUnavailable, RoundAlreadyClosed
+from round_manager.loop.waiting import UNDECIDED_VOTES, reasons_not_to_close
 from round_manager.models import Example, ExampleStatus
 from round_manager.validation.aggregation import Settlement, aggregate, compare, settle
 from round_manager.validation.metrics import round_metrics
@@ -63,7 +63,7 @@ def test_a_settled_bonus_that_the_budget_does_not_cover_is_owed_once_when_it_doe
     done = settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
     assert (panel.status(split), done.bonuses, done.uncovered) == (ExampleStatus.VERIFIED, 0, 1)
     with panel.store.read() as session:
-        assert NOT_DECIDED in still_to_come(session, panel.round, now=panel.now)
+        assert UNDECIDED_VOTES in reasons_not_to_close(session, panel.round, now=panel.now)
     found = panel.decide()
     assert (found.bonuses, found.uncovered) == (0, 1)
     panel.set_budget(bound + 1_000)
@@ -96,11 +96,11 @@ def test_without_votes_there_is_nothing_to_say(panel: Panel) -> None:
 
 def test_answers_are_not_aggregated(seat: SeatPanel) -> None:
     panel = seat("qa")
-    with panel.store.read() as session, pytest.raises(RoundError, match="this task has answers"):
+    with panel.store.read() as session, pytest.raises(MetricsUnavailable):
         aggregate(session, panel.round)
 
 
 def test_a_closed_round_is_not_settled(panel: Panel) -> None:
     panel.close()
-    with pytest.raises(RoundError, match="is closed; labels are settled while"):
+    with pytest.raises(RoundAlreadyClosed):
         settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)

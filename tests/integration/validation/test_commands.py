@@ -32,9 +32,9 @@ def test_votes_decide_and_the_owner_is_told_what_waits_for_them(outfox: Outfox, 
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     assert (told["verified"], told["bonuses"], told["flagged"]) == (1, 1, 1)
-    text = outfox("round", "decide", "sentiment").out
+    text = " ".join(outfox("round", "decide", "sentiment").out.split())
     assert "0 verified" in text
-    assert "1 flagged example for you: `outfox round flags sentiment`" in text
+    assert "outfox round flags sentiment" in text
 
 
 def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -> None:
@@ -51,7 +51,7 @@ def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -
     assert (ran.code, f"example {example.public_id} is pending" in ran.out) == (0, True)
     assert outfox("round", "decide", "sentiment", other.public_id, "--withdraw", "--why", "it does").code == 0
     assert owned.status(other) is ExampleStatus.WITHDRAWN
-    assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
+    assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
 
 
 def test_what_was_flagged_late_is_listed_with_what_it_is(outfox: Outfox, owned: Panel) -> None:
@@ -59,16 +59,15 @@ def test_what_was_flagged_late_is_listed_with_what_it_is(outfox: Outfox, owned: 
     owned.vote(example, None, None)
     owned.decide()
     owned.vote(example, flag=FLAG)
-    assert "1 flagged example for you" in outfox("round", "decide", "sentiment").out
+    assert json.loads(outfox("round", "decide", "sentiment", "--json").out)["flagged_late"] == 1
     text = outfox("round", "flags", "sentiment").out
     assert "verified, round 1" in text
-    assert "stays so unless you withdraw it" in text
     ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
     assert (ran.code, f"example {example.public_id} is verified" in ran.out) == (0, True)
-    assert "nothing in round 1 of sentiment waits for you" in outfox("round", "flags", "sentiment").out
+    assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
 
 
-def test_a_flagged_row_of_the_seed_is_listed_with_its_cure(outfox: Outfox, home_tables: str) -> None:
+def test_a_flagged_gold_item_is_listed_with_the_row_to_correct(outfox: Outfox, home_tables: str) -> None:
     (row,) = pack_of("sentiment").seed[:1]
     with open_store(home_tables) as store:
         panel = seat_panel(store, validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
@@ -76,7 +75,7 @@ def test_a_flagged_row_of_the_seed_is_listed_with_its_cure(outfox: Outfox, home_
             update_gold(session, panel.floor.task, [row], now=panel.now)
         judged(panel, flagging(panel))
     text = outfox("round", "flags", "sentiment").out
-    assert all(word in text for word in (row.id, "two at once", "mend or remove a row"))
+    assert all(word in text for word in (row.id, "two at once", "outfox task create sentiment"))
     (told,) = json.loads(outfox("round", "flags", "sentiment", "--json").out)["gold"]
     assert (told["row"], told["flags"][0]["comment"]) == (row.id, "two at once")
 
@@ -93,18 +92,20 @@ def test_what_workers_typed_moves_no_terminal(outfox: Outfox, owned: Panel) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "cure"),
+    ("arguments", "named"),
     [
-        (["0197c0de-0000-7000-8000-000000000000", "--keep", "--why", "x"], "`outfox round flags sentiment`"),
+        (["0197c0de-0000-7000-8000-000000000000", "--keep", "--why", "x"], "outfox round flags sentiment"),
         (["0197c0de-0000-7000-8000-000000000000", "--keep"], "--why"),
         (["0197c0de-0000-7000-8000-000000000000"], "--keep or --withdraw"),
-        (["--withdraw"], "name an EXAMPLE"),
-        (["--round", "7"], "`outfox round list sentiment`"),
+        (["--withdraw"], "EXAMPLE"),
+        (["--round", "7"], "outfox round list sentiment"),
     ],
 )
-def test_a_mistake_is_told_with_its_cure(outfox: Outfox, owned: Panel, arguments: list[str], cure: str) -> None:
+def test_a_wrong_argument_is_reported_with_a_hint(
+    outfox: Outfox, owned: Panel, arguments: list[str], named: str
+) -> None:
     ran = outfox("round", "decide", owned.floor.spec.name, *arguments)
-    assert (ran.code, cure in ran.err) == (2, True)
+    assert (ran.code, named in ran.err) == (2, True)
 
 
 def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Panel) -> None:
@@ -114,7 +115,7 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     ran = outfox("round", "metrics", "sentiment")
     assert ran.code == 0, ran.err
     assert "50.0%" in ran.out
-    assert "1 that fooled waits for a decision" in ran.out
+    assert "1 fooling example waits for a decision" in ran.out
     (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
     assert (told["vmer"]["count"], told["vmer"]["of"], told["tries"]) == (1, 2, 2)
     assert told["vmer"]["low"] == pytest.approx(0.0945, abs=0.0001)
@@ -131,8 +132,7 @@ def test_in_a_closed_round_what_was_given_up_can_raise_nothing(outfox: Outfox, o
     owned.written("W1")
     owned.close()
     text = outfox("round", "metrics", "sentiment").out
-    assert "1 that fooled was never decided" in text
-    assert "can only rise" not in text
+    assert "1 fooling example was never decided" in text
     (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
     assert (told["undecided_fooling"], told["closed"]) == (1, True)
 
@@ -141,7 +141,7 @@ def test_in_a_closed_round_what_was_given_up_can_raise_nothing(outfox: Outfox, o
 def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     ran = outfox("round", "metrics", "sentiment")
-    assert (ran.code, "`outfox round open sentiment`" in ran.err) == (2, True)
+    assert (ran.code, "outfox round open sentiment" in ran.err) == (2, True)
 
 
 def test_a_second_opinion_is_told_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
@@ -151,4 +151,4 @@ def test_a_second_opinion_is_told_and_settles_only_with_a_reason(outfox: Outfox,
     assert (told["examples"], told["same"], told["settled"]) == (3, 3, None)
     assert outfox("round", "aggregate", "sentiment", "--settle").code == 2
     ran = outfox("round", "aggregate", "sentiment", "--settle", "--why", "a test")
-    assert (ran.code, "0 are verified by it now" in ran.out) == (0, True)
+    assert (ran.code, "0 now verified" in ran.out) == (0, True)

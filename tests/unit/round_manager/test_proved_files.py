@@ -37,7 +37,7 @@ def test_a_file_is_read_once_whether_it_is_right_or_not(file: Path) -> None:
     proved = FileVerifier(reader)
     for _ in range(3):
         proved.check(file, ENTRY)
-        with pytest.raises(ArchiveFileChanged, match="is not what was frozen"):
+        with pytest.raises(ArchiveFileChanged):
             proved.check(file, FileEntry("0" * 64, len(CONTENT), 1))
     assert reader.times == 1
 
@@ -62,5 +62,5 @@ def test_a_file_of_another_size_need_not_be_read(file: Path) -> None:
 
 def test_a_file_that_is_gone_is_told(file: Path) -> None:
     file.unlink()
-    with pytest.raises(ArchiveError, match=r"cannot read .*: No such file"):
+    with pytest.raises(ArchiveError, match="No such file"):
         FileVerifier().check(file, ENTRY)

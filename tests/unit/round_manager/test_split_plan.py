@@ -66,14 +66,14 @@ def test_who_was_held_out_before_and_wrote_near_duplicates_only_is_not_enough() 
 def test_the_report_of_the_first_rule_is_as_it_was() -> None:
     report = split(*COPIED, rule=FIRST_RULE, held_out_share=0.3)
     assert (*parts(report), report.note) == (3, 0, 1, "")
-    assert "rule" not in report.told()
-    assert SplitReport.read(report.told()) == report
+    assert "rule" not in report.as_data()
+    assert SplitReport.read(report.as_data()) == report
 
 
 def test_a_report_tells_its_rule() -> None:
     report = split(*COPIED)
-    assert SplitReport.read(report.told()) == report
-    assert report.told()["rule"] > FIRST_RULE
+    assert SplitReport.read(report.as_data()) == report
+    assert report.as_data()["rule"] > FIRST_RULE
 
 
 def test_by_example_both_parts_have_something_whichever_texts_are_alike() -> None:

@@ -17,9 +17,10 @@ from round_manager.database.store import open_store
 from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 from round_manager.labelstudio.links import save_link
 from round_manager.loop.lifecycle import begin_validating
-from round_manager.loop.manager_record import last_pass, note_failure, note_well
+from round_manager.loop.manager_record import last_pass, record_failure, record_success
 from round_manager.models import ProjectKind, Round
 from round_manager.services.context import Actor
+from round_manager.services.rounds import open_round
 from round_manager.services.training_supervisor import TrainingSupervisor
 from tests.conftest import Outfox
 from tests.fakes.clock import SettableClock
@@ -41,7 +42,7 @@ def owned(home_tables: str, tmp_path: Path) -> Iterator[Company]:
 @pytest.mark.usefixtures("home_tables")
 def test_status_without_tasks_shows_how_to_create_one(outfox: Outfox) -> None:
     ran = outfox("status")
-    assert (ran.code, "`outfox task create PACK` makes one" in ran.out) == (0, True)
+    assert (ran.code, "outfox task create PACK" in ran.out) == (0, True)
     assert json.loads(outfox("status", "--json").out)["tasks"] == []
     assert outfox("manage", "--once").code == 0
 
@@ -85,25 +86,24 @@ def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, 
 def test_an_open_round_without_access_is_reported_with_a_hint(
     outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacks = "nothing can come in: the task has no Label Studio project, and there are no access keys for a marketplace"
-    cures = ("`outfox labelstudio connect sentiment`", "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET")
+    connect = "outfox labelstudio connect sentiment"
     for command in (("status",), ("round", "show", "sentiment")):
-        text = " ".join(outfox(*command).out.split())
-        assert all(part in text for part in (lacks, *cures)), text
+        assert connect in " ".join(outfox(*command).out.split())
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
-    assert task["waits_for"][-1].startswith(lacks)
+    assert task["hints"][-1]["action"] == "connect_label_studio"
+    assert len(task["hints"]) == len(task["waits_for"])
     with monkeypatch.context() as keys:
         keys.setenv("OUTFOX_CROWD_KEY_ID", "an id")
         keys.setenv("OUTFOX_CROWD_KEY_SECRET", "a secret")
-        assert "nothing can come in" not in outfox("status").out
+        assert "outfox labelstudio connect" not in outfox("status").out
     with owned.store.write() as session:
         save_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
-    assert "nothing can come in" not in outfox("status").out
+    assert "outfox labelstudio connect" not in outfox("status").out
 
 
 def test_a_round_that_has_hits_is_reached_whatever_keys_this_machine_has(outfox: Outfox, owned: Company) -> None:
     owned.settle()
-    assert "nothing can come in" not in outfox("status").out
+    assert "outfox labelstudio connect" not in outfox("status").out
 
 
 def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, owned: Company) -> None:
@@ -138,8 +138,8 @@ def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) 
 def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None:
     now, who = owned.clock.now(), "manager@test"
     with owned.store.write() as session:
-        note_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
-        note_well(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
+        record_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
+        record_success(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
     told = json.loads(outfox("status", "--json").out)["manager"]
     assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "nobody is there", 1)]
     assert [(one["step"], one["task"]) for one in told["waiting"]] == [("open", "sentiment")]
@@ -152,26 +152,27 @@ def test_a_round_to_which_nothing_more_can_come_waits_for_its_manager(outfox: Ou
     with owned.store.write() as session:
         round = session.get_one(Round, owned.floor.round.id)
         begin_validating(session, round, who="owner@test", why="enough", now=owned.clock.now())
-    told = "why sentiment waits: nothing more can come to round 1; `outfox manage` closes it"
-    assert told in outfox("status").out
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert [hint["action"] for hint in task["hints"]] == ["run_manager"]
+    assert "round 1" in task["waits_for"][0]
 
 
 def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_until_they_do(
     outfox: Outfox, owned: Company
 ) -> None:
-    closed = outfox("round", "close", "sentiment", "--why", "not yet").out
-    assert "nothing is in it, so the next one is opened by you: `outfox round open sentiment`" in closed
-    told = "round 1 was closed with nothing in it; `outfox round open sentiment` opens the next when you want it"
+    command = "outfox round open sentiment"
+    assert command in outfox("round", "close", "sentiment", "--why", "not yet").out
     for _ in range(2):
         ran = outfox("manage", "--once", "--json")
         assert ran.code == 0, ran.err
         (opening,) = [one for one in json.loads(ran.out) if one["step"] == "open"]
-        assert (opening["did"], opening["waits"]) == (None, told)
+        assert (opening["did"], command in opening["waits"]) == (None, True)
     assert owned.statuses() == ["closed"]
-    assert f"why sentiment waits: {told}" in " ".join(outfox("status").out.split())
+    assert command in " ".join(outfox("status").out.split())
     assert "open round" not in outfox("manage", "--once", "--dry-run").out
     # What they open goes on by itself again.
-    owned.context().opening().open("sentiment", (), who="owner@test", why="now")
+    context = owned.context()
+    open_round(context.services, Actor("owner@test"), "sentiment", models=context.models(), reason="now")
     owned.clock.advance(timedelta(days=15))
     owned.settle()
     assert owned.statuses() == ["closed", "closed", "open"]
@@ -192,7 +193,7 @@ def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: 
     for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):
         (outbox / name).write_text("{}\n" * lines, encoding="ascii")
     assert json.loads(outfox("status", "--json").out)["tries_in_outbox"] == 3
-    assert "3 tries wait in this machine's outbox" in outfox("status").out
+    assert "3 attempts wait in this machine's outbox" in outfox("status").out
 
 
 def test_counts_of_one_are_singular(
@@ -207,16 +208,15 @@ def test_counts_of_one_are_singular(
     with owned.store.read() as session:
         last = last_pass(session)
     assert last is not None
-    monkeypatch.setattr("common.clock.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
+    monkeypatch.setattr("plugin.wiring.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
     text = outfox("status").out
-    assert "1 try waits in this machine's outbox" in text
+    assert "1 attempt waits in this machine's outbox" in text
     assert "the manager's last pass ended 1 second ago, by manager@test" in text
 
 
-def test_status_of_an_unknown_task_is_one_line(outfox: Outfox, owned: Company) -> None:
-    ran = outfox("status", "nothing")
-    assert ran.code == 2
-    assert ran.err.count("\n") == 1
+def test_status_of_a_missing_task_is_an_error(outfox: Outfox, owned: Company) -> None:
+    ran = outfox("status", "nothing", "--json")
+    assert (ran.code, json.loads(ran.err)["code"]) == (2, "task_not_found")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from sqlalchemy import func, select
 from plugin.crowd import CrowdServices
 from plugin.manager.loop import STEPS, Manager, StepOutcome
 from plugin.manager.step import ManagerContext, Step
-from plugin.round_opening import RoundOpening
 from round_manager.archive.storage import open_archives
 from round_manager.crowd.collection import Collector
 from round_manager.crowd.hit_posting import HitPoster
@@ -41,6 +40,7 @@ from round_manager.models import (
 )
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import register_versions
+from round_manager.services.rounds import ModelDeployment
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
@@ -145,7 +145,7 @@ class Company:
             "crowd": services,
             "label_studio": None,
             "archives": lambda: open_archives(str(self.archives)),
-            "opening": lambda: RoundOpening(store, self.registry, "models", load_fixed, clock, 5.0),
+            "models": lambda: ModelDeployment(self.registry, "models", load_fixed, 5.0),
             "trainings": self._trainings,
             "check_pages": self.check_pages,
             "check_backend": self.check_backend,

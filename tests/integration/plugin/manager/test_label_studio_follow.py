@@ -13,7 +13,7 @@ from plugin.wiring import Application
 from round_manager.labelstudio.connection import ConnectionOptions, connect_projects
 from round_manager.labelstudio.errors import LabelStudioUnavailable
 from round_manager.labelstudio.port import BackendConnection
-from round_manager.loop.manager_record import troubles
+from round_manager.loop.manager_record import problem_steps
 from round_manager.services.context import ServiceContext
 from round_manager.services.label_studio import ConnectedLabelStudio
 from tests.fakes.label_studio import URL, FakeLabelStudio
@@ -71,7 +71,7 @@ def did(outcomes: list[StepOutcome]) -> dict[str, str]:
 
 def told(company: Company) -> dict[str, str]:
     with company.store.read() as session:
-        return {one.name: one.error for one in troubles(session) if one.error}
+        return {one.name: one.error for one in problem_steps(session) if one.error}
 
 
 def end_round(company: Company) -> None:

@@ -18,7 +18,7 @@ from round_manager.learning.training_jobs import (
     skip_round,
     start_job,
 )
-from round_manager.loop.manager_record import troubles
+from round_manager.loop.manager_record import problem_steps
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor
 from round_manager.services.training import cancel_training
@@ -71,7 +71,7 @@ def train(company: Company, runner: EndedRunner) -> list[StepOutcome]:
 
 def failing(company: Company) -> list[str]:
     with company.store.read() as session:
-        return [one.name for one in troubles(session) if one.error]
+        return [one.name for one in problem_steps(session) if one.error]
 
 
 def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) -> None:

@@ -10,7 +10,7 @@ from plugin.errors import PluginError
 from plugin.manager.intake_steps import Collect
 from plugin.manager.loop import STEP_NAMES, STEPS, Manager, StepOutcome
 from plugin.manager.step import NOTHING, ManagerContext, StepResult
-from round_manager.loop.manager_record import last_pass, pause_after, troubles
+from round_manager.loop.manager_record import backoff_after, last_pass, problem_steps
 from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
 from round_manager.tasks.tasks import create_task
 from tests.integration.plugin.manager.company import MANAGER, TASK, Company
@@ -48,7 +48,7 @@ class Away(PluginError):
 
 def failing(company: Company) -> list[ManagerStep]:
     with company.store.read() as session:
-        return [one for one in troubles(session) if one.error]
+        return [one for one in problem_steps(session) if one.error]
 
 
 def errors(outcomes: list[StepOutcome]) -> dict[str, str]:
@@ -92,15 +92,15 @@ def test_temporary_errors_are_retried_with_growing_backoff(small: Found) -> None
     company, step = small(), Broken(Away("no answer"))
     company.manage([step])
     for failures in range(1, 5):
-        company.clock.advance(pause_after(failures) - timedelta(seconds=1))
+        company.clock.advance(backoff_after(failures) - timedelta(seconds=1))
         (rests,) = company.manage([step], respect_backoff=True)
         assert (rests.error, len(step.tried)) == ("no answer", failures)
         assert rests.backoff_until is not None
         company.clock.advance(timedelta(seconds=1))
         company.manage([step], respect_backoff=True)
         assert failing(company)[0].failures == len(step.tried) == failures + 1
-    assert pause_after(4) == 8 * pause_after(1)
-    assert pause_after(100) == timedelta(minutes=15)
+    assert backoff_after(4) == 8 * backoff_after(1)
+    assert backoff_after(100) == timedelta(minutes=15)
     # A single pass ignores the backoff.
     company.manage([step])
     assert len(step.tried) == 6
@@ -150,12 +150,12 @@ def test_creation_hits_wait_until_a_model_serves_their_round(small: Found) -> No
     assert (post.error, post.result.waits) == ("", "3 HITs to create for sentiment: no model answers")
     assert (company.standing(HitKind.CREATE), asked) == ([], [(TASK, 1)])
     with company.store.read() as session:
-        assert [(one.name, one.waits) for one in troubles(session)] == [("post", post.result.waits)]
+        assert [(one.name, one.waits) for one in problem_steps(session)] == [("post", post.result.waits)]
     company.check_backend = lambda task, number: None
     company.manage()
     assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
     with company.store.read() as session:
-        assert troubles(session) == []
+        assert problem_steps(session) == []
 
 
 def test_validation_hits_are_posted_without_a_model(small: Found) -> None:
@@ -237,7 +237,7 @@ def test_unfinished_work_is_left_to_a_person(small: Found) -> None:
     assert approve.result.done == "1 piece of work approved"
     assert "1 piece of work was handed in without the page being finished" in approve.result.waits
     with company.store.read() as session:
-        assert [one.waits for one in troubles(session) if one.name == "approve"] == [approve.result.waits]
+        assert [one.waits for one in problem_steps(session) if one.name == "approve"] == [approve.result.waits]
     states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
     assert states.pop(straight) == "submitted"
     assert list(states.values()) == ["approved"]

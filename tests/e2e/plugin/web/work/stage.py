@@ -34,7 +34,6 @@ from mturk.marketplace.tables.people import Worker
 from plugin.crowd import CrowdServices, crowd_of, crowd_services
 from plugin.hit_links import HitLinks
 from plugin.local_server import free_port
-from plugin.round_opening import RoundOpening
 from plugin.settings import Settings
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.database.store import Store, open_store
@@ -44,6 +43,7 @@ from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from tests.e2e.taught import give
 from tests.fakes.market import MarketServer
+from tests.fakes.round_opener import RoundOpener
 
 ROOT = Path(__file__).resolve().parents[5]
 PROGRAM = "from plugin.cli import main; main()"
@@ -141,7 +141,7 @@ class WorkStage:
             create_task(session, pack, now=self.clock.now())
         place = self.settings.registry_location
         registry = open_registry(place, cache / "models")
-        opening = RoundOpening(self.store, registry, place, load_target, self.clock, SECONDS_TO_START)
+        opening = RoundOpener(self.store, registry, place, load_target, self.clock, SECONDS_TO_START)
         opening.open(name, (model.name,), who="tests", why="a test")
         # The backend serves the tasks that have a model when it starts.
         self._stale = True

@@ -1,8 +1,8 @@
-"""What researchers may have of a task: its frozen rounds, file by file, for those who may read them."""
+"""The files of frozen rounds, for clients that may read them; a few at a time."""
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,10 +13,10 @@ from plugin.lazy_store import LazyStore
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
-from round_manager.errors import ArchiveError
+from round_manager.errors import ArchiveConflict, ArchiveError
 from round_manager.models import Round
-from round_manager.tasks.data_access import readable_task
-from round_manager.tasks.rounds import list_rounds
+from round_manager.services.context import ServiceContext
+from round_manager.services.data_tokens import ReadableTask, read_task
 
 NAME = re.compile(r"(examples|votes|attempts|contexts|models)\.(parquet|jsonl|csv)")
 TYPES = {
@@ -25,20 +25,20 @@ TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
 }
-# Of a process's threads, a quarter: the others are the workers' pages'.
+# A quarter of a process's threads; the others serve workers' pages.
 MOST_AT_ONCE = 4
 MOST_KNOWN = 64
-BUSY = "too many files are being read at once; try again in a moment"
+BUSY = "too many files are being read at the same time; try again in a moment"
 
 
-class NoSuchData(PluginError):
-    """A round or a file that is not there."""
+class DataNotFound(PluginError):
+    """The round or the file does not exist."""
 
-    code = "no_such_data"
+    code = "data_not_found"
 
 
 class DataBusy(PluginError):
-    """As many files are being sent as may be at once."""
+    """The limit of files sent at the same time is reached."""
 
     code = "data_busy"
     retry = True
@@ -46,7 +46,7 @@ class DataBusy(PluginError):
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file: what it is to the byte, and how to read a part of it."""
+    """One file: its hash and size, and how to read a part of it."""
 
     name: str
     entry: FileEntry
@@ -58,52 +58,42 @@ class DataFile:
         return TYPES[self.name.rpartition(".")[2]]
 
 
-@dataclass(frozen=True)
-class OpenedTask:
-    """A task that somebody may read: its frozen rounds by number, and whether anybody may."""
+class DataFiles:
+    """Serves the files of frozen rounds, a few at a time."""
 
-    name: str
-    rounds: Mapping[int, Round]
-    public: bool
-
-
-class DataDesk:
-    """Hands out files to whoever may read them, a few at a time."""
-
-    def __init__(self, lazy_store: LazyStore, shelf: CsvCache, clock: Clock, *, at_once: int = MOST_AT_ONCE) -> None:
+    def __init__(
+        self, lazy_store: LazyStore, csv_cache: CsvCache, clock: Clock, *, at_once: int = MOST_AT_ONCE
+    ) -> None:
         self._lazy_store = lazy_store
-        self._shelf = shelf
+        self._csv_cache = csv_cache
         self._clock = clock
-        self._places = threading.BoundedSemaphore(at_once)
-        # An archive never changes: what its manifest says has to be read once.
+        self._slots = threading.BoundedSemaphore(at_once)
+        # An archive never changes, so its manifest is read once.
         self._opened = lru_cache(maxsize=MOST_KNOWN)(_open)
-        self._proved = FileVerifier()
+        self._verifier = FileVerifier()
 
-    def take_place(self) -> Callable[[], None]:
-        """A place among those who are sent a file, and how to give it back; DataBusy where all are taken."""
-        if not self._places.acquire(blocking=False):
+    def take_slot(self) -> Callable[[], None]:
+        """Take one of the slots for sending files and return how to release it; raise DataBusy if all are taken."""
+        if not self._slots.acquire(blocking=False):
             raise DataBusy(BUSY)
-        return self._places.release
+        return self._slots.release
 
-    def opened_task(self, name: str, token: str) -> OpenedTask:
-        """The task, for whoever may read it."""
-        with self._lazy_store.open().read() as session:
-            task = readable_task(session, name, token, now=self._clock.now())
-            rounds = {one.number: one for one in list_rounds(session, task) if one.frozen_at}
-            return OpenedTask(task.name, rounds, task.published_at is not None)
+    def read_task(self, name: str, token: str) -> ReadableTask:
+        """Return the task if the token may read it; raise DataRefused if not."""
+        return read_task(ServiceContext(self._lazy_store.open(), self._clock), name, token)
 
-    def listing(self, task: OpenedTask) -> dict[str, Any]:
-        """The task's frozen rounds and their files, for a program to read; CSV has no size before it is made."""
+    def listing(self, task: ReadableTask) -> dict[str, Any]:
+        """Return the task's frozen rounds and their files; a CSV file has no size before its first request."""
         return {"task": task.name, "rounds": [self._listed(task.name, one) for one in task.rounds.values()]}
 
-    def file(self, task: OpenedTask, number: int, name: str) -> DataFile:
-        """A file of a frozen round; ArchiveFileChanged where it is not what was frozen."""
+    def file(self, task: ReadableTask, number: int, name: str) -> DataFile:
+        """Return a file of a frozen round; raise ArchiveFileChanged if it is not what was frozen."""
         public = task.public
         if number not in task.rounds:
             there = ", ".join(map(str, task.rounds)) or "none"
-            raise NoSuchData(f"round {number} of {task.name} is not frozen; the frozen rounds are: {there}")
+            raise DataNotFound(f"round {number} of {task.name} is not frozen; the frozen rounds are: {there}")
         if name != FILE and not NAME.fullmatch(name):
-            raise NoSuchData(f"there is no such file; /data/{task.name} lists what there is")
+            raise DataNotFound(f"there is no such file; /data/{task.name} lists the files")
         round = task.rounds[number]
         archive, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
         if name == FILE:
@@ -113,18 +103,18 @@ class DataDesk:
         if name.endswith(".csv"):
             return self._csv(archive, manifest, name, public=public)
         entry = manifest.files[name]
-        # A bucket's objects tell the hash that they were stored with, and are compared with it when they are read.
+        # Objects in a bucket are stored with their hash and compared with it when they are read.
         if isinstance(archive, FolderSource):
             with archive.local(name, entry) as path:
-                self._proved.check(path, entry)
+                self._verifier.check(path, entry)
         return DataFile(name, entry, public, lambda start, stop: archive.pieces(name, entry, start, stop))
 
     def _csv(self, archive: ArchiveSource, manifest: ArchiveManifest, name: str, *, public: bool) -> DataFile:
         source = _source_of(name)
         entry = manifest.files[source]
-        made = self._shelf.get(archive, source, entry)
+        made = self._csv_cache.get(archive, source, entry)
         return DataFile(
-            name, made.entry, public, lambda start, stop: self._shelf.pieces(archive, source, entry, start, stop)
+            name, made.entry, public, lambda start, stop: self._csv_cache.pieces(archive, source, entry, start, stop)
         )
 
     def _listed(self, task: str, round: Round) -> dict[str, Any]:
@@ -133,11 +123,12 @@ class DataDesk:
         try:
             _, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
         except ArchiveError:
-            # The others can still be read.
-            return {**about, "files": {}, "problem": "its archive cannot be read now; tell the task's owner"}
+            # The other rounds can still be read.
+            problem = "the archive cannot be read at the moment; contact the task's owner"
+            return {**about, "files": {}, "problem": problem}
         files: dict[str, Any] = {name: asdict(entry) for name, entry in manifest.files.items()}
         for name in [name for name in files if name.endswith(".parquet")]:
-            made = self._shelf.find(manifest.files[name])
+            made = self._csv_cache.find(manifest.files[name])
             rows = manifest.files[name].rows
             unmade = {"sha256": None, "size": None, "rows": rows}
             files[name.replace(".parquet", ".csv")] = asdict(made.entry) if made else unmade
@@ -152,5 +143,5 @@ def _open(uri: str, sha256: str) -> tuple[ArchiveSource, ArchiveManifest]:
     archive = open_source(uri)
     manifest = archive.manifest()
     if manifest.sha256 != sha256:
-        raise ArchiveError(f"{uri} is another archive than the one that was frozen there; restore it")
+        raise ArchiveConflict(f"{uri} is not the archive that was frozen there")
     return archive, manifest

@@ -1,0 +1,31 @@
+"""Opens rounds in tests, with a registry and a loader of the test's choice."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.clock import Clock
+from ml_backend.registry.model_loader import Load
+from ml_backend.registry.registry import Registry
+from round_manager.database.store import Store
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.rounds import ModelDeployment, RoundOpened, open_round
+
+
+@dataclass(frozen=True)
+class RoundOpener:
+    """The use case `open_round` with everything that it needs."""
+
+    store: Store
+    registry: Registry
+    uri: str
+    load: Load
+    clock: Clock
+    timeout: float
+
+    @property
+    def models(self) -> ModelDeployment:
+        return ModelDeployment(self.registry, self.uri, self.load, self.timeout)
+
+    def open(self, task: str, versions: Sequence[str] = (), *, who: str = "owner", why: str = "") -> RoundOpened:
+        services = ServiceContext(self.store, self.clock)
+        return open_round(services, Actor(who), task, versions, models=self.models, reason=why)
