@@ -49,7 +49,7 @@ class _LockedLoop:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Start no further step; wait so many seconds for the current one."""
+        """Start no further step; wait up to `timeout` seconds for the current one."""
         self._stopping.set()
         self._thread.join(timeout)
 

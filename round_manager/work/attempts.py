@@ -1,4 +1,4 @@
-"""Attempts on worker pages: each question is put to the target once, and no more often than the task allows.
+"""Attempts on worker pages: each question is put to the target once, within the task's limit of attempts.
 
 A page sends what was written, and nothing else. The context and the label come from the session's own item. A verdict
 comes from the model, is stored as an attempt, and is found again by exactly the inputs and the target it was given on.
@@ -123,7 +123,7 @@ class CreationItem:
 
     @property
     def mark(self) -> str:
-        """A fingerprint of the context and the target; it tells a page only whether they are still the same."""
+        """A fingerprint of the context and the target; it only shows a page whether they are still the same."""
         return hashlib.sha256(repr((self.row.context_id, self.target)).encode()).hexdigest()[:MARK_DIGITS]
 
     def check_mark(self, mark: str) -> None:

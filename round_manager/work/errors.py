@@ -5,7 +5,7 @@ WorkRefused
 ├── PageUnknown           the page, the HIT or the item is unknown, or of another kind
 ├── PageInputUnreadable   the page sent something that its own script never sends
 ├── HitNotAccepted        the worker only previews the HIT, or the marketplace named no assignment
-├── HitUnavailable        nobody can start to work on the HIT now
+├── HitUnavailable        the HIT cannot be started now
 ├── HitReassigned         the marketplace gave the HIT to another worker
 ├── HitIncomplete         items of the HIT are not done yet
 ├── WorkerBlocked         the worker may not work on this task
@@ -53,7 +53,7 @@ class HitNotAccepted(WorkRefused):
 
 
 class HitUnavailable(WorkRefused):
-    """Nobody can start to work on the HIT now."""
+    """The HIT cannot be started now."""
 
     code = "hit_unavailable"
 

@@ -51,7 +51,7 @@ class MarkedAnswer:
 
 @dataclass(frozen=True)
 class QuizPass:
-    """A worker who passed a task's quiz and never got its qualification; `score` is of 100."""
+    """A passed quiz without a granted qualification; `score` is of 100."""
 
     task: Task
     worker_id: str

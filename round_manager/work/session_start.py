@@ -180,7 +180,7 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
 
 
 def _problem(session: Session, hit: Hit) -> HitUnavailable | None:
-    """Return why nobody can start to work on the HIT, or None."""
+    """Return why the HIT cannot be started, or None."""
     # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:

@@ -24,7 +24,7 @@ SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs
 
 @dataclass(frozen=True)
 class Web:
-    """The web app, a client of it, and what it was told."""
+    """The web app, a client of it, and the hints it received."""
 
     stage: Stage
     client: FlaskClient
@@ -35,7 +35,7 @@ class Web:
     clock: SettableClock
 
     def post(self, body: bytes, **headers: str) -> object:
-        """A post with whatever headers, none of its own."""
+        """Post with exactly these headers."""
         return self.client.post("/api/attempts", data=body, headers=headers)
 
     def attempts(self) -> int:
@@ -67,7 +67,7 @@ def web(stage: Stage, settings: Settings) -> Iterator[Web]:
 
 @dataclass(frozen=True)
 class Standing:
-    """The web app as a process of its own, which tests that do it no harm share."""
+    """The web app as a separate process, shared by tests that do not change it."""
 
     process: Serving
     settings: Settings

@@ -1,4 +1,4 @@
-"""`outfox serve` as a process of its own."""
+"""`outfox serve` as a separate process."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Serving:
         for pid in [self.process.pid, *self.workers()]:
             os.kill(pid, signal.SIGKILL)
         self.process.wait(PATIENCE)
-        if shared:  # Nobody is left to tidy up.
+        if shared:  # The process is gone; remove what it left.
             shutil.rmtree(shared[1])
 
 

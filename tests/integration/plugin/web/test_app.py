@@ -23,14 +23,14 @@ def test_a_webhook_with_the_secret_is_a_hint_for_its_task(web: Web) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", webhook_secret(SECRETS, "nli"), "ü"])
-def test_a_webhook_without_the_secret_is_no_hint(web: Web, secret: str) -> None:
+def test_a_webhook_without_the_secret_is_ignored(web: Web, secret: str) -> None:
     answer = web.client.post(HOOK, headers={WEBHOOK_HEADER: secret})
     assert (answer.status_code, web.hints) == (401, [])
     assert answer.json is not None
     assert (answer.json["code"], answer.json["hint"]["action"]) == ("invalid_signature", "connect_label_studio")
 
 
-def test_a_task_whose_name_is_no_name_is_no_hint(web: Web) -> None:
+def test_a_task_whose_name_is_no_name_is_ignored(web: Web) -> None:
     name = "..%2Fsecret"
     for path in (f"/webhooks/label-studio/{name}", "/webhooks/label-studio/Sentiment"):
         task = path.rpartition("/")[2]
@@ -50,12 +50,12 @@ def test_what_a_webhook_says_is_neither_logged_nor_kept(web: Web, caplog: pytest
     assert secret not in told
 
 
-def test_a_webhook_with_an_endless_body_is_answered_all_the_same(web: Web) -> None:
+def test_a_webhook_with_an_endless_body_is_answered(web: Web) -> None:
     secret = webhook_secret(SECRETS, "sentiment")
     assert web.client.post(HOOK, data=b"x" * 9_000_000, headers={WEBHOOK_HEADER: secret}).status_code == 204
 
 
-def test_health_tells_the_revision(web: Web) -> None:
+def test_health_reports_the_revision(web: Web) -> None:
     answer = web.client.get("/health")
     assert answer.status_code == 200
     assert answer.json is not None
@@ -63,7 +63,7 @@ def test_health_tells_the_revision(web: Web) -> None:
     assert answer.json["revision"]
 
 
-def test_health_tells_that_the_tables_are_older_than_the_program(web: Web) -> None:
+def test_health_reports_that_the_tables_are_older_than_the_program(web: Web) -> None:
     with web.stage.store.write() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     answer = web.client.get("/health")
@@ -83,7 +83,7 @@ def test_every_answer_and_its_line_in_the_log_carry_the_requests_id(web: Web, ca
     ("method", "path", "status"),
     [("GET", "/", 404), ("GET", "/api/attempts", 405), ("POST", "/health", 405), ("GET", "/nothing/at/all", 404)],
 )
-def test_what_is_not_there_is_told_in_json(web: Web, method: str, path: str, status: int) -> None:
+def test_what_is_not_there_is_reported_in_json(web: Web, method: str, path: str, status: int) -> None:
     answer = web.client.open(path, method=method)
     assert answer.status_code == status
     assert set(answer.json or ()) == {"error", "code", "retry", "hint", "request_id"}
@@ -96,7 +96,7 @@ def test_paths_that_callers_make_up_are_no_figures_of_their_own(web: Web) -> Non
     assert 'route="other",status="404"' in page
 
 
-def test_an_error_that_nobody_foresaw_says_nothing_of_what_it_holds(
+def test_an_error_that_is_unexpected_says_nothing_about_its_content(
     web: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
@@ -108,7 +108,7 @@ def test_an_error_that_nobody_foresaw_says_nothing_of_what_it_holds(
     assert "private words" not in caplog.text
 
 
-def test_a_postgresql_that_is_away_is_told_with_a_time_to_come_back(web: Web) -> None:
+def test_a_postgresql_that_is_away_is_reported_with_a_time_to_come_back(web: Web) -> None:
     lazy_store = LazyStore("postgresql://nobody@127.0.0.1:1/outfox")
     client = web_app(lazy_store, replace(web.intake, lazy_store=lazy_store), SECRETS).test_client()
     body = json.dumps({"tries": [web.stage.tried().to_json()]}).encode()

@@ -24,7 +24,7 @@ def send(web: Web, body: bytes, now: float | None = None, secrets: tuple[str, ..
     return web.client.post("/api/attempts", data=body, headers=headers)
 
 
-def test_signed_tries_are_stored_and_counted(web: Web) -> None:
+def test_signed_attempts_are_stored_and_counted(web: Web) -> None:
     answer = send(web, batch(web.stage.tried(), web.stage.tried()))
     assert (answer.status_code, answer.json) == (200, {"stored": 2, "refused": []})
     assert web.attempts() == 2
@@ -76,7 +76,7 @@ def test_a_post_that_is_replayed_stores_nothing_twice(web: Web) -> None:
     assert web.attempts() == 1
 
 
-def test_a_poisonous_try_is_named_and_keeps_none_of_the_others_from_being_stored(web: Web) -> None:
+def test_a_poisonous_attempt_is_named_and_keeps_none_of_the_others_from_being_stored(web: Web) -> None:
     stage = web.stage
     poison = {**stage.tried().to_json(), "judged_at": "yesterday"}
     huge = stage.tried().to_json()
@@ -119,7 +119,7 @@ def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: We
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
-def test_a_locked_database_is_told_with_a_time_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_reported_with_a_time_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.1)
     body = batch(web.stage.tried())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)

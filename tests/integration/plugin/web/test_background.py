@@ -48,7 +48,7 @@ def test_many_hints_in_a_row_are_one(start: Start) -> None:
     assert reader.got == ["sentiment", "nli"]
 
 
-def test_what_is_hinted_while_it_is_read_is_read_once_more(start: Start) -> None:
+def test_what_is_hinted_while_it_is_read_is_read_again(start: Start) -> None:
     reader = FakeReader()
     reader.hold = threading.Event()
     loop = start(reader)

@@ -1,4 +1,4 @@
-"""What whoever asks for what there is not, or meets a failure, is told: people a page, programs JSON."""
+"""Error responses: a page for people, JSON with a code for programs."""
 
 import re
 
@@ -39,9 +39,9 @@ def test_a_person_reads_a_page_and_a_program_json(web: Web, path: str, status: i
         assert answer.headers["Vary"] == "Accept"
 
 
-def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> None:
+def test_a_page_about_a_failure_reports_nothing_of_it_but_its_number(web: Web) -> None:
     def broken() -> str:
-        raise ZeroDivisionError("what somebody typed")
+        raise ZeroDivisionError("what a worker typed")
 
     app = web_app(web.lazy_store, web.intake, SECRETS)
     app.add_url_rule("/broken", "broken", broken)
@@ -49,7 +49,7 @@ def test_a_page_about_a_failure_tells_nothing_of_it_but_its_number(web: Web) -> 
     assert (page.status_code, page.content_type) == (500, "text/html; charset=utf-8")
     assert "Something failed here" in page.text
     assert page.headers["X-Request-ID"] in page.text
-    for secret in ("what somebody typed", "ZeroDivisionError", "sentiment", str(web.settings.home_path), *SECRETS):
+    for secret in ("what a worker typed", "ZeroDivisionError", "sentiment", str(web.settings.home_path), *SECRETS):
         assert secret not in page.text
     answer = app.test_client().get("/broken").json
     assert answer is not None
@@ -86,7 +86,7 @@ def test_what_was_asked_for_is_never_a_part_of_the_page(web: Web) -> None:
     assert not re.search("<script|<img|alert", page.text)
 
 
-def test_a_database_that_is_away_is_told_without_where_it_is(web: Web) -> None:
+def test_a_database_that_is_away_is_reported_without_where_it_is(web: Web) -> None:
     lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
     app = web_app(lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, lazy_store, SystemClock())])
     page = app.test_client().get("/data/sentiment", headers={"Accept": BROWSER})

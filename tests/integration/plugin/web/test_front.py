@@ -1,4 +1,4 @@
-"""What whoever opens the web app's bare address is told."""
+"""The front page at the web app's bare address."""
 
 from html.parser import HTMLParser
 
@@ -26,7 +26,7 @@ class Links(HTMLParser):
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "", "application/json, text/plain, */*"])
-def test_programs_are_told_in_json(standing: Standing, accept: str) -> None:
+def test_programs_get_json(standing: Standing, accept: str) -> None:
     answer = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.json()["health"] == "/health"

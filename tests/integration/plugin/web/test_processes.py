@@ -28,7 +28,7 @@ def test_ctrl_c_ends_it_with_grace(settings: Settings) -> None:
 
 def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
     with serving(settings) as web, ThreadPoolExecutor() as pool, stage.store.write() as holder:
-        # Nobody else writes now: in SQLite for the transaction alone.
+        # No other process writes now: in SQLite because of the transaction alone.
         if holder.get_bind().dialect.name == "postgresql":
             holder.execute(text("LOCK TABLE attempt IN EXCLUSIVE MODE"))
         else:
@@ -165,7 +165,7 @@ def test_pages_that_no_browser_would_show_are_warned_of_and_served(settings: Set
         assert web.get("/health")[0] == 200
 
 
-def test_without_a_database_it_does_not_start_and_tells_the_cure(outfox: Outfox) -> None:
+def test_without_a_database_it_does_not_start_and_gives_a_hint(outfox: Outfox) -> None:
     ran = outfox("serve", "--port", "0")
     assert ran.code in (2, 3)
     assert "Traceback" not in ran.err

@@ -1,4 +1,4 @@
-"""Where tests work as crowd workers do: HITs, sessions, a model that answers, and a marketplace that confirms."""
+"""A task to work on in tests: HITs, sessions, a model that answers, and a marketplace that confirms."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,7 +69,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Floor:
-    """One task with an open round, and everybody who works on it."""
+    """One task with an open round, and its workers."""
 
     store: Store
     clock: SettableClock
@@ -118,7 +118,7 @@ class Floor:
     def open(
         self, worker: str = "W1", *, hit: Hit | None = None, kind: HitKind = HitKind.CREATE, assignment: str = ""
     ) -> WorkSession:
-        """The page of a worker on a HIT, a new one where none is given."""
+        """The page of a worker on a HIT, by default a new one."""
         chosen = hit or self.hit(kind)
         with self.write() as session:
             row = session.get_one(Hit, chosen.id)
@@ -231,7 +231,7 @@ class Floor:
                 judge_item(session, work, one.item, judgement, now=self.now)
 
     def pending(self, author: str = "AUTHOR", *, wanted: int = 2, **changes: Any) -> Example:
-        """An example of somebody's that waits for votes."""
+        """A pending example by an author."""
         text = f"A sentence of {author}, number {next(self.numbers)}."
         with self.write() as session:
             who = ensure_worker(session, MARKET, author, now=self.now)

@@ -51,7 +51,7 @@ def test_a_count_is_never_more_than_has_passed_and_never_goes_back(lay: LayFloor
     assert floor.one(work).active_ms == 120_000
 
 
-def test_the_time_on_a_text_that_was_skipped_is_no_examples(lay: LayFloor) -> None:
+def test_the_time_on_a_text_that_was_skipped_belongs_to_no_example(lay: LayFloor) -> None:
     floor = lay(work={"tries_before_skip": 0})
     work = floor.open()
     floor.clock.advance(5 * MINUTE)
@@ -77,7 +77,7 @@ def test_a_vote_has_the_time_of_its_judgement_and_of_every_change_of_mind(lay: L
     assert floor.one(assignment).active_ms == 40_000
 
 
-def test_a_page_that_sends_no_count_had_its_last_beat(lay: LayFloor) -> None:
+def test_a_page_that_sends_no_count_keeps_its_last_report(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 3})
     work = floor.open()
     floor.clock.advance(5 * MINUTE)
@@ -88,7 +88,7 @@ def test_a_page_that_sends_no_count_had_its_last_beat(lay: LayFloor) -> None:
     assert fooled(floor, work, 2) == 30_000
 
 
-def test_a_page_that_never_told_of_its_time_has_none_and_not_nought(lay: LayFloor) -> None:
+def test_a_page_that_never_reported_its_time_has_none_rather_than_zero(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     assert fooled(floor, floor.open()) is None
     floor.pending()
@@ -99,7 +99,7 @@ def test_a_page_that_never_told_of_its_time_has_none_and_not_nought(lay: LayFloo
     assert [vote.active_ms for vote in floor.votes()] == [None]
 
 
-def test_handing_in_once_more_takes_no_time_from_the_next_example(lay: LayFloor) -> None:
+def test_submitting_again_takes_no_time_from_the_next_example(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     work = floor.open()
     floor.clock.advance(5 * MINUTE)

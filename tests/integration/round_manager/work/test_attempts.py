@@ -25,7 +25,7 @@ from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import Floor, shown_items
 
 
-def test_a_try_is_stored_with_its_session_its_item_and_its_number(floor: Floor) -> None:
+def test_an_attempt_is_stored_with_its_session_its_item_and_its_number(floor: Floor) -> None:
     work = floor.open()
     attempts = [floor.ask(work, text) for text in ("one", "two")]
     assert [(one.session_id, one.item, one.number, one.worker_id) for one in attempts] == [
@@ -36,7 +36,7 @@ def test_a_try_is_stored_with_its_session_its_item_and_its_number(floor: Floor) 
     assert attempts[0].fields == {**floor.context(work).fields, "text": "one"}
 
 
-def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_try(floor: Floor) -> None:
+def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_attempt(floor: Floor) -> None:
     work = floor.open()
     first = floor.ask(work, "one")
     floor.ask(work, "two")
@@ -46,7 +46,7 @@ def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_try(floor:
     assert (item.attempts_left, [one.number for one in item.attempts]) == (floor.spec.work.tries - 2, [1, 2])
 
 
-def test_the_only_try_is_told_as_one(lay: LayFloor) -> None:
+def test_the_only_attempt_is_reported_as_one(lay: LayFloor) -> None:
     floor = lay(work={"tries": 1, "tries_before_skip": 1})
     work = floor.open()
     with floor.store.write() as session, pytest.raises(MoreAttemptsNeeded):
@@ -56,7 +56,7 @@ def test_the_only_try_is_told_as_one(lay: LayFloor) -> None:
         floor.ask(work, "two")
 
 
-def test_the_last_try_is_the_last(lay: LayFloor) -> None:
+def test_the_last_attempt_is_the_last(lay: LayFloor) -> None:
     floor = lay(work={"tries": 2, "tries_before_skip": 2})
     work = floor.open()
     floor.ask(work, "one")
@@ -85,7 +85,7 @@ def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Fl
     assert floor.rows(Attempt) == []
 
 
-def test_a_verdict_that_a_sink_has_stored_for_nobody_is_asked_for_again(floor: Floor) -> None:
+def test_a_verdict_that_a_sink_has_stored_without_a_worker_is_asked_for_again(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "mine")
     question = floor.request(work, written)

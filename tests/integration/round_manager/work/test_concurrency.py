@@ -20,7 +20,7 @@ TOGETHER = 4
 
 
 def at_once(*deeds: Callable[[], Any]) -> list[Any]:
-    """What each deed brought, done in threads of their own; an error of ours is what it brought too."""
+    """Run each action in its own thread, and return the results or our errors."""
     start = threading.Barrier(len(deeds))
 
     def one(deed: Callable[[], Any]) -> Any:
@@ -66,7 +66,7 @@ def test_the_last_vote_that_is_wanted_is_asked_of_one_worker(lay: LayFloor) -> N
     assert len(floor.live_leases()) == 1
 
 
-def test_a_double_click_on_ask_uses_one_try_and_both_see_it(floor: Floor) -> None:
+def test_a_double_click_on_ask_uses_one_attempt_and_both_see_it(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "once")
 
@@ -78,7 +78,7 @@ def test_a_double_click_on_ask_uses_one_try_and_both_see_it(floor: Floor) -> Non
     assert len(floor.rows(Attempt)) == 1
 
 
-def test_two_tabs_cannot_both_have_the_last_try(lay: LayFloor) -> None:
+def test_two_tabs_cannot_both_have_the_last_attempt(lay: LayFloor) -> None:
     floor = lay(work={"tries": 1, "tries_before_skip": 0})
     work = floor.open()
     seen = at_once(*[lambda text=f"text {n}": floor.ask(work, text) for n in range(TOGETHER)])
@@ -86,7 +86,7 @@ def test_two_tabs_cannot_both_have_the_last_try(lay: LayFloor) -> None:
     assert len(floor.rows(Attempt)) == 1
 
 
-def test_a_double_click_on_hand_in_makes_one_example(floor: Floor) -> None:
+def test_a_double_click_on_submit_makes_one_example(floor: Floor) -> None:
     work = floor.open()
     text = floor.written(work, floor.fooling(work))
     floor.ask(work, text)
@@ -94,7 +94,7 @@ def test_a_double_click_on_hand_in_makes_one_example(floor: Floor) -> None:
     assert len({one.id for one in made}) == len(floor.rows(Example)) == 1
 
 
-def test_one_worker_cannot_hand_in_the_same_text_in_two_hits_at_once(lay: LayFloor) -> None:
+def test_one_worker_cannot_submit_the_same_text_in_two_hits_at_once(lay: LayFloor) -> None:
     floor = lay(target={"set_by": "annotator"})
     pages = [floor.open("W1") for _ in range(2)]
     for page in pages:

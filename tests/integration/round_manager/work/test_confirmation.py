@@ -40,7 +40,7 @@ def test_an_example_waits_for_votes_once_its_author_is_confirmed(floor: Floor) -
     assert (floor.one(example).status, floor.one(example).votes_wanted) == (ExampleStatus.PENDING, 2)
 
 
-def test_a_page_that_never_told_of_its_time_leaves_it_unknown(floor: Floor) -> None:
+def test_a_page_that_never_reported_its_time_leaves_it_unknown(floor: Floor) -> None:
     work = floor.open()
     floor.write_all(work)
     floor.finish(work)
@@ -103,7 +103,7 @@ def test_a_forged_worker_id_never_takes_a_real_workers_vote(lay: LayFloor) -> No
     assert (vote.example_id, vote.worker_id, vote.label) == (example.id, victim.worker_id, "positive")
 
 
-def test_an_assignment_of_another_worker_confirms_nobody(floor: Floor) -> None:
+def test_an_assignment_of_another_worker_confirms_no_session(floor: Floor) -> None:
     work = floor.open("W1")
     floor.write_all(work)
     floor.finish(work)
@@ -162,7 +162,7 @@ def test_votes_that_cannot_be_cast_any_more_are_noted_and_keep_no_other_from_it(
     }
 
 
-def test_a_flag_brings_the_example_to_its_owner_only_when_it_is_confirmed(lay: LayFloor) -> None:
+def test_a_flag_sends_the_example_to_its_owner_only_when_it_is_confirmed(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     example = floor.pending()
     work = floor.validating()
@@ -201,7 +201,7 @@ def test_the_same_text_from_a_page_that_was_given_up_counts_once(lay: LayFloor) 
     assert (floor.one(second).status, floor.one(first).status) == (ExampleStatus.PENDING, ExampleStatus.WITHDRAWN)
 
 
-def test_a_batch_confirms_everybody_in_it(floor: Floor) -> None:
+def test_a_batch_confirms_every_session_in_it(floor: Floor) -> None:
     pages = [floor.open(f"W{number}") for number in range(3)]
     for page in pages:
         floor.write_all(page)

@@ -47,7 +47,7 @@ def test_an_example_wants_as_many_votes_as_its_policy_asks_for_first(lay: LayFlo
     assert example.votes_wanted == 2
 
 
-def test_handing_in_twice_gives_one_example_and_another_text_is_refused(floor: Floor) -> None:
+def test_submitting_twice_gives_one_example_and_another_text_is_refused(floor: Floor) -> None:
     work = floor.open()
     text = floor.fooling(work)
     floor.ask(work, text)
@@ -71,7 +71,7 @@ def test_a_text_that_the_model_never_saw_is_not_taken_however_little_it_differs(
     assert floor.rows(Example) == []
 
 
-def test_a_text_that_does_not_fool_is_taken_after_the_tries_that_the_task_asks_for(floor: Floor) -> None:
+def test_a_text_that_does_not_fool_is_taken_after_the_attempts_that_the_task_asks_for(floor: Floor) -> None:
     work = floor.open()
     with floor.store.read() as session:
         target = shown_items(session, work)[0].target
@@ -110,7 +110,7 @@ def test_explanations_and_extra_fields_are_checked_and_kept(lay: LayFloor) -> No
             floor.hand_in(work, floor.written(work, text, fields=fields))
 
 
-def test_the_label_to_write_for_is_the_tasks_and_no_pages(floor: Floor) -> None:
+def test_the_label_to_write_for_is_the_tasks_and_not_the_pages(floor: Floor) -> None:
     work = floor.open()
     with floor.store.read() as session:
         target = shown_items(session, work)[0].target
@@ -178,7 +178,7 @@ def test_no_worker_gets_a_context_twice_unless_the_task_lets_them(lay: LayFloor)
     floor.open("W2")
 
 
-def test_what_was_skipped_or_handed_in_or_written_elsewhere_is_not_given_again_before_anybody_confirms_it(
+def test_what_was_skipped_or_submitted_or_written_elsewhere_is_not_given_again_before_it_is_confirmed(
     lay: LayFloor,
 ) -> None:
     floor = lay(contexts=4, work={"tries_before_skip": 0}, rounds={"context_strategy": "in_order"})
@@ -195,7 +195,7 @@ def test_what_was_skipped_or_handed_in_or_written_elsewhere_is_not_given_again_b
     assert floor.context(floor.open("W2")).id == first.id
 
 
-def test_a_lease_whose_time_is_over_counts_for_nothing_though_nobody_has_ended_it(lay: LayFloor) -> None:
+def test_a_lease_whose_time_is_over_counts_for_nothing_even_if_it_was_not_ended(lay: LayFloor) -> None:
     floor = lay(contexts=3, work={"tries_before_skip": 0}, rounds={"context_strategy": "in_order"})
     first, second, _ = floor.rows(Context, Context.retired_at.is_(None))
     assert floor.context(floor.open("W1")).id == first.id
@@ -216,7 +216,7 @@ def test_a_worker_may_have_a_context_again_where_the_task_lets_them_but_not_two_
 
 
 @pytest.mark.parametrize("strategy", sorted(RANKS))
-def test_people_who_come_at_once_are_spread_over_the_contexts(lay: LayFloor, strategy: str) -> None:
+def test_workers_who_arrive_together_are_spread_over_the_contexts(lay: LayFloor, strategy: str) -> None:
     floor = lay(contexts=3, rounds={"context_strategy": strategy})
     order = [row.id for row in floor.rows(Context, Context.retired_at.is_(None))]
     got = [floor.context(floor.open(f"W{number}")).id for number in range(6)]
@@ -236,7 +236,7 @@ def test_contexts_that_fooled_least_come_first_where_the_task_says_so_and_of_equ
     assert floor.context(floor.open("W1")).id == fresh.id
 
 
-def test_a_context_is_given_up_only_after_enough_tries_and_another_one_has_all_tries_again(floor: Floor) -> None:
+def test_a_context_is_given_up_only_after_enough_attempts_and_another_one_has_all_attempts_again(floor: Floor) -> None:
     work = floor.open()
     before = floor.context(work).id
     for number in range(3):
@@ -335,7 +335,7 @@ def test_nothing_is_taken_after_the_deadline(floor: Floor) -> None:
             deed()
 
 
-def test_nobody_goes_unpaid_because_their_round_was_closed_while_they_worked(floor: Floor) -> None:
+def test_no_worker_goes_unpaid_because_their_round_was_closed_while_they_worked(floor: Floor) -> None:
     work = floor.open()
     floor.close_round()
     with pytest.raises(RoundTakesNoWork):

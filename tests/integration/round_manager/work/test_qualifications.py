@@ -1,4 +1,4 @@
-"""Who passed is qualified once, however many web apps on however many machines look after it."""
+"""A worker who passed a quiz is qualified once, even if several web apps on several machines do it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ PATIENCE = 30
 
 
 class Watched(FakeCrowd):
-    """A marketplace on which grants can be held up, or refused to somebody."""
+    """A marketplace that can delay a grant, or refuse it for a worker."""
 
     def __init__(self, floor: Floor) -> None:
         super().__init__(floor.clock.now)
@@ -81,7 +81,7 @@ def test_while_one_web_app_asks_the_marketplace_another_leaves_it_to_that(floor:
     assert qualify(floor, crowd) == 0
 
 
-def test_web_apps_that_look_at_once_qualify_everybody_once(floor: Floor, crowd: Watched) -> None:
+def test_web_apps_that_look_at_once_qualify_each_worker_once(floor: Floor, crowd: Watched) -> None:
     workers = ["W1", "W2", "W3"]
     for worker in workers:
         pass_quiz(floor, worker)
@@ -100,7 +100,7 @@ def test_a_web_app_that_died_after_telling_the_marketplace_is_made_up_for(floor:
     assert len(floor.rows(QualificationGrant)) == 1
 
 
-def test_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qualified_again(
+def test_a_worker_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qualified_again(
     floor: Floor, crowd: Watched
 ) -> None:
     pass_quiz(floor)
@@ -123,7 +123,7 @@ def test_the_owners_grant_and_the_quizs_at_the_same_moment_are_one(floor: Floor)
     assert len(floor.rows(AuditEntry, AuditEntry.action == "granted")) == 1
 
 
-def test_a_worker_whom_the_marketplace_refuses_holds_up_nobody_else(floor: Floor, crowd: Watched) -> None:
+def test_a_worker_whom_the_marketplace_refuses_holds_up_no_other_worker(floor: Floor, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(floor, worker)
     crowd.refuses["W1"] = CrowdRefused("there is no such worker any more")
@@ -134,7 +134,7 @@ def test_a_worker_whom_the_marketplace_refuses_holds_up_nobody_else(floor: Floor
     assert qualify(floor, crowd) == 1
 
 
-def test_with_wrong_keys_nobody_else_is_tried(floor: Floor, crowd: Watched) -> None:
+def test_with_wrong_keys_no_other_worker_is_tried(floor: Floor, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(floor, worker)
     crowd.refuses["W1"] = CrowdAccessDenied("the keys are wrong")

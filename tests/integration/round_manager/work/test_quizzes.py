@@ -47,7 +47,7 @@ def test_the_page_has_the_questions_without_the_answers(floor: Floor) -> None:
     assert set(vars(questions[0])) == {"question", "choices"}
 
 
-def test_whoever_passes_is_to_get_the_qualification_once_they_are_confirmed(floor: Floor) -> None:
+def test_a_worker_who_passes_is_to_get_the_qualification_once_they_are_confirmed(floor: Floor) -> None:
     work = quiz(floor)
     with pytest.raises(HitIncomplete):
         floor.finish(work)
@@ -93,7 +93,9 @@ def test_after_passing_nothing_more_is_taken(floor: Floor) -> None:
     assert len(floor.rows(QuizResult)) == 1
 
 
-def test_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_from_anybody(floor: Floor) -> None:
+def test_a_worker_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_from_a_worker(
+    floor: Floor,
+) -> None:
     forged = quiz(floor)
     take(floor, forged, right(floor))
     work = quiz(floor)
@@ -105,7 +107,7 @@ def test_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_fro
     assert waiting(floor) == [("W1", 100)]
 
 
-def test_answers_that_are_no_answers_use_no_attempt(floor: Floor) -> None:
+def test_answers_that_are_invalid_use_no_attempt(floor: Floor) -> None:
     work = quiz(floor)
     for answers in ([], [0], [*right(floor), 0], [99] * 4, [-1] * 4, [2**80] * 4):
         with pytest.raises(InvalidInput):
@@ -113,7 +115,7 @@ def test_answers_that_are_no_answers_use_no_attempt(floor: Floor) -> None:
     assert left(floor, work) == 2
 
 
-def test_nobody_uses_up_or_passes_the_quiz_for_somebody_else(floor: Floor) -> None:
+def test_no_worker_uses_up_or_passes_the_quiz_for_another_worker(floor: Floor) -> None:
     hit = floor.hit(HitKind.QUIZ)
     forged = floor.open("VICTIM", hit=hit)
     for how in (1, 2):
@@ -139,7 +141,7 @@ def test_attempts_side_by_side_give_no_more_chances_than_one_after_the_other(flo
     assert waiting(floor) == []
 
 
-def test_who_had_the_qualification_and_lost_it_does_not_get_it_back_by_itself(floor: Floor) -> None:
+def test_a_worker_who_had_the_qualification_and_lost_it_does_not_get_it_back_by_itself(floor: Floor) -> None:
     work = quiz(floor)
     take(floor, work, right(floor))
     floor.finish(work)
@@ -164,7 +166,7 @@ def test_a_quiz_has_a_deadline_too(floor: Floor) -> None:
         take(floor, work, right(floor))
 
 
-def test_answers_that_came_in_with_other_work_pass_nobody_and_use_nothing_up(floor: Floor) -> None:
+def test_answers_that_came_in_with_other_work_pass_no_quiz_and_use_nothing_up(floor: Floor) -> None:
     with pytest.raises(PageUnknown):
         take(floor, floor.open("W1"), right(floor))
     taken = quiz(floor)

@@ -1,4 +1,4 @@
-"""Work that was handed in straight at the marketplace is told from work that was done on its page."""
+"""Work that was submitted directly at the marketplace is distinguished from work that was done on its page."""
 
 from round_manager.crowd.reviews import undecided
 from round_manager.models import HitKind
@@ -52,14 +52,14 @@ def test_a_quiz_is_finished_when_it_is_answered_rightly_or_not(floor: Floor) -> 
     assert unfinished(floor) == [untouched.claimed_assignment]
 
 
-def test_the_page_of_somebody_else_counts_for_nobody(floor: Floor) -> None:
+def test_the_page_of_another_worker_counts_for_no_worker(floor: Floor) -> None:
     page = floor.open("FORGED")
     floor.write_all(page)
     floor.confirm(page, "W1")
     assert unfinished(floor) == [page.claimed_assignment]
 
 
-def test_who_was_at_work_when_the_round_was_closed_has_done_enough(floor: Floor) -> None:
+def test_a_worker_who_was_at_work_when_the_round_was_closed_has_done_enough(floor: Floor) -> None:
     page = floor.open()
     floor.confirm(page)
     assert unfinished(floor) == [page.claimed_assignment]

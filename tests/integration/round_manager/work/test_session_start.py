@@ -1,4 +1,4 @@
-"""A page gets one session, found again on each load, and nobody gets one who should not."""
+"""A page gets one session, which each reload finds again; workers who may not work get none."""
 
 from datetime import timedelta
 from typing import Any
@@ -81,7 +81,7 @@ def test_a_worker_who_is_faster_than_our_own_record_of_the_posting_gets_their_pa
     assert floor.open(hit=floor.hit(**being_posted)).status is SessionStatus.OPEN
 
 
-def test_a_closed_round_takes_nobody(floor: Floor) -> None:
+def test_a_closed_round_takes_no_worker(floor: Floor) -> None:
     hit = floor.hit()
     floor.close_round()
     assert floor.one(floor.round).status is RoundStatus.CLOSED
@@ -131,7 +131,7 @@ def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: 
     assert floor.context(floor.open("W1")).id == floor.context(work).id
 
 
-def test_an_assignment_that_is_given_out_again_begins_again_and_keeps_what_was_handed_in(lay: LayFloor) -> None:
+def test_an_assignment_that_is_given_out_again_begins_again_and_keeps_what_was_submitted(lay: LayFloor) -> None:
     floor = lay(contexts=2, work={"examples_per_hit": 2})
     hit = floor.hit()
     work = floor.open("W1", hit=hit)
@@ -178,7 +178,7 @@ def test_a_page_whose_time_is_over_does_not_begin_again_once_its_round_is_closed
     assert floor.open(hit=hit).expires_at == work.expires_at
 
 
-def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_handed_in(floor: Floor) -> None:
+def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_submitted(floor: Floor) -> None:
     hit = floor.hit(HitKind.QUIZ)
     work = floor.open(hit=hit)
     assert floor.spec.quiz is not None
@@ -189,7 +189,7 @@ def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_handed_i
     assert floor.finish(floor.open(hit=hit)).status is SessionStatus.SUBMITTED
 
 
-def test_what_was_handed_in_and_never_shown_by_the_marketplace_is_unconfirmed_once_its_hit_is_finished(
+def test_what_was_submitted_and_never_shown_by_the_marketplace_is_unconfirmed_once_its_hit_is_finished(
     lay: LayFloor,
 ) -> None:
     floor = lay(validation={"gold_rate": 0.0})
@@ -226,7 +226,7 @@ def test_pages_in_a_workers_name_do_not_leave_that_worker_with_nothing_to_write_
     assert floor.context(floor.open("W1")).id == floor.context(forged[2]).id
 
 
-def test_what_nobody_holds_comes_before_what_ones_own_other_pages_hold(lay: LayFloor) -> None:
+def test_free_contexts_comes_before_what_ones_own_other_pages_hold(lay: LayFloor) -> None:
     floor = lay(contexts=2, rounds={"context_strategy": "in_order"})
     first, second = floor.rows(Context, Context.retired_at.is_(None))
     floor.pending("OTHERS", context_id=second.id)
@@ -282,7 +282,7 @@ def test_each_place_of_a_hit_holds_its_votes_until_more_pages_are_open_than_it_h
         pages.append(floor.open(f"V{number}", hit=hit, assignment=f"AS{number}"))
         floor.clock.advance(MINUTE)
     assert len(floor.live_leases()) == 2
-    # The marketplace gives the first one's place to somebody else, who gets what the first one had.
+    # The marketplace assigns the first worker's place to another one, who gets the same contexts.
     again = floor.open("V9", hit=hit, assignment="AS0")
     assert judged(floor, again) == judged(floor, pages[0])
     assert {lease.session_id for lease in floor.live_leases()} == {pages[1].id, again.id}

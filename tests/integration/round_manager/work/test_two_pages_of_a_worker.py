@@ -1,4 +1,4 @@
-"""Two pages of one worker with one context: it is written on once, and whoever is behind is told before they go on."""
+"""Two pages of one worker with one context: it is written on once, and the other page is refused in time."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def shown(floor: Floor, page: WorkSession) -> CreationItem:
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the older page is first", "the newer page is first"])
-def test_what_one_page_handed_in_on_a_context_the_other_cannot(lay: LayFloor, first: int) -> None:
+def test_what_one_page_submitted_on_a_context_the_other_cannot(lay: LayFloor, first: int) -> None:
     floor = lay(contexts=1)
     pages = [floor.open("W1"), floor.open("W1")]
     assert floor.context(pages[0]).id == floor.context(pages[1]).id
@@ -29,7 +29,7 @@ def test_what_one_page_handed_in_on_a_context_the_other_cannot(lay: LayFloor, fi
     floor.write_all(pages[first])
     with pytest.raises(WrittenElsewhere):
         floor.hand_in(behind, text)
-    # Nobody spends tries on what they could not hand in.
+    # No attempts are spent on a text that cannot be submitted.
     with pytest.raises(WrittenElsewhere):
         floor.ask(behind, f"{text} again")
     floor.finish(pages[first])
@@ -39,7 +39,7 @@ def test_what_one_page_handed_in_on_a_context_the_other_cannot(lay: LayFloor, fi
     assert len(floor.rows(Example)) == 1
 
 
-def test_who_is_behind_may_skip_at_once_and_go_on_with_another_context(lay: LayFloor) -> None:
+def test_a_worker_who_is_behind_may_skip_at_once_and_go_on_with_another_context(lay: LayFloor) -> None:
     floor = lay(contexts=2, rounds={"context_strategy": "in_order"}, work={"tries_before_skip": 2})
     older, newer = floor.open("W1"), floor.open("W1")
     again = floor.open("W1")
@@ -54,14 +54,14 @@ def test_who_is_behind_may_skip_at_once_and_go_on_with_another_context(lay: LayF
         skip(session, newer, 0, now=floor.now)
 
 
-def test_where_a_task_lets_people_repeat_a_context_both_pages_hand_in(lay: LayFloor) -> None:
+def test_where_a_task_lets_people_repeat_a_context_both_pages_submit(lay: LayFloor) -> None:
     floor = lay(contexts=1, work={"repeat_context": True})
     for page in [floor.open("W1"), floor.open("W1")]:
         floor.write_all(page)
     assert len(floor.rows(Example)) == 2
 
 
-def test_what_a_page_handed_in_whose_time_is_over_is_in_nobodys_way(lay: LayFloor) -> None:
+def test_what_a_page_submitted_whose_time_is_over_is_not_in_the_way(lay: LayFloor) -> None:
     floor = lay(contexts=1)
     floor.write_all(floor.open("W1"))
     floor.clock.advance(21 * MINUTE)

@@ -1,4 +1,4 @@
-"""What workers judge: never their own, never twice, no more than is wanted, with gold among it."""
+"""Workers judge no example of their own, none twice and none too often, with gold among them."""
 
 from collections import Counter
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_a_page_shows_what_was_written_and_nothing_about_who_wrote_it_or_what_fo
     assert set(vars(item)) == {"item", "fields", "draft", "judgement"}
 
 
-def test_nobody_judges_their_own_or_what_they_judged_before(lay: LayFloor) -> None:
+def test_no_worker_judges_their_own_or_what_they_judged_before(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     own, voted, fresh = floor.pending("W1"), floor.pending(), floor.pending()
     with floor.write() as session:
@@ -51,7 +51,7 @@ def test_nobody_judges_their_own_or_what_they_judged_before(lay: LayFloor) -> No
         floor.validating("W1")
 
 
-def test_nobody_gets_what_is_set_aside_for_them_elsewhere(lay: LayFloor) -> None:
+def test_no_worker_gets_what_is_set_aside_for_them_elsewhere(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     examples = [floor.pending(), floor.pending()]
     worker = floor.pending("V1").author_id
@@ -78,7 +78,7 @@ def test_no_more_people_are_asked_than_votes_are_wanted(lay: LayFloor) -> None:
     assert floor.validating("V3").status == "open"
 
 
-def test_a_judgement_that_is_handed_in_keeps_its_place_for_an_hour(lay: LayFloor) -> None:
+def test_a_judgement_that_is_submitted_keeps_its_place_for_an_hour(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     floor.pending(wanted=1)
     work = floor.validating("V1")
@@ -110,7 +110,7 @@ def test_the_oldest_come_first_and_each_worker_sees_them_in_another_order(lay: L
     assert len({tuple(order) for order in orders}) > 1
 
 
-def test_a_judgement_can_be_changed_until_it_is_handed_in_and_must_be_one_that_the_task_knows(lay: LayFloor) -> None:
+def test_a_judgement_can_be_changed_until_it_is_submitted_and_must_be_one_that_the_task_knows(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     floor.pending()
     work = floor.validating()
@@ -306,7 +306,7 @@ def test_gold_with_a_label_that_the_round_does_not_have_waits_for_a_round_that_h
     assert [row.gold_id for row in floor.rows(WorkItem)] == [None]
 
 
-def test_without_anything_to_vote_on_nobody_is_paid_for_gold_alone(lay: LayFloor) -> None:
+def test_without_anything_to_vote_on_no_worker_is_paid_for_gold_alone(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 1.0})
     with floor.write() as session:
         update_gold(session, floor.task, pack_of("sentiment").seed[:9], now=floor.now)

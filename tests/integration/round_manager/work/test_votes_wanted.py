@@ -1,4 +1,4 @@
-"""A quote for HITs to validate tells what there is to validate."""
+"""A quote for validation HITs counts what there is to validate."""
 
 from datetime import timedelta
 

@@ -87,7 +87,7 @@ class BarePage:
 
 
 def to_check(office: Office, texts: int) -> Hit:
-    """A HIT to check so many texts of other people."""
+    """A HIT to validate a number of examples by other workers."""
     for number in range(texts):
         office.floor.pending(f"AUTHOR{number}")
     return office.floor.hit(HitKind.VALIDATE)

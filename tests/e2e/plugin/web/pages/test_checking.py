@@ -9,7 +9,7 @@ from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, to_check
 from tests.integration.round_manager.work.floor import MINUTE
 
 
-def test_texts_are_judged_or_flagged_in_any_order_and_handed_in_together(
+def test_texts_are_judged_or_flagged_in_any_order_and_submitted_together(
     open_office: OpenOffice, tab: BarePage
 ) -> None:
     office = open_office()

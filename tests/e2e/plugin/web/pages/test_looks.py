@@ -1,4 +1,4 @@
-"""How the page looks, weighs and behaves before there is any work: for everybody, on every screen."""
+"""How the page looks, loads and behaves before any work is done, on every screen."""
 
 import re
 import threading
@@ -167,7 +167,7 @@ def test_time_at_work_is_told_and_goes_on_after_a_reload(open_office: OpenOffice
     assert 0 < work.active_ms < MINUTE.total_seconds() * 1_000
 
 
-def test_what_is_wrong_with_a_link_is_told_with_a_way_on(open_office: OpenOffice, tab: BarePage) -> None:
+def test_what_is_wrong_with_a_link_is_reported_with_a_way_on(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office()
     tab.open(office, office.floor.hit(), turkSubmitTo="https://elsewhere.example").in_state("error")
     expect(tab.there("error-title")).to_have_text("This HIT cannot be opened")

@@ -19,7 +19,7 @@ def office(open_office: OpenOffice) -> Office:
     return open_office(work={"tries": 4, "tries_before_skip": 2})
 
 
-def test_examples_are_tried_changed_and_handed_in_one_after_the_other(open_office: OpenOffice, tab: BarePage) -> None:
+def test_examples_are_tried_changed_and_submitted_one_after_the_other(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office(work={"tries": 4, "tries_before_skip": 2, "examples_per_hit": 2})
     began = time.monotonic()
     tab.open(office, office.floor.hit()).ready()
@@ -95,7 +95,7 @@ def test_a_reload_right_after_the_last_key_keeps_what_no_server_has_heard_of(off
     assert "Typed a moment ago." in str(item.draft)
 
 
-def test_an_earlier_text_can_be_taken_up_and_handed_in_when_all_tries_are_used(
+def test_an_earlier_text_can_be_taken_up_and_submitted_when_all_attempts_are_used(
     open_office: OpenOffice, tab: BarePage
 ) -> None:
     office = open_office("qa", work={"tries": 2, "tries_before_skip": 2})
@@ -121,7 +121,7 @@ def test_an_earlier_text_can_be_taken_up_and_handed_in_when_all_tries_are_used(
     assert (example.fields["question"], (example.answer or {})["text"]) == ("What comes last?", last)
 
 
-def test_leaving_a_box_uses_no_try_and_the_same_text_is_asked_about_once(office: Office, tab: BarePage) -> None:
+def test_leaving_a_box_uses_no_attempt_and_the_same_text_is_asked_about_once(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.box("text").fill("All was well.")
     tab.box("text").press("Shift+Enter")
@@ -147,7 +147,7 @@ def test_while_the_model_is_away_the_page_says_so_and_asks_again_by_itself(offic
     expect(tab.there("tries")).to_have_text("3 of 4 tries left")
 
 
-def test_who_goes_on_writing_while_the_model_is_away_is_not_asked_about_by_surprise(
+def test_a_worker_who_goes_on_writing_while_the_model_is_away_is_not_asked_about_by_surprise(
     office: Office, tab: BarePage
 ) -> None:
     tab.open(office, office.floor.hit()).ready()
@@ -179,7 +179,7 @@ def test_while_we_are_away_nothing_is_lost_and_the_page_goes_on_afterwards(offic
     assert len(office.floor.rows(Example)) == 1
 
 
-def test_two_clicks_hand_in_once_and_the_way_back_shows_that_it_is_done(office: Office, tab: BarePage) -> None:
+def test_two_clicks_submit_once_and_the_way_back_shows_that_it_is_done(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.ask("text", "It is neutral.")
     tab.sees("fooled")
@@ -291,7 +291,7 @@ def test_when_the_time_is_over_the_page_says_what_to_do(office: Office, tab: Bar
     assert office.floor.rows(Attempt) == []
 
 
-def test_a_round_that_is_closed_meanwhile_lets_everybody_hand_in_what_they_have(office: Office, tab: BarePage) -> None:
+def test_a_round_that_is_closed_meanwhile_lets_everybody_submit_what_they_have(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     office.floor.close_round()
     tab.ask("text", "It is neutral.")
@@ -301,7 +301,7 @@ def test_a_round_that_is_closed_meanwhile_lets_everybody_hand_in_what_they_have(
     assert len(tab.forms) == 1
 
 
-def test_a_refusal_is_told_in_the_words_of_the_page(office: Office, tab: BarePage) -> None:
+def test_a_refusal_is_reported_in_the_words_of_the_page(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.there("ask").click()
     expect(tab.there("trouble")).to_contain_text("“Your sentence” is empty")
@@ -312,7 +312,7 @@ def test_a_refusal_is_told_in_the_words_of_the_page(office: Office, tab: BarePag
     expect(tab.there("trouble")).to_be_hidden()
 
 
-def test_who_left_out_something_is_led_to_it(open_office: OpenOffice, tab: BarePage) -> None:
+def test_a_worker_who_left_out_something_is_led_to_it(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("nli")
     tab.open(office, office.floor.hit()).ready()
     tab.ask("hypothesis", "It is neutral.")

@@ -41,7 +41,7 @@ def votes(stage: WorkStage) -> list[Vote]:
 
 
 def next_to_be_checked(stage: WorkStage, example: Example) -> None:
-    """Of all examples only this one waits for a vote, so that whoever checks next gets it."""
+    """Make this the only example that needs a vote, so that the next validator gets it."""
     with stage.store.write() as session:
         session.execute(update(Example).where(Example.id != example.id).values(votes_wanted=0))
         row = session.get_one(Example, example.id)

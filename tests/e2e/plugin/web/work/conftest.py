@@ -41,7 +41,7 @@ def reader(teach: Teach) -> Reader:
 
 @pytest.fixture(scope="session")
 def shared_stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[WorkStage]:
-    """The sentiment task with three tries, one of them before anybody gives up; each test has HITs of its own."""
+    """The sentiment task with three attempts, one of them required before skipping; each test posts its own HITs."""
     with work_stage(tmp_path_factory.mktemp("shared")) as stage:
         stage.open_task(
             "sentiment",

@@ -10,7 +10,7 @@ from tests.e2e.browser import SCREENSHOTS
 from tests.e2e.plugin.web.work.hands import Hands
 from tests.e2e.plugin.web.work.stage import WorkStage
 
-# Where a text begins and ends, once it is in the middle of the window and nothing moves any more.
+# Where a text begins and ends, once it is in the middle of the window and the page has settled.
 PLACES = """async (passage, text) => {
     const range = document.createRange();
     const at = (from) => {
@@ -93,7 +93,7 @@ class HitPage:
 
     def mark(self, text: str) -> None:
         """Selects a text in the passage with the mouse."""
-        # Whoever checks sees the question above it, which may have the same words.
+        # Validators see the question above it, which may have the same words.
         passage = self.editor.locator(".lsf-htx-richtext").filter(has_text=text).last
         left, top, right, bottom = passage.evaluate(PLACES, text)
         around = self.page.locator("iframe").bounding_box()
@@ -129,7 +129,7 @@ class HitPage:
 
 
 def sign_in(stage: WorkStage, hands: Hands, worker: Worker) -> None:
-    """The worker, and nobody else, is signed in on the marketplace in this browser."""
+    """Only this worker is signed in on the marketplace in this browser."""
     hands.page.context.clear_cookies()
     hands.page.goto(stage.invite(worker))
     hands.press(hands.page.get_by_role("button", name="Start working"))

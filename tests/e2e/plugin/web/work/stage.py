@@ -1,5 +1,5 @@
 """Everything that a crowd worker's browser meets, for real: a marketplace with its site, an ML backend with a trained
-model, and `outfox serve`, each on an address of its own.
+model, and `outfox serve`, each on a separate address.
 
     with work_stage(folder) as stage:
         stage.open_task("sentiment", model=teach("sentiment"), work={"tries": 3})
@@ -54,7 +54,7 @@ SECONDS_BETWEEN_LOOKS = 0.1
 
 @dataclass
 class Server:
-    """One of our commands as a process of its own, always at the same address."""
+    """One of our commands as a separate process, always at the same address."""
 
     arguments: Sequence[str]
     port: int

@@ -1,4 +1,4 @@
-"""What people do that nobody planned for: each time one clear message, nothing lost, nothing doubled."""
+"""Unexpected actions of workers: one clear message each, nothing lost, nothing doubled."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -17,7 +17,7 @@ RIGHT_TO_LEFT = "\u05e9\u05dc\u05d5\u05dd \u202e\u05d8\u05d5\u05d1"
 MARKUP = "<img src=x onerror='top.harmed = harmed = 1'><script>harmed = 1</script>&amp;<b>bold</b>\"'"
 ODD = f"{EMOJI} {RIGHT_TO_LEFT} {MARKUP}"
 
-# A script of somebody's own that does not care for what the page lets them do.
+# A script that ignores what the page allows.
 ASK_ANYWAY = """async () => {
     const {api, token} = JSON.parse(document.getElementById("setup").textContent);
     const value = {text: ["One more, please."]};
@@ -39,7 +39,7 @@ def _texts(stage: WorkStage, reader: Reader, beginning: int) -> Texts:
     return reader.texts_for(assigned(stage, newest_session(stage)), beginning=beginning)
 
 
-def test_a_double_click_hands_in_once_and_pays_once_and_its_link_is_over(
+def test_a_double_click_submits_once_and_pays_once_and_its_link_is_over(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -97,7 +97,7 @@ def test_two_tabs_are_one_piece_of_work(stage: WorkStage, begin: Begin, reader: 
     assert stage.examples()[-1].fields["text"] == texts.fooling
 
 
-def test_the_back_button_shows_that_it_is_handed_in_and_changes_nothing(
+def test_the_back_button_shows_that_it_is_submitted_and_changes_nothing(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -160,7 +160,7 @@ def test_when_the_time_is_over_the_page_says_so_and_takes_nothing_more(
     assert stored(stage, work) == Stored(tries=1, examples=0, votes=0)
 
 
-def test_after_the_last_try_the_page_says_so_and_an_earlier_text_can_be_handed_in(
+def test_after_the_last_attempt_the_page_says_so_and_an_earlier_text_can_be_submitted(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -226,7 +226,7 @@ def test_emoji_right_to_left_and_markup_in_every_field_stay_what_was_typed(
     with stage.store.read() as session:
         assert f"{ODD} 3" in set(session.scalars(select(AuditEntry.reason)))
 
-    # Whether the model was fooled is not for this test to know: somebody checks it in any case.
+    # Whether the model was fooled does not matter here: the example is validated in any case.
     next_to_be_checked(stage, example)
     checking = begin(HitKind.VALIDATE)
     expect(checking.editor).to_contain_text(ODD)

@@ -1,4 +1,4 @@
-"""Servers that die or stay away while somebody works: nothing is lost, nothing is doubled, and the page says so."""
+"""Servers that stop or stay away during the work: nothing is lost, nothing is doubled, and the page says so."""
 
 from collections.abc import Iterator
 
@@ -99,7 +99,7 @@ def test_while_the_server_is_away_the_page_says_so_keeps_the_text_and_goes_on_by
     assert stored(stage, work) == Stored(tries=1, examples=1, votes=0)
 
 
-def test_while_the_model_is_away_the_page_says_so_uses_no_try_and_goes_on_by_itself(
+def test_while_the_model_is_away_the_page_says_so_uses_no_attempt_and_goes_on_by_itself(
     shared_stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     stage, hit = shared_stage, begin()

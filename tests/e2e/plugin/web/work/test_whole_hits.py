@@ -82,7 +82,7 @@ def test_a_worker_fools_the_model_three_others_agree_and_all_are_paid_to_the_cen
     stage.post(way.task, HitKind.VALIDATE, assignments=len(VALIDATORS))
     assert heard.heard == []
     _refused_as_author(stage, hands, author, reader, texts)
-    # The refusal itself, as the browser's console tells it.
+    # The refusal itself, as the browser's console reports it.
     assert heard.heard
     assert all("409" in one for one in heard.heard)
     heard.heard.clear()

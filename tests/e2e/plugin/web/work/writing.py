@@ -15,7 +15,7 @@ from round_manager.models import Context, WorkItem, WorkSession
 from templates import find_pack
 from tests.e2e.plugin.web.work.stage import WorkStage
 
-# Of a pack's rows, each so-manieth is one part of them to choose from.
+# Every n-th of a pack's rows belongs to one part of them.
 STEP = 23
 MOST_PARTS = 3
 LONGEST = 250
@@ -61,7 +61,7 @@ class Reader:
         return self.verdict(given, text, target).sentence(self.spec)
 
     def texts_for(self, given: Assigned, *, beginning: int = 0) -> Texts:
-        """Texts out of the pack's own rows; others from another beginning, for nobody may hand in a text twice."""
+        """Texts from the pack's own rows; another start gives other texts, as each can be submitted once."""
         answers: dict[str, tuple[str, Prediction]] = {}
         for place in range(beginning, beginning + MOST_PARTS):
             texts = self._candidates(given, place)

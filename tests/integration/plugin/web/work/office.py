@@ -67,7 +67,7 @@ class Served:
 
 
 class Office:
-    """The web app on a floor, and what stands around it; on a port of its choice where none is given."""
+    """The web app for one task, with its ML backend; on a free port by default."""
 
     def __init__(self, floor: Floor, home: Path, port: int = 0) -> None:
         self.floor = floor
@@ -116,7 +116,7 @@ class Office:
     def open(
         self, worker: str = "W1", hit: Hit | None = None, *, kind: HitKind = HitKind.CREATE, **told: str
     ) -> "Page":
-        """The page of a worker who accepted the HIT, a new one where none is given."""
+        """The page of a worker who accepted the HIT, by default a new one."""
         chosen = hit or self.floor.hit(kind)
         told = {"assignmentId": f"AS-{chosen.key}", "hitId": "H", "workerId": worker, "turkSubmitTo": SUBMIT_TO, **told}
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
@@ -132,7 +132,7 @@ class Office:
 
 @dataclass
 class Page:
-    """A page in somebody's browser; it knows only what its setup told."""
+    """A page in a worker's browser; it knows only its setup."""
 
     office: Office
     hit: Hit
@@ -193,7 +193,7 @@ class Page:
 
 
 def setup_in(answer: requests.Response) -> dict[str, Any]:
-    """What the page's script is told."""
+    """The setup of the page's script."""
     found = re.search(r'<script type="application/json" id="setup">(.*?)</script>', answer.text, re.DOTALL)
     assert found, answer.text
     setup: dict[str, Any] = json.loads(unescape(found[1]) if "&#34;" in found[1] else found[1])

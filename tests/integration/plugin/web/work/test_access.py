@@ -33,7 +33,7 @@ def test_after_a_burst_one_more_comes_with_time() -> None:
         limit.take("a")
 
 
-def test_a_limit_forgets_whoever_has_been_quiet() -> None:
+def test_a_limit_forgets_the_one_who_has_been_quiet() -> None:
     seconds = Seconds()
     limit = RateLimit(CallRate(1, 1.0), seconds)
     for caller in range(MOST_KNOWN):
@@ -90,6 +90,6 @@ def test_a_marketplace_may_have_several_hosts() -> None:
 
 
 @pytest.mark.parametrize("urls", [[], ["not an address"], ["ftp://x"], ["https://a b"], ["https://x;script-src *"]])
-def test_a_site_that_is_none_is_told(urls: list[str]) -> None:
+def test_a_site_that_is_invalid_is_reported(urls: list[str]) -> None:
     with pytest.raises(SettingsError, match="CROWD_SITE_URL"):
         MarketSite(urls)

@@ -20,7 +20,7 @@ ODD_TEXTS = {
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_from_a_try_to_the_form_that_hands_in(open_office: OpenOffice, name: str) -> None:
+def test_from_an_attempt_to_the_form_that_submits(open_office: OpenOffice, name: str) -> None:
     office = open_office(name)
     page = office.open("W1")
     state = page.state()
@@ -49,7 +49,7 @@ def test_from_a_try_to_the_form_that_hands_in(open_office: OpenOffice, name: str
     assert page.state()["status"] == "submitted"
 
 
-def test_a_double_click_and_a_second_tab_are_one_try_one_example_and_one_form(office: Office) -> None:
+def test_a_double_click_and_a_second_tab_are_one_attempt_one_example_and_one_form(office: Office) -> None:
     page = office.open("W1")
     tab = office.open("W1", page.hit)
     body = page.fooling()
@@ -63,7 +63,7 @@ def test_a_double_click_and_a_second_tab_are_one_try_one_example_and_one_form(of
     )
 
 
-def test_while_the_model_thinks_nobody_else_has_to_wait(office: Office) -> None:
+def test_while_the_model_thinks_no_other_worker_has_to_wait(office: Office) -> None:
     hold = Hold()
     office.predictor._before = hold
     page, other = office.open("W1"), office.open("W2")

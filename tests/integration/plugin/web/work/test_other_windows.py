@@ -31,7 +31,9 @@ def _skip(page: Page, **body: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("method", "call"), CALLS)
-def test_a_window_that_shows_a_skipped_text_changes_nothing_and_is_told(office: Office, method: str, call: str) -> None:
+def test_a_window_that_shows_a_skipped_text_changes_nothing_and_is_reported(
+    office: Office, method: str, call: str
+) -> None:
     page = office.open("W1")
     stale = office.open("W1", page.hit).fooling()
     now = _skip(page)
@@ -64,7 +66,7 @@ def test_a_mark_stays_the_same_while_its_text_does(office: Office) -> None:
     assert page.mark() == office.open("W1", page.hit).mark() == {"mark": body["mark"]}
 
 
-def test_a_text_that_is_skipped_while_the_model_thinks_is_told_and_uses_no_try(office: Office) -> None:
+def test_a_text_that_is_skipped_while_the_model_thinks_is_told_and_uses_no_attempt(office: Office) -> None:
     hold = Hold()
     office.predictor._before = hold
     page = office.open("W1")

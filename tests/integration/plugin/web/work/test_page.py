@@ -23,7 +23,7 @@ def databases(any_databases: Databases) -> Databases:
     return any_databases
 
 
-def test_whoever_accepted_a_hit_gets_the_template_that_annotators_get_and_a_token(office: Office) -> None:
+def test_a_worker_who_accepted_a_hit_gets_the_template_that_annotators_get_and_a_token(office: Office) -> None:
     page = office.open("W1")
     pack = pack_of("sentiment")
     assert (page.setup["kind"], page.setup["preview"], page.setup["error"]) == ("create", False, None)
@@ -62,7 +62,7 @@ def test_the_page_may_be_framed_by_the_marketplace_alone_and_keeps_no_cookie(off
     assert "X-Frame-Options" not in answer.headers
 
 
-def test_who_returns_a_hit_and_takes_it_again_gets_its_whole_time_and_finds_their_text(office: Office) -> None:
+def test_a_worker_who_returns_a_hit_and_takes_it_again_gets_its_whole_time_and_finds_their_text(office: Office) -> None:
     hit = office.floor.hit(assignment_seconds=180)
     first = office.open("W1", hit)
     first.put("/items/0/draft", first.written("Half a sentence."))
@@ -202,7 +202,7 @@ def test_the_editors_files_are_compressed_and_kept_for_ever(office: Office) -> N
     assert requests.get(place.replace(editor_bundle().version, "0.0.1"), timeout=30).status_code == 404
 
 
-def test_nobody_asks_the_model_by_opening_pages(office: Office) -> None:
+def test_no_worker_asks_the_model_by_opening_pages(office: Office) -> None:
     for number in range(3):
         office.open(f"W{number}", office.floor.hit())
     assert office.predictor.asked == []
@@ -248,7 +248,7 @@ def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
     assert any("renamed" in str(getattr(one, "data", "")) for one in caplog.records)
 
 
-def test_a_database_that_is_away_is_told_with_a_time_to_come_back(office: Office) -> None:
+def test_a_database_that_is_away_is_reported_with_a_time_to_come_back(office: Office) -> None:
     page = office.open("W1")
     body = page.written("A text.")
     office.settings = office.settings.model_copy(update={"database_url": "postgresql://nobody@127.0.0.1:1/outfox"})

@@ -45,7 +45,7 @@ def test_a_verdict_a_target_or_a_context_of_the_browsers_own_is_not_believed(off
     assert "You fooled it!" not in str(attempt.fields)
 
 
-def test_the_same_text_again_uses_no_try_and_asks_no_model(office: Office) -> None:
+def test_the_same_text_again_uses_no_attempt_and_asks_no_model(office: Office) -> None:
     page = office.open("W1")
     body = page.fooling()
     first, second = page.post("/items/0/tries", body), page.post("/items/0/tries", body)
@@ -54,7 +54,7 @@ def test_the_same_text_again_uses_no_try_and_asks_no_model(office: Office) -> No
     assert (second["tries_used"], len(office.predictor.asked)) == (1, 1)
 
 
-def test_the_try_after_the_last_one_is_refused_and_the_rest_can_still_be_handed_in(open_office: OpenOffice) -> None:
+def test_the_attempt_after_the_last_one_is_refused_and_the_rest_can_still_be_submitted(open_office: OpenOffice) -> None:
     office = open_office("sentiment", work={"tries": 2, "tries_before_skip": 1})
     page = office.open("W1")
     bodies = [page.written(f"Text number {number}.") for number in range(3)]
@@ -139,7 +139,7 @@ def test_other_peoples_items_are_out_of_reach(office: Office) -> None:
     assert page.refused("/items/0/judgement", {"flag": "x"})["code"] == "page_unknown"
 
 
-def test_a_context_is_skipped_after_enough_tries_and_the_owner_reads_why(open_office: OpenOffice) -> None:
+def test_a_context_is_skipped_after_enough_attempts_and_the_owner_reads_why(open_office: OpenOffice) -> None:
     office = open_office("nli", work={"tries_before_skip": 1})
     page = office.open("W1")
     before = page.state()["items"][0]
@@ -154,7 +154,7 @@ def test_a_context_is_skipped_after_enough_tries_and_the_owner_reads_why(open_of
     assert told == f"skipped {given_up}: dull"
 
 
-def test_a_text_that_was_not_judged_is_not_handed_in(office: Office) -> None:
+def test_a_text_that_was_not_judged_is_not_submitted(office: Office) -> None:
     page = office.open("W1")
     page.post("/items/0/tries", page.fooling())
     told = page.refused("/items/0/hand-in", page.written("Something else."))
@@ -181,7 +181,7 @@ def test_several_examples_are_asked_for_and_told_one_by_one(open_office: OpenOff
     assert page.refused("/finish")["code"] == "hit_incomplete"
 
 
-def test_what_is_handed_in_late_is_refused_and_nothing_is_lost(office: Office) -> None:
+def test_what_is_submitted_late_is_refused_and_nothing_is_lost(office: Office) -> None:
     page = office.open("W1")
     body = page.fooling()
     page.post("/items/0/tries", body)
@@ -234,7 +234,7 @@ def test_an_odd_time_is_refused_and_nothing_is_stored_with_it(open_office: OpenO
     assert example.active_ms == 60_000, "no more than has passed"
 
 
-def test_somebody_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:
+def test_a_worker_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:
     floor = office.floor
     page = office.open("W1")
     kinds = [page.call("POST", "/items/0/tries", page.written(f"Text {n}.")).status_code for n in range(9)]

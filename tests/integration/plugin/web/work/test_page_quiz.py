@@ -62,7 +62,7 @@ def test_a_wrong_answer_is_explained_and_the_quiz_can_be_taken_again(office: Off
     assert page.post("/finish")["submit"]["fields"]["session"]
 
 
-def test_attempts_are_limited_and_failing_is_handed_in_too(office: Office) -> None:
+def test_attempts_are_limited_and_failing_is_submitted_too(office: Office) -> None:
     page, right = _quiz(office), _right(office)
     for shift in (1, 2):
         page.post("/quiz", {"answers": [(answer + shift) % 2 for answer in right[:-1]] + [shift]})
@@ -78,7 +78,7 @@ def test_what_is_no_answer_uses_no_attempt(office: Office, answers: object) -> N
 
 
 class AwayCrowd(FakeCrowd):
-    """A marketplace that cannot be reached until it is told to be there."""
+    """A marketplace that cannot be reached at first."""
 
     is_there = False
 
@@ -94,7 +94,7 @@ def _housekeeping(office: Office, crowd: FakeCrowd, folder: Path, interval: floa
     return Housekeeping(lambda: floor.services, MARKET, lambda: access, folder, interval)
 
 
-def test_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_then(
+def test_a_worker_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_then(
     office: Office, tmp_path: Path
 ) -> None:
     page = _quiz(office)
