@@ -31,7 +31,7 @@ MOST_P99_RATIO = 3.0
 
 
 def two_models(pack: Pack, models: Path) -> list[str]:
-    """Two versions of which the second was taught every label's neighbour, so that they hardly ever agree."""
+    """Return two versions; the second was trained on shifted labels, so that they rarely agree."""
     names = pack.spec.label_names
     neighbours = dict(zip(names, (*names[1:], names[0]), strict=True))
     rows = pack.seed[:ROWS]
@@ -49,7 +49,7 @@ def outfox(home: Path, *arguments: str) -> list[str]:
 
 
 def main() -> int:
-    """Exit code 1 where something failed, or the slowest requests took too long."""
+    """Return exit code 1 if something failed or the slowest requests took too long."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rotations", type=int, default=100)
     parser.add_argument("--concurrency", type=int, default=16)

@@ -1,4 +1,4 @@
-"""Rotation under load: clients that ask all the time, rotations meanwhile, and what went wrong."""
+"""Rotation under load: clients that send requests continuously during rotations, and the errors found."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ WHERE = re.compile(r"http://127\.0\.0\.1:(\d+)/")
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: when it was sent and answered (monotonic nanoseconds), by which version, and whether rightly."""
+    """One request: when it was sent and answered (monotonic nanoseconds), by which version, and whether correctly."""
 
     sent: int
     answered: int
@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Question:
-    """A call's body, and the sentence that each version must answer with."""
+    """A call's body, and the expected sentence of each version."""
 
     body: bytes
     sentences: Mapping[str, str]
@@ -49,7 +49,7 @@ class Question:
 
 @dataclass
 class Report:
-    """What a run found; `calm` are the spans in which only one version was right."""
+    """The result of a run; `calm` are the spans in which only one version was correct."""
 
     rotations: int
     asked: list[Asked]
@@ -61,7 +61,7 @@ class Report:
 
     @property
     def mismatched(self) -> int:
-        """Answers that their version does not give."""
+        """Answers that do not match their version."""
         return sum(not one.right for one in self.asked)
 
     @property
@@ -75,11 +75,11 @@ class Report:
         return found
 
     def milliseconds(self, span: tuple[int, int]) -> list[float]:
-        """How long the requests took that were sent in a span, sorted."""
+        """Return the latencies of the requests sent in a span, sorted."""
         return sorted((one.answered - one.sent) / 1e6 for one in self.asked if span[0] < one.sent < span[1])
 
     def summary(self) -> dict[str, Any]:
-        """The figures of the last line."""
+        """Return the figures of the last line."""
         return {
             "rotations": self.rotations,
             "requests": len(self.asked) + self.failures.total(),
@@ -90,7 +90,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """The same and more, for people."""
+        """Return a longer report for people."""
         for name, span in (("quiet", self.quiet), ("rotating", self.busy)):
             took, seconds = self.milliseconds(span), (span[1] - span[0]) / 1e9
             rate = len(took) / seconds
@@ -127,11 +127,11 @@ class Clients:
 
     @property
     def asked(self) -> list[Asked]:
-        """Everything that was answered."""
+        """Return all answers."""
         return [one for records in self._records for one in list(records)]
 
     def wait_for_all(self) -> None:
-        """Until every client has had an answer to something that it asked after now."""
+        """Wait until every client has an answer to a request sent after now."""
         now, deadline = time.monotonic_ns(), time.monotonic() + SECONDS_TO_ANSWER
         while not all(records and records[-1].sent > now for records in self._records):
             if time.monotonic() > deadline:
@@ -165,7 +165,7 @@ class Clients:
 
 
 def questions_about(pack: Pack, texts: Sequence[str], predictors: Sequence[Target]) -> list[Question]:
-    """A call about each text on which the versions do not all say the same, with what each version must say."""
+    """Return a call for each text on which the versions differ, with the expected sentence of each version."""
     reader, replies, found = QuestionReader(pack.spec), Replies(pack), []
     for number, text in enumerate(texts):
         call = predict(pack, writes(pack, text), task=number + 1)
@@ -191,7 +191,7 @@ def rotate_under_load(
     quiet_seconds: float,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Rotates between the versions while the clients ask; the first version must be the one that answers."""
+    """Rotate between the versions while the clients send requests; the first version must be pinned already."""
     with clients:
         clients.wait_for_all()
         began = time.monotonic_ns()
@@ -253,12 +253,12 @@ def _wait_until_up(process: "subprocess.Popen[str]", port: int) -> None:
 
 
 def _checked(content: bytes, question: Question) -> tuple[str, bool]:
-    """The version that answered, and whether this is what that version says."""
+    """Return the version that answered, and whether the answer matches it."""
     (result,) = json.loads(content)["results"]
     version = result["model_version"]
     sentence = question.sentences.get(version)
     shown = result["result"][0]["value"]["text"][0] if result["result"] else ""
-    # The tries so far may stand behind the sentence.
+    # The number of attempts may follow the sentence.
     return version, sentence is not None and (shown == sentence or shown.startswith(f"{sentence} ("))
 
 

@@ -50,7 +50,7 @@ class Contender:
         log = home / f"{name}.log"
         arguments = [sys.executable, str(PROGRAM), name, str(self.port), str(home / "models"), version]
         if name == "ours":
-            # The command with its defaults: every try is stored in the database.
+            # The command with its defaults: every attempt is stored in the database.
             arguments = _outfox(home, "ml-backend", "--port", str(self.port), "--tasks", TASK)
         with log.open("wb") as out:
             self._process = subprocess.Popen(arguments, stdout=out, stderr=out, start_new_session=True)
@@ -58,7 +58,7 @@ class Contender:
         self.measured = {connections: Measured() for connections in CONCURRENCY}
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Wait until it answers."""
         end = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < end and self._process.poll() is None:
             try:
@@ -69,7 +69,7 @@ class Contender:
         raise SystemExit(f"{self.name} did not start:\n{self._log.read_text(encoding='utf-8')[-2000:]}")
 
     def memory_mb(self) -> float:
-        """What its largest process holds in memory now."""
+        """Return the memory of its largest process."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="ascii")
         return max(_resident(one) for one in (str(self._process.pid), *children.split())) / 1e6
 
@@ -85,7 +85,7 @@ class Contender:
 
 
 def main() -> int:
-    """Runs the benchmark; the last line is one JSON object."""
+    """Run the benchmark; the last line is one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=Path, help="a folder of trained models; default: one is trained")
     parser.add_argument("--turns", type=int, default=5, help="how often each contender is asked")
@@ -108,13 +108,13 @@ def main() -> int:
                 one.end()
         stored = _stored(home)
     _tell(contenders, bare, memory)
-    print(f"{stored:,} tries of ours are in the database.")
+    print(f"{stored:,} attempts are in the database.")
     _tell_figures(contenders, bare, memory)
     return 0
 
 
 def _version(pack: Pack, home: Path, models: Path | None) -> str:
-    """The version that is served: the newest of those given, or one that is trained now."""
+    """Return the version to serve: the newest of those given, or one that is trained now."""
     if models is not None:
         shutil.copytree(models / TASK, home / "models" / TASK)
     else:
@@ -145,7 +145,7 @@ def _compare(
     for turn in range(turns):
         print(f"turn {turn + 1} of {turns}", file=sys.stderr, flush=True)
         for connections in CONCURRENCY:
-            # The bare pass stands beside the single connection that it is compared with.
+            # The bare pass runs next to the single connection that it is compared with.
             if connections == 1:
                 bare.run(seconds)
             for one in contenders[turn % len(contenders) :] + contenders[: turn % len(contenders)]:

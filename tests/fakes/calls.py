@@ -1,4 +1,4 @@
-"""Calls as Label Studio makes them, with any pack's texts; their shape is that of recorded ones."""
+"""Calls as Label Studio sends them, with any pack's texts, in the format of recorded ones."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ PROJECT = "14.1794793298"
 
 
 def recorded(name: str) -> Json:
-    """The body of a recorded call."""
+    """Return the body of a recorded call."""
     body: Json = json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))["json"]
     return body
 
@@ -29,7 +29,7 @@ def predict(
     task: int = 17,
     data: Json | None = None,
 ) -> Json:
-    """A predict call about one task; without a context it is one in bulk."""
+    """Return a predict call about one task; without a context, a bulk call."""
     own = {"id": task, "data": sample_task(pack, template)["data"] | (data or {}), "meta": {}, "annotations": []}
     return {
         "tasks": [{**own, "predictions": [], "project": 14, "updated_by": None}],
@@ -40,38 +40,38 @@ def predict(
 
 
 def bulk(pack: Pack, count: int, **data: str) -> Json:
-    """A predict call about many tasks."""
+    """Return a predict call about many tasks."""
     call = predict(pack, data=data)
     call["tasks"] = [{**call["tasks"][0], "id": number} for number in range(count)]
     return call
 
 
 def setup(pack: Pack, token: str = "0123456789abcdef0123456789abcdef01234567") -> Json:
-    """A set-up call; it carries the owner's own token."""
+    """Return a set-up call, which carries the owner's token."""
     host = "http://label-studio.example:8080"
     config = {"project": PROJECT, "schema": pack.create_xml, "hostname": host}
     return {**config, "access_token": token, "extra_params": None}
 
 
 def writes(pack: Pack, text: str) -> list[Json]:
-    """The context after somebody wrote a text."""
+    """Return the context after an annotator wrote a text."""
     field = next(field.name for field in pack.spec.with_role("input"))
     return _results(pack, {field: text})
 
 
 def selects(pack: Pack, passage: str, answer: str) -> list[Json]:
-    """The context after somebody selected an answer in the passage."""
+    """Return the context after an annotator selected an answer in the passage."""
     field = next(field.name for field in pack.spec.with_role("span"))
     return _results(pack, {field: Span(passage.index(answer), answer)})
 
 
 def chooses(name: str, value: str) -> list[Json]:
-    """The context after somebody chose a value."""
+    """Return the context after an annotator chose a value."""
     return [{"id": "x", "from_name": name, "to_name": "prompt", "type": "choices", "value": {"choices": [value]}}]
 
 
 def shown(reply: Json) -> list[str]:
-    """The sentences in a reply, one for each task that has one."""
+    """Return the sentences in a reply, one for each task that has one."""
     return [text for one in reply["results"] for result in one["result"] for text in result["value"]["text"]]
 
 

@@ -17,7 +17,7 @@ class NotThere(BackendError):
 
 @dataclass(frozen=True)
 class FakeModels:
-    """What answers now."""
+    """The models that answer now."""
 
     task: str
     round: int | None
@@ -26,7 +26,7 @@ class FakeModels:
 
 
 class FakeModelProvider:
-    """Holds what `place` put there, until it is replaced."""
+    """Provides the models that `place` set."""
 
     def __init__(self, *packs: Pack) -> None:
         self._placed: dict[tuple[str, int | None], FakeModels] = {}

@@ -1,4 +1,4 @@
-"""Model versions that are right in every respect and take no time: one weight, and an answer that never changes."""
+"""Valid model versions that load instantly: one weight, and a fixed answer."""
 
 import json
 import time
@@ -38,7 +38,7 @@ class FixedTarget:
 
 
 class QuickRegistry(LocalRegistry):
-    """A registry in a folder that is looked at all the time, so that tests need not wait."""
+    """A registry in a folder with short intervals, so that tests need not wait."""
 
     timing = Timing(poll=0.01, wait=0.005, heartbeat=0.05, lease=2.0)
 
@@ -54,9 +54,9 @@ def make_version(
     said: str = "",
     content: Mapping[str, Any] | None = None,
 ) -> str:
-    """A version whose predictor says the label; the note makes it another one, a fault makes it fail to load.
+    """Write a version that predicts the label; the note changes its hash, a fault makes it fail to load.
 
-    `said` is what it is said to have said when it was made; left out, nobody asked it. `content` changes its manifest.
+    `said` is the answer in its probes; without it, there are no probes. `content` changes its manifest.
     """
 
     def save(folder: Path) -> None:
@@ -72,7 +72,7 @@ def make_version(
 
 
 def load_fixed(directory: Path) -> FixedTarget:
-    """The predictor of such a version; with the fault `broken` it fails as runtimes do, with `unfit` as we do."""
+    """Load such a version; with the fault `broken` it fails like a runtime, with `unfit` with an error of ours."""
     config = json.loads((directory / "config.json").read_text())
     if config["fault"] == "broken":
         raise RuntimeError("the graph has no outputs")
@@ -82,7 +82,7 @@ def load_fixed(directory: Path) -> FixedTarget:
 
 
 def corrupt(directory: Path) -> None:
-    """Changes a bit of the weights."""
+    """Change a bit of the weights."""
     weights = directory / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
@@ -90,7 +90,7 @@ def corrupt(directory: Path) -> None:
 
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = 10.0, pause: float = 0.005) -> None:
-    """Waits until the condition holds; fails when it does not come to hold."""
+    """Wait until the condition holds; fail if it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s in vain until {what}"

@@ -1,4 +1,4 @@
-"""A real S3 server on loopback: moto's, with writes one after the other, as conditional writes need it."""
+"""An S3 server on loopback: moto's, with serialised writes, as conditional writes need them."""
 
 import threading
 import warnings
@@ -19,14 +19,14 @@ ENVIRONMENT = {
 
 
 class S3Server:
-    """Starts empty, can be away for a while, and keeps what it holds."""
+    """Starts empty; can be stopped and started again, and keeps its objects."""
 
     def __init__(self, *, one_at_a_time: bool = True) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # moto wants all of its services' packages; S3 needs none of them
+            warnings.simplefilter("ignore")  # moto asks for packages of other services
             from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         every = DomainDispatcherApplication(create_backend_app)
-        # Not where somebody waits for a message: whoever brings it would wait for them.
+        # Do not hold the lock while waiting for a message: the sender would wait for it.
         self._app = _OneAtATime(every) if one_at_a_time else every
         self._server: BaseWSGIServer | None = None
         self.port = 0
@@ -41,29 +41,29 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes boto3 use it."""
+        """The environment that makes boto3 use it."""
         return {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": self.url}
 
     def start(self) -> None:
-        """It answers."""
+        """Start it."""
         self._server = make_server("127.0.0.1", self.port, self._app, threaded=True, request_handler=_Quiet)
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def stop(self) -> None:
-        """It answers no more."""
+        """Stop it."""
         if self._server:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
 
     def empty(self) -> None:
-        """Nothing but an empty bucket is in it."""
+        """Remove everything but an empty bucket."""
         for bucket in self.client.list_buckets()["Buckets"]:
             for one in self.client.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ()):
                 self.client.delete_object(Bucket=bucket["Name"], Key=one["Key"])

@@ -9,7 +9,7 @@ from ml_backend.serving.outbox import SinkState
 
 
 class ListSink:
-    """A AttemptSink that keeps everything in a list."""
+    """An AttemptSink that keeps everything in a list."""
 
     def __init__(self) -> None:
         self.attempts: list[AttemptRecord] = []
@@ -44,7 +44,7 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of what arrived, in its order."""
+        """The ids of the attempts, in order of arrival."""
         with self._changed:
             return [str(one.verdict.id) for one in self._got]
 

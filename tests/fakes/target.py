@@ -43,7 +43,7 @@ class FakeTarget:
 
 
 class Hold:
-    """Holds whoever comes until it is opened; knows how many are inside."""
+    """Blocks callers until it is opened, and counts them."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -54,7 +54,7 @@ class Hold:
         with self._changed:
             self.inside += 1
             self._changed.notify_all()
-        assert self._open.wait(30), "nobody opened the hold"
+        assert self._open.wait(30), "the hold was not opened"
         with self._changed:
             self.inside -= 1
             self._changed.notify_all()
@@ -63,6 +63,6 @@ class Hold:
         self._open.set()
 
     def wait_for(self, inside: int) -> None:
-        """Waits until so many are held."""
+        """Wait until that many are blocked."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.inside == inside, 30), f"{self.inside} came, not {inside}"

@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("serving_process.py")
 
 @dataclass
 class Place:
-    """Somewhere to keep a registry."""
+    """A place for a registry."""
 
     url: str
     folder: Path
@@ -29,17 +29,17 @@ class Place:
     s3: S3Server | None
 
     def open(self, cache: str = "cache") -> Registry:
-        """The registry, looked at often."""
+        """Open the registry with short intervals."""
         return open_quickly(self.url, self.folder / cache)
 
     def make(self, label: str = "positive", **more: Any) -> str:
-        """A new version in the registry."""
+        """Publish a new version."""
         version = make_version(self.folder / "trained", label, **more)
         self.open().publish(self.folder / "trained" / TASK / version)
         return version
 
     def trained(self, version: str) -> Path:
-        """Where a version was trained."""
+        """Return the folder in which a version was trained."""
         return self.folder / "trained" / TASK / version
 
     def corrupt(self, version: str) -> None:
@@ -54,14 +54,14 @@ class Place:
         self.s3.client.put_object(Bucket=BUCKET, Key=key, Body=bytes(content), Metadata=found["Metadata"])
 
     def go_away(self) -> None:
-        """The registry does not answer."""
+        """Make the registry unreachable."""
         if self.s3:
             self.s3.stop()
         else:
             Path(self.url).rename(self.folder / "away")
 
     def come_back(self) -> None:
-        """It does again."""
+        """Make it reachable again."""
         if self.s3:
             self.s3.start()
         else:
@@ -77,7 +77,7 @@ def open_quickly(url: str, cache: Path) -> Registry:
 
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A registry's place, once of each kind."""
+    """A place for a registry, of each kind."""
     if request.param == "folder":
         (tmp_path / "models").mkdir()
         return Place(str(tmp_path / "models"), tmp_path, {}, None)
@@ -90,7 +90,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 @dataclass
 class Outcome:
-    """What a serving process did: its answers as (when asked, generation, version, label), and its failures."""
+    """The result of a serving process: its answers as (time, generation, version, label), and its failures."""
 
     answers: list[tuple[int, int, str, str]]
     failed: list[str]
@@ -111,7 +111,7 @@ class ServingProcess:
         assert line == "ready\n", f"the serving process said {line!r}"
 
     def ask(self, wish: str) -> Any:
-        """The process's answer to `state` or `end`."""
+        """Return the process's answer to `state` or `end`."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(f"{wish}\n")
@@ -119,7 +119,7 @@ class ServingProcess:
         return json.loads(self.process.stdout.readline())
 
     def end(self) -> Outcome:
-        """Ends it as a server should end."""
+        """Shut it down gracefully."""
         report = self.ask("end")
         assert self.process.wait(20) == 0
         return Outcome([tuple(one) for one in report["answers"]], report["failed"], report["state"])
@@ -130,7 +130,7 @@ StartServing = Callable[..., ServingProcess]
 
 @pytest.fixture
 def start_serving() -> Iterator[StartServing]:
-    """Starts serving processes; those that are left are killed."""
+    """Start serving processes; the remaining ones are killed afterwards."""
     started: list[ServingProcess] = []
 
     def start_serving(place: Place, *, threads: int = 1, cache: str | None = None, wait: bool = True) -> ServingProcess:

@@ -1,4 +1,4 @@
-"""A serving process without HTTP: a pool, and threads that put one request after the other to it."""
+"""A serving process without HTTP: a pool, and threads that send it one request after the other."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ class Asking:
             thread.join()
 
     def _run(self) -> None:
-        # The pause stands for what a request costs elsewhere.
+        # The pause represents the cost of a request elsewhere.
         while not self._over.wait(0.002):
             asked = time.monotonic_ns()
             try:

@@ -1,4 +1,4 @@
-"""What every registry promises, whether it is a folder or a bucket."""
+"""The contract of every registry, in a folder or in a bucket."""
 
 import threading
 from pathlib import Path

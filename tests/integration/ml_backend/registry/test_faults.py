@@ -1,4 +1,4 @@
-"""Killed writers and full disks: what was there stays, and half of anything is never seen."""
+"""Killed writers and full disks: existing content stays, and partial content is never visible."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Rotation between processes: no answer fails, none is of another version than it says, none is stale."""
+"""Rotation between processes: no answer fails, is from another version than it says, or is stale."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def test_rotations_under_load_cause_no_failed_wrong_or_stale_answer(place: Place
     versions = list(labels)
     rotate(registry, TASK, versions[:1], load=load_fixed)
     serving = [start_serving(place, threads=8) for _ in range(2)]
-    # When which version was the only right one: from the end of its rotation to the beginning of the next.
+    # When each version was the only correct one: from the end of its rotation to the start of the next.
     calm: list[tuple[int, int, str]] = []
     for number in range(1, 1 + QUICK_ROTATIONS["s3" if place.s3 else "folder"]):
         version = versions[number % 2]

@@ -1,4 +1,4 @@
-"""The short form of `make bench-rotate`: real servers over HTTP, with models that take no time."""
+"""A short `make bench-rotate`: real servers over HTTP, with instant models."""
 
 import sys
 from pathlib import Path

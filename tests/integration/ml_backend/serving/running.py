@@ -1,4 +1,4 @@
-"""Starting a backend process, talking to it and ending it."""
+"""Start a backend process, send it requests, and stop it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 def wait_for(condition: Callable[[], Any], what: str, process: subprocess.Popen[bytes] | None = None) -> Any:
-    """What the condition gives as soon as it gives something."""
+    """Wait for the condition; return its first true value."""
     end = time.monotonic() + PATIENCE
     while True:
         found = condition()
@@ -33,7 +33,7 @@ def wait_for(condition: Callable[[], Any], what: str, process: subprocess.Popen[
 
 
 class Answer:
-    """One answer over HTTP."""
+    """An HTTP response."""
 
     def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.status = status
@@ -55,7 +55,7 @@ class Running:
         self.port = 0
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request on a connection of its own, as Label Studio makes them."""
+        """Send one request on a new connection, as Label Studio does."""
         raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
@@ -72,16 +72,16 @@ class Running:
         return self.request("GET", "/status").json
 
     def workers(self) -> list[int]:
-        """The process ids of the workers that have begun."""
+        """Return the process ids of the running workers."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(one) for one in path.read_text(encoding="ascii").split() if int(one) != self.forwarder()]
 
     def forwarder(self) -> int:
-        """The process id of the one that delivers attempts; 0 before it has begun."""
+        """Return the process id of the forwarder; 0 before it has started."""
         return read_state(self.folder / "outbox").process
 
     def shared_folder(self) -> Path:
-        """Where its processes keep what they share."""
+        """Return the folder that its processes share."""
         return Path(wait_for(self._shared, "figures are shared", self.process)[1])
 
     def _shared(self) -> re.Match[str] | None:
@@ -102,7 +102,7 @@ class Running:
         return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()] if path.exists() else []
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Asks it to end, and waits; its exit code."""
+        """Stop it, wait, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         return self.process.wait(PATIENCE)
@@ -110,7 +110,7 @@ class Running:
 
 @contextmanager
 def running(folder: Path, **settings: Any) -> Iterator[Running]:
-    """A backend that answers, until the end of the block."""
+    """Run a backend until the end of the block."""
     folder.mkdir(exist_ok=True)
     log = folder / f"log-{len(list(folder.glob('log-*')))}"
     arguments = [sys.executable, backend_program.__file__, json.dumps({"folder": str(folder), **settings})]

@@ -1,4 +1,4 @@
-"""What a backend does with what it should not get: a clear answer, never a 500, never silence."""
+"""Invalid requests get a clear error response, never a 500 and never none."""
 
 import json
 import socket

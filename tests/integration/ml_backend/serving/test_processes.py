@@ -72,7 +72,7 @@ def test_shutdown_finishes_requests_and_delivers_every_attempt(tmp_path: Path, h
         hold, shared = backend.hold(), backend.shared_folder()
         inside = send(backend, threads, 4)
         wait_for(lambda: _in_progress(backend) == 4, "four are held")
-        # As a terminal does it: to every process of the group.
+        # As a terminal does: to every process of the group.
         os.killpg(backend.process.pid, how) if how == signal.SIGINT else backend.process.send_signal(how)
         wait_for(lambda: _refuses_connections(backend.port), "no new connections")
         hold.unlink()
@@ -113,7 +113,7 @@ def test_a_killed_worker_is_replaced_while_the_other_continues(tmp_path: Path) -
         for thread in threads:
             thread.join(60)
         assert victim not in backend.workers()
-        # Only those whom the killed process was talking to can have noticed.
+        # Only clients of the killed process can be affected.
         assert len(bad) <= len(threads)
         assert all(at - killed < 5 for at, _ in bad)
         wait_for(lambda: _in_progress(backend) == 0, "nothing is left in progress")

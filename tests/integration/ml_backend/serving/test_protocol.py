@@ -26,7 +26,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def in_words_of(pack: Pack, body: dict[str, Any]) -> dict[str, Any]:
-    """A recorded call about one of our packs: another config and data, and the pack's names in its context."""
+    """Return a recorded call changed to one of our packs: its config, its data and its field names."""
     names = {"question": pack.spec.with_role("input")[0].name, "context": pack.spec.with_role("context")[0].name}
     body = json.loads(json.dumps(body))
     body["label_config"] = pack.create_xml

@@ -1,4 +1,4 @@
-"""A registry in a folder, and pools on it that end with the test."""
+"""A registry in a folder, and model pools that stop with the test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def registry(models: Path) -> QuickRegistry:
 
 @pytest.fixture
 def start_pool(registry: QuickRegistry) -> Iterator[StartPool]:
-    """Starts a pool, which serves sentiment from the test's registry by default."""
+    """Start a pool, by default for sentiment from the test's registry."""
     started: list[ModelPool] = []
 
     def start_pool(load: Load = load_fixed, *tasks: str, on: Registry | None = None, spare: int = 2) -> ModelPool:

@@ -12,7 +12,7 @@ from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 class Watched(FixedTarget):
-    """Remembers what it was asked."""
+    """Records the rows it was asked."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory.name, "positive")
@@ -24,14 +24,14 @@ class Watched(FixedTarget):
 
 
 class Mute(FixedTarget):
-    """Loads well, and cannot answer."""
+    """Loads, but cannot answer."""
 
     def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         raise RuntimeError("input_ids has an unexpected shape")
 
 
 class Short(FixedTarget):
-    """Forgets an answer."""
+    """Returns one answer too few."""
 
     def predict(self, rows: Sequence[Mapping[str, str]]) -> list[Prediction]:
         return super().predict(rows)[1:]

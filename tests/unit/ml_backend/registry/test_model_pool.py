@@ -26,7 +26,7 @@ def follows(pool: ModelPool, pins: Pins) -> bool:
 
 
 class CountingLoad:
-    """Loads, and remembers what."""
+    """Loads versions and records them."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []

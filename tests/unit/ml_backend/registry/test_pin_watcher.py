@@ -20,7 +20,7 @@ class SlowRegistry(QuickRegistry):
 
 
 class AwayRegistry(QuickRegistry):
-    """One that can be away."""
+    """A registry that can be made unreachable."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -38,7 +38,7 @@ class AwayRegistry(QuickRegistry):
 
 
 class RecordingRegistry(QuickRegistry):
-    """One that remembers what it was asked."""
+    """A registry that records its calls."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -14,7 +14,7 @@ from tests.unit.ml_backend.registry.conftest import StartPool
 
 
 class RecordedProgress:
-    """A Progress that remembers the stages."""
+    """A Progress that records the stages."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []
@@ -32,7 +32,7 @@ class RecordedProgress:
 
 
 def process_elsewhere(registry: QuickRegistry) -> Heartbeat:
-    """A serving process on another machine that never answers."""
+    """Report a serving process on another machine that never confirms."""
     process = ProcessIdentity("elsewhere/pid:[1]", 7, "1")
     served = {TASK: FollowedPins(generation=0)}
     heartbeat = Heartbeat(id="elsewhere", host=process.host, pid=7, started="1", lease=1000, tasks=served)

@@ -1,4 +1,4 @@
-"""A pool that serves every task of the registry meets those that come while it runs."""
+"""A pool that serves every task of the registry discovers new ones while it runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ SECOND = "second"
 
 
 class WatchedRegistry(QuickRegistry):
-    """One that remembers what it was asked, and whose tasks cannot always be listed."""
+    """A registry that records its calls, and whose tasks cannot always be listed."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -46,7 +46,7 @@ def watched(models: Path) -> WatchedRegistry:
 
 @pytest.fixture
 def pool(watched: WatchedRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelPool]:
-    """A pool that knows two tasks and began with none."""
+    """A pool that can serve two tasks and started with none."""
     monkeypatch.setattr("ml_backend.registry.pin_watcher.DISCOVERY_INTERVAL", 0.01)
     watched.asked.clear()
     made = ModelPool(watched, load_fixed, [], can_serve=lambda task: task in (TASK, SECOND))

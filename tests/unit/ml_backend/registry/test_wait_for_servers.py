@@ -1,4 +1,4 @@
-"""Who serves a task whose first pins were just made."""
+"""Waiting for a process to serve a task that was pinned for the first time."""
 
 import threading
 import time

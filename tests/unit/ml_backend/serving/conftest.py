@@ -16,7 +16,7 @@ find_pack = cache(load_pack)
 
 
 class World:
-    """A service and everything around it that a test may want to change or look into."""
+    """A service with the fakes around it."""
 
     def __init__(self, *packs: Pack) -> None:
         self.packs = {pack.spec.name: pack for pack in packs}

@@ -1,4 +1,4 @@
-"""Tries reach the far side: in batches, later when it is down, one by one when one is bad, and then they are gone."""
+"""Attempts are delivered in batches, retried with backoff, one by one if one is refused, and then removed."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from tests.unit.ml_backend.serving.test_attempt_record import an_attempt
 
 
 class World:
-    """An outbox, a forwarder and the far side."""
+    """An outbox, a forwarder and the receiver."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.receiver, self.counts = folder, Receiver(), list[tuple[str, int]]()
@@ -117,7 +117,7 @@ def test_a_delivery_that_was_interrupted_is_repeated(world: World) -> None:
     arrived: list[str] = []
 
     class Killed(BaseException):
-        """As a kill does, it passes everything."""
+        """Like a kill, it is not caught."""
 
     def deliver(attempts: Sequence[AttemptRecord]) -> None:
         arrived.extend(str(one.verdict.id) for one in attempts)

@@ -1,4 +1,4 @@
-"""Which tasks a backend can serve, as far as their packs are there."""
+"""The catalogue of packs that a backend serves."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.fakes.sink import ListSink
 
 
 class Folder:
-    """Where packs are looked for; it counts how often."""
+    """A folder of packs that counts lookups."""
 
     def __init__(self) -> None:
         self.there: set[str] = set()
@@ -46,5 +46,5 @@ def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
     folder.there.add("qa")
     assert catalogue.can_serve("qa")
     assert (service.versions("qa", None), service.tasks, service.serves("nli")) == (["v1"], ("qa",), False)
-    # What it began with decides whether the process is well.
+    # Only the initial tasks decide whether the process is healthy.
     assert service.initial_tasks == frozenset()

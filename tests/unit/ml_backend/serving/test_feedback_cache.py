@@ -1,4 +1,4 @@
-"""The short memory for feedback: joined, counted, bounded, forgotten."""
+"""The feedback cache joins partial calls, counts attempts, is bounded and expires."""
 
 from pathlib import Path
 

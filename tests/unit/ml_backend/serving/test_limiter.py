@@ -23,7 +23,7 @@ def wait_until(limiter: ConcurrencyLimiter, waiting: int) -> None:
 
 
 class Waiter(threading.Thread):
-    """Takes a turn and notes when; its turn ends when it is let go."""
+    """Takes a slot, records when, and releases it on request."""
 
     def __init__(
         self, limiter: ConcurrencyLimiter, order: list[int], number: int, deadline: float | None = None

@@ -123,7 +123,7 @@ def test_while_the_disk_is_full_attempts_wait_in_memory_in_order(folder: Path, m
     write = os.write
 
     def full(file: int, content: Any) -> int:
-        # A disk that is nearly full takes a part.
+        # A disk that is nearly full writes only a part.
         write(file, content[:10])
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""What a predict call asks is read from the pack alone, and anything may stand in its body."""
+"""Predict calls are parsed by the task's pack, whatever their body contains."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""From a call to the sentence that an annotator reads, with models that answer as a test can foresee."""
+"""From a call to the sentence that an annotator reads, with predictable models."""
 
 import threading
 import time
@@ -97,7 +97,7 @@ def test_a_text_that_is_too_long_gets_a_message_instead_of_a_verdict(world: Worl
     long, longest = (ask(world, spec.name, calls.predict(pack, calls.writes(pack, text))) for text in texts)
     most = f"{field.title} has {field.max_chars + 1} characters, and at most {field.max_chars} are accepted"
     assert [most in line for line in calls.shown(long)] == [True]
-    # No model was asked, and no try is used up.
+    # No model was asked, and no attempt was counted.
     assert [line.endswith("(1/10)") for line in calls.shown(longest)] == [True]
     assert len(world.sink.attempts) == 1
 

@@ -1,4 +1,4 @@
-"""The backend over HTTP: Label Studio's protocol, the operators' pages, and what happens to whatever else is sent."""
+"""The backend over HTTP: Label Studio's protocol, the operators' routes, and invalid requests."""
 
 import io
 import json
@@ -234,7 +234,7 @@ def test_a_password_is_required_except_for_health_and_webhook(world: World) -> N
     lower = {"Authorization": basic("studio", "grün:geheim")["Authorization"].replace("Basic", "basic")}
     assert client.get("/status", headers=lower).status_code == 200
     assert client.get("/health").status_code == 200
-    # Label Studio sends no password with the webhook that it registers by itself.
+    # Label Studio sends no password to the webhook that it registers.
     assert client.post("/tasks/qa/webhook", json={"action": "ANNOTATION_CREATED"}).status_code == 204
 
 
