@@ -25,7 +25,7 @@ PROGRAM = "from plugin.cli import main; main()"
 Report = Callable[[str], None]
 
 
-class ServerStartFailed(PluginError):
+class DemoServerFailed(PluginError):
     """A server of the demo does not start."""
 
     code = "demo_server_start_failed"
@@ -54,7 +54,7 @@ class Server:
         self.child.stop()
 
     def wait(self, progress: Progress) -> None:
-        """Wait until the server responds; ServerStartFailed with the end of its log if it does not."""
+        """Wait until the server responds; DemoServerFailed with the end of its log if it does not."""
         deadline = time.monotonic() + SECONDS_TO_START
         progress.start(0, f"Starting {self.name}")
         while not is_up(self.url):
@@ -64,11 +64,11 @@ class Server:
         progress.finish()
 
     def check_start(self, deadline: float) -> None:
-        """Restart the server if it exited; ServerStartFailed if it keeps failing or the deadline has passed."""
+        """Restart the server if it exited; DemoServerFailed if it keeps failing or the deadline has passed."""
         now = time.monotonic()
         self.check(now, lambda _: None)
         if now > deadline or self.failures >= MAX_START_FAILURES:
-            raise ServerStartFailed(f"{self.name} does not start; the end of its log:\n{self.child.last_words()}")
+            raise DemoServerFailed(f"{self.name} does not start; the end of its log:\n{self.child.last_words()}")
 
     def check(self, now: float, report: Report) -> None:
         """Report that the server exited, and restart it, with a growing delay."""

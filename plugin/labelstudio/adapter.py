@@ -15,9 +15,9 @@ from common.errors import Hint
 from plugin.errors import LabelStudioNotInstalled
 from round_manager.labelstudio.errors import (
     LabelStudioError,
+    LabelStudioRefused,
     LabelStudioUnavailable,
     ProjectNotFound,
-    RequestRefused,
     TokenRejected,
 )
 from round_manager.labelstudio.port import (
@@ -36,7 +36,7 @@ from round_manager.labelstudio.port import (
 TIMEOUT_SECONDS = 60.0
 MAX_REASON_LENGTH = 200
 BACKEND_TITLE = "outfox"
-_KINDS = {400: RequestRefused, 404: ProjectNotFound, 429: LabelStudioUnavailable}
+_KINDS = {400: LabelStudioRefused, 404: ProjectNotFound, 429: LabelStudioUnavailable}
 
 
 def open_sdk(url: str, token: str, *, seconds: float = TIMEOUT_SECONDS) -> Any:
@@ -224,7 +224,7 @@ class SdkLabelStudio:
             made = self._sdk.projects.import_predictions(project_id, request=list(predictions))
         if made.created != len(predictions):
             text = f"stored {made.created} of {len(predictions)} predictions; does the project's template fit the task?"
-            raise RequestRefused(f"Label Studio at {self.url} {text}")
+            raise LabelStudioRefused(f"Label Studio at {self.url} {text}")
 
     def _tasks(self, project_id: int, filters: list[Json], order: str, size: int, **more: Json) -> TaskPage:
         # Always the first page: while people work, tasks move between pages, and one could be missed.

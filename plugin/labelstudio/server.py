@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 }
 
 
-class ServerStartFailed(PluginError):
+class LabelStudioStartFailed(PluginError):
     """Label Studio cannot be started on this machine; `retry` says whether another start can help."""
 
     code = "label_studio_start_failed"
@@ -74,7 +74,7 @@ class LabelStudioServer:
         return self.data_dir / "label-studio.log"
 
     def start(self, progress: Progress = lambda _what, _seconds: None) -> None:
-        """Start the server and wait until it responds; ServerStartFailed if it does not."""
+        """Start the server and wait until it responds; LabelStudioStartFailed if it does not."""
         self.check()
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._child = self._new_child()
@@ -104,22 +104,26 @@ class LabelStudioServer:
         self.stop()
 
     def check(self) -> None:
-        """Raise ServerStartFailed if the server cannot be started."""
+        """Raise LabelStudioStartFailed if the server cannot be started."""
         if self._child is not None:
-            raise ServerStartFailed("this Label Studio is already running; stop it first")
+            raise LabelStudioStartFailed("this Label Studio is already running; stop it first")
         if importlib.util.find_spec("label_studio") is None:
             raise LabelStudioNotInstalled("Label Studio is not installed")
         if "@" not in self.email:
-            raise ServerStartFailed(f"`{self.email}` is not an e-mail address, which Label Studio needs for the login")
+            raise LabelStudioStartFailed(
+                f"`{self.email}` is not an e-mail address, which Label Studio needs for the login"
+            )
         if not re.fullmatch(r"[0-9a-f]{40}", self.token):
-            raise ServerStartFailed("the token of Label Studio must be 40 hexadecimal digits")
+            raise LabelStudioStartFailed("the token of Label Studio must be 40 hexadecimal digits")
         # Label Studio would silently use the next free port.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, self.port))
             except OSError as error:
-                raise ServerStartFailed(f"port {self.port} is in use; choose another port for Label Studio") from error
+                raise LabelStudioStartFailed(
+                    f"port {self.port} is in use; choose another port for Label Studio"
+                ) from error
 
     def _new_child(self) -> Child:
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
@@ -144,13 +148,13 @@ class LabelStudioServer:
         while not is_up(self.url):
             child, seconds = self._child, time.monotonic() - began
             if child is None:
-                raise ServerStartFailed("Label Studio was stopped while it was starting")
+                raise LabelStudioStartFailed("Label Studio was stopped while it was starting")
             log = f"the end of {self.log_file}:\n{child.last_words()}"
             if not child.lives:
-                raise ServerStartFailed(f"Label Studio exited while it was starting; {log}")
+                raise LabelStudioStartFailed(f"Label Studio exited while it was starting; {log}")
             if seconds > SECONDS_TO_START:
                 text = f"Label Studio did not respond within {SECONDS_TO_START:.0f} s; {log}"
-                raise ServerStartFailed(text, retry=True)
+                raise LabelStudioStartFailed(text, retry=True)
             migrates = "Initializing database" in child.log()
             progress("Label Studio prepares its database" if migrates else "Label Studio is starting", seconds)
             time.sleep(POLL_SECONDS)

@@ -1,8 +1,8 @@
 """The browser of a simulated worker: requests with retries, and HTML read for its forms, links and frames.
 
 PluginError
-├── SimulationStopped   the simulation was asked to stop
-└── SiteError           a page is missing, refuses, or cannot be read; `retry` says whether it can pass
+├── SimulationStopped     the simulation was asked to stop
+└── SimulationPageError   a page is missing, refuses, or cannot be read; `retry` says whether it can pass
 """
 
 import json
@@ -32,7 +32,7 @@ class SimulationStopped(PluginError):
     code = "simulation_stopped"
 
 
-class SiteError(PluginError):
+class SimulationPageError(PluginError):
     """A page is missing, refuses, or cannot be read."""
 
     code = "simulation_site_error"
@@ -70,14 +70,18 @@ class Browser:
         return self._request("POST", url, data=dict(fields))
 
     def call(self, method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call the page's API and return the answer; SiteError if the server refuses."""
+        """Call the page's API and return the answer; SimulationPageError if the server refuses."""
         answer = self._request(method, url, token=token, json=None if body is None else dict(body))
         try:
             found: dict[str, Any] = answer.json()
         except ValueError as error:
-            raise SiteError(f"the answer to {method} is not JSON, status {answer.status_code}", retry=True) from error
+            raise SimulationPageError(
+                f"the answer to {method} is not JSON, status {answer.status_code}", retry=True
+            ) from error
         if not answer.ok:
-            raise SiteError(str(found.get("error", f"status {answer.status_code}")), retry=bool(found.get("retry")))
+            raise SimulationPageError(
+                str(found.get("error", f"status {answer.status_code}")), retry=bool(found.get("retry"))
+            )
         return found
 
     def _request(self, method: str, url: str, *, token: str = "", **content: Any) -> requests.Response:
@@ -93,7 +97,7 @@ class Browser:
                 if answer.status_code != TOO_MANY_REQUESTS and answer.status_code < SERVER_ERROR:
                     return answer
             self._stop.wait(self._delays[min(attempt, len(self._delays) - 1)])
-        raise SiteError("a server does not respond", retry=True)
+        raise SimulationPageError("a server does not respond", retry=True)
 
 
 @dataclass
@@ -124,7 +128,7 @@ class HtmlPage(HTMLParser):
         try:
             found: dict[str, Any] = json.loads(self._setup)
         except ValueError as error:
-            raise SiteError("the frame does not show a page of a HIT", retry=True) from error
+            raise SimulationPageError("the frame does not show a page of a HIT", retry=True) from error
         return found
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from common.text import count
-from plugin.simulation.browser import Browser, SimulationStopped, SiteError
+from plugin.simulation.browser import Browser, SimulationPageError, SimulationStopped
 from plugin.simulation.record import SimulationRecord
-from plugin.simulation.worker import SimulatedWorker, VisitResult, WorkerProfile
+from plugin.simulation.worker import SimulatedProfile, SimulatedWorker, VisitResult
 from templates import TaskSpec
 
 PARALLEL_WORKERS = 3
@@ -37,7 +37,7 @@ class SimulatedCrowd:
 
     def __init__(
         self,
-        profiles: Sequence[WorkerProfile],
+        profiles: Sequence[SimulatedProfile],
         spec: TaskSpec,
         market_url: str,
         record: SimulationRecord,
@@ -85,7 +85,7 @@ class SimulatedCrowd:
             done = worker.work()
         except SimulationStopped:
             return False
-        except SiteError as error:
+        except SimulationPageError as error:
             data = {"worker": worker.profile.name, "error": str(error)}
             _log.warning("a simulated worker retries later", extra={"data": data})
             return False

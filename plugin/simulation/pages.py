@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
-from plugin.simulation.browser import Browser, Form, HtmlPage, SiteError
+from plugin.simulation.browser import Browser, Form, HtmlPage, SimulationPageError
 
 ACCEPT = "/accept"
 WORK = "/work/"
@@ -49,7 +49,7 @@ class MarketplaceSite:
         """Sign in with an invitation link."""
         page = HtmlPage(_text(self._browser.get(link)))
         if not page.forms:
-            raise SiteError("the invitation is no longer valid")
+            raise SimulationPageError("the invitation is no longer valid")
         _text(self._browser.send(link, page.forms[0].fields))
 
     def offers(self) -> Sequence[Offer]:
@@ -84,14 +84,14 @@ class MarketplaceSite:
     def _accepted(self, answer: requests.Response) -> AcceptedHit:
         page = HtmlPage(answer.text)
         if not page.frames:
-            raise SiteError("the page of the HIT has no frame", retry=True)
+            raise SimulationPageError("the page of the HIT has no frame", retry=True)
         url = answer.url.split("?")[0]
         return AcceptedHit(urlsplit(url).path.rpartition("/")[2], url, page.frames[0])
 
 
 def _text(answer: requests.Response) -> str:
     if not answer.ok:
-        raise SiteError(f"the marketplace answers status {answer.status_code}", retry=True)
+        raise SimulationPageError(f"the marketplace answers status {answer.status_code}", retry=True)
     return answer.text
 
 
@@ -102,7 +102,7 @@ class HitPage:
         self._browser = browser
         setup = HtmlPage(browser.get(frame).text).setup
         if setup["error"]:
-            raise SiteError(str(setup["error"]["text"]))
+            raise SimulationPageError(str(setup["error"]["text"]))
         self.kind = str(setup["kind"])
         self._token = str(setup["token"])
         self._api = urljoin(frame, setup["api"])
@@ -148,7 +148,9 @@ class HitPage:
         form = self._post("/finish", {})["submit"]
         answer = self._browser.send(form["url"], form["fields"])
         if not answer.ok:
-            raise SiteError(f"the marketplace refuses the submission: status {answer.status_code}", retry=True)
+            raise SimulationPageError(
+                f"the marketplace refuses the submission: status {answer.status_code}", retry=True
+            )
 
     def _time(self) -> Json:
         return {"active_ms": self._before_ms + round(self.seconds * 1_000)}

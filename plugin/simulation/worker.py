@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from plugin.simulation.browser import Browser, SiteError
+from plugin.simulation.browser import Browser, SimulationPageError
 from plugin.simulation.pages import AcceptedHit, HitPage, Json, MarketplaceSite, Offer, choice_result, text_result
 from plugin.simulation.record import SimulationRecord
 from plugin.simulation.sentences import write
@@ -26,7 +26,7 @@ CHECK = "Check"
 
 
 @dataclass(frozen=True)
-class WorkerProfile:
+class SimulatedProfile:
     """The character of one simulated worker.
 
     `skill` is how often they think of a hard sentence, `error_rate` how often they misread or answer wrongly,
@@ -52,14 +52,14 @@ class WorkerProfile:
         return Random("/".join(map(str, (self.seed, self.number, *about))))  # noqa: S311 - nothing here is secret
 
 
-def make_profiles(count: int, seed: str) -> list[WorkerProfile]:
+def make_profiles(count: int, seed: str) -> list[SimulatedProfile]:
     """Return this many profiles, always the same for a seed."""
     return [_profile(number, seed) for number in range(1, count + 1)]
 
 
-def _profile(number: int, seed: str) -> WorkerProfile:
+def _profile(number: int, seed: str) -> SimulatedProfile:
     rng = Random(f"{seed}/person/{number}")  # noqa: S311 - nothing here is secret
-    return WorkerProfile(
+    return SimulatedProfile(
         number=number,
         seed=seed,
         skill=rng.uniform(0.15, 0.6),
@@ -85,7 +85,7 @@ class SimulatedWorker:
     """One worker of the simulated crowd, with a browser of their own."""
 
     def __init__(
-        self, profile: WorkerProfile, spec: TaskSpec, browser: Browser, market_url: str, record: SimulationRecord
+        self, profile: SimulatedProfile, spec: TaskSpec, browser: Browser, market_url: str, record: SimulationRecord
     ) -> None:
         self.profile = profile
         self._spec = spec
@@ -132,7 +132,7 @@ class SimulatedWorker:
         try:
             page = HitPage(self._browser, hit.frame)
             done = self._finished(page)
-        except SiteError as error:
+        except SimulationPageError as error:
             if error.retry:
                 raise
             # Nothing for this worker, or the round is over: another worker may have it.

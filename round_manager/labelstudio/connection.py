@@ -13,7 +13,7 @@ from common.clock import Clock
 from common.errors import Hint
 from ml_backend.hashing import json_sha256
 from round_manager.database.store import Store
-from round_manager.labelstudio.errors import MlBackendUnreachable, RequestRefused
+from round_manager.labelstudio.errors import LabelStudioRefused, MlBackendUnreachable
 from round_manager.labelstudio.links import (
     find_link,
     is_linked,
@@ -105,7 +105,7 @@ def move_backend(
             return None
         try:
             label_studio.update_backend(route.project, mine, url, None, interactive=mine.interactive)
-        except RequestRefused as error:
+        except LabelStudioRefused as error:
             text = f"Label Studio cannot use the ML backend at {url} and still uses {mine.url}; is the backend running?"
             raise _unreachable(f"{text} {error}", task_name) from error
         return url
@@ -242,7 +242,7 @@ class _Connection:
         mine = known or next((one for one in found if _base(one.url) == base.rstrip("/")), None)
         try:
             self._save_backend(link, mine, url)
-        except RequestRefused as error:
+        except LabelStudioRefused as error:
             text = f"Label Studio cannot use the ML backend at {url}; check that it is running and serves {self._name},"
             raise _unreachable(f"{text} and that its address and password are right. {error}", self._name) from error
 

@@ -14,7 +14,7 @@ from ml_backend.verdict import Verdict
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
 from round_manager.labelstudio.annotations import FEEDBACK, content_sha256
-from round_manager.labelstudio.errors import LabelStudioError, ProjectNotFound, RequestRefused
+from round_manager.labelstudio.errors import LabelStudioError, LabelStudioRefused, ProjectNotFound
 from round_manager.labelstudio.links import linked_projects, recording_errors
 from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, Json, LabelStudio
 from round_manager.labelstudio.tasks import TASKS_PER_PAGE
@@ -59,7 +59,7 @@ class CrowdUpload:
         return CrowdUpload(self.sent + other.sent, self.found + other.found, self.refused + other.refused)
 
 
-class _Locked(Exception):
+class _UploadLocked(Exception):
     """Another process uploads to this project."""
 
 
@@ -91,12 +91,12 @@ def _upload(
     try:
         with process_lock(store, f"label-studio-{link.id}", _skip):
             return _UploadRun(store, label_studio, link, task_name, clock).run(grow=grow)
-    except _Locked:
+    except _UploadLocked:
         return CrowdUpload()
 
 
 def _skip() -> None:
-    raise _Locked
+    raise _UploadLocked
 
 
 class _UploadRun:
@@ -153,7 +153,7 @@ class _UploadRun:
             record_attempt(session, [item.row for item in batch], now=self._clock.now())
         try:
             ids = self._label_studio.add_tasks(self._link.project, [crowd_task(item, elements) for item in batch])
-        except RequestRefused as error:
+        except LabelStudioRefused as error:
             # Label Studio stores all of a batch or nothing: find the refused item by halving.
             if len(batch) == 1:
                 self._refuse(batch[0], error)
@@ -191,10 +191,10 @@ class _UploadRun:
         if error.status in SAFE_STATUSES:
             return error
         where = f"Label Studio at {self._label_studio.url}"
-        if isinstance(error, RequestRefused):
+        if isinstance(error, LabelStudioRefused):
             text = f"{where} refuses crowd work; the project's template may be outdated"
             hint = Hint("connect_label_studio", task=self._task_name)
-            return RequestRefused(text, status=error.status, hint=hint)
+            return LabelStudioRefused(text, status=error.status, hint=hint)
         return type(error)(f"{where} answers {error.status} to an upload of crowd work", status=error.status)
 
 

@@ -5,7 +5,7 @@ RoundManagerError
 │   ├── LabelStudioUnavailable    it does not respond, or fails; retrying can help
 │   ├── TokenRejected             the token is missing or not accepted
 │   ├── ProjectNotFound           the project was deleted
-│   ├── RequestRefused            Label Studio refuses the content of a request
+│   ├── LabelStudioRefused        Label Studio refuses the content of a request
 │   ├── NotConnected              the task has no projects in this Label Studio
 │   └── MlBackendUnreachable      Label Studio cannot use the ML backend at this address
 ├── UnreadableAnnotation          an annotation contains nothing that can be stored
@@ -45,7 +45,7 @@ class ProjectNotFound(LabelStudioError):
     code = "label_studio_project_not_found"
 
 
-class RequestRefused(LabelStudioError):
+class LabelStudioRefused(LabelStudioError):
     """Label Studio refuses the content of a request."""
 
     code = "label_studio_request_refused"

@@ -118,7 +118,7 @@ class LabelStudio(Protocol):
         ...
 
     def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendConnection:
-        """Connect an ML backend with interactive preannotations; RequestRefused if the backend does not respond."""
+        """Connect an ML backend with interactive preannotations; LabelStudioRefused if the backend does not respond."""
         ...
 
     def update_backend(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from playwright.sync_api import Error, Page, expect
 
 from plugin.simulation.sentences import write
-from plugin.simulation.worker import WorkerProfile
+from plugin.simulation.worker import SimulatedProfile
 from templates import TaskSpec
 from tests.e2e.plugin.web.work.hands import Mouse
 from tests.e2e.plugin.web.work.hit_page import HitPage, accept
@@ -32,7 +32,7 @@ class Visitor:
     """
 
     def __init__(
-        self, page: Page, invitation: str, spec: TaskSpec, person: WorkerProfile, reading: Reading, reach: Reach
+        self, page: Page, invitation: str, spec: TaskSpec, person: SimulatedProfile, reading: Reading, reach: Reach
     ) -> None:
         self._hands = Mouse(page)
         self._page = page

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from round_manager.labelstudio.errors import LabelStudioError, ProjectNotFound, RequestRefused
+from round_manager.labelstudio.errors import LabelStudioError, LabelStudioRefused, ProjectNotFound
 from round_manager.labelstudio.port import (
     TASK_KEY,
     WORKER_FIELD,
@@ -146,7 +146,7 @@ class FakeLabelStudio:
             raise ProjectNotFound("answers 404", status=404)
         if any(self.refuses(task) for task in tasks):
             # The real one stores none of the others.
-            raise RequestRefused("refuses what was sent with status 400", status=400)
+            raise LabelStudioRefused("refuses what was sent with status 400", status=400)
         made = []
         for task in tasks:
             number = self._next("task")
@@ -221,7 +221,7 @@ class FakeLabelStudio:
 
     def _try_backend(self) -> None:
         if not self.backend_answers:
-            raise RequestRefused("refuses the request: Can't connect to ML backend", status=400)
+            raise LabelStudioRefused("refuses the request: Can't connect to ML backend", status=400)
 
     def _call(self, name: str, *, changes: bool = False) -> None:
         self.calls.append(name)

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import ProjectNotFound, RequestRefused
+from round_manager.labelstudio.errors import LabelStudioRefused, ProjectNotFound
 from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, BackendAuth, LabelStudio, Webhook
 from round_manager.labelstudio.projects import project_settings
 from templates import find_pack
@@ -160,7 +160,7 @@ def test_a_refused_task_refuses_the_whole_batch(tested: StudioUnderTest) -> None
     if isinstance(tested.studio, FakeLabelStudio):
         tested.studio.refuses = lambda task: "prompt" not in task["data"]
     good = {"prompt": "p", "target": "positive", "target_title": "Positive"}
-    with pytest.raises(RequestRefused):
+    with pytest.raises(LabelStudioRefused):
         tested.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
     assert tested.studio.tasks_after(project).total == 0
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin.labelstudio.server import LabelStudioServer, ServerStartFailed
+from plugin.labelstudio.server import LabelStudioServer, LabelStudioStartFailed
 from plugin.local_server import free_port
-from round_manager.labelstudio.errors import RequestRefused, TokenRejected
+from round_manager.labelstudio.errors import LabelStudioRefused, TokenRejected
 from templates import find_pack
 from tests.e2e.first_start import FirstStart
 from tests.e2e.plugin.labelstudio.conftest import Studio
@@ -26,21 +26,21 @@ def test_a_port_in_use_is_reported_before_the_start(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(ServerStartFailed, match=f"port {port}"):
+        with pytest.raises(LabelStudioStartFailed, match=f"port {port}"):
             server(tmp_path / "data", port=port).start()
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("changed", [{"email": "owner"}, {"token": "short"}])
 def test_invalid_options_are_refused_before_the_start(tmp_path: Path, changed: dict[str, str]) -> None:
-    with pytest.raises(ServerStartFailed):
+    with pytest.raises(LabelStudioStartFailed):
         server(tmp_path, **changed).start()
 
 
 def test_an_exit_during_the_start_shows_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "label_studio.sqlite3").mkdir()
     one = server(tmp_path)
-    with pytest.raises(ServerStartFailed) as caught:
+    with pytest.raises(LabelStudioStartFailed) as caught:
         one.start()
     assert "unable to open database file" in str(caught.value)
     assert str(one.log_file) in str(caught.value)
@@ -82,7 +82,7 @@ def test_a_wrong_token_is_explained(studio: Studio) -> None:
 
 def test_a_task_without_its_texts_is_refused_with_the_missing_name(studio: Studio) -> None:
     project = studio.projects.ensure_project(find_pack("nli"), "create")
-    with pytest.raises(RequestRefused, match="premise"):
+    with pytest.raises(LabelStudioRefused, match="premise"):
         studio.projects.import_tasks(project, [{"data": {"text": "a"}}])
 
 

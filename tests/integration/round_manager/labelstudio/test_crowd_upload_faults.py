@@ -8,7 +8,12 @@ import pytest
 
 from common.errors import Hint
 from round_manager.labelstudio.crowd_upload import CrowdUpload
-from round_manager.labelstudio.errors import LabelStudioError, LabelStudioUnavailable, ProjectNotFound, RequestRefused
+from round_manager.labelstudio.errors import (
+    LabelStudioError,
+    LabelStudioRefused,
+    LabelStudioUnavailable,
+    ProjectNotFound,
+)
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.labelstudio.upload_queue import MAX_BACKOFF
 from round_manager.work.validation_work import Judgement
@@ -103,7 +108,7 @@ def test_a_refused_item_blocks_no_other_and_is_retried(plain: Gallery) -> None:
 def test_a_project_that_refuses_everything_is_reported_without_quotes(plain: Gallery) -> None:
     texts = [plain.write(f"AUTHOR-{number}").fields["text"] for number in range(8)]
     plain.studio.refuses = lambda _task: True
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(LabelStudioRefused) as caught:
         plain.show()
     told = f"{caught.value} {plain.status().projects[0].last_error} {plain.status_words()}"
     assert not [text for text in texts if text in told]

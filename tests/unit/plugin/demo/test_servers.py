@@ -9,7 +9,7 @@ import pytest
 from common.progress import NoProgress
 from plugin.child import Child
 from plugin.demo.home import DemoHome
-from plugin.demo.servers import Server, ServerStartFailed, demo_server
+from plugin.demo.servers import DemoServerFailed, Server, demo_server
 from plugin.local_server import free_port
 from plugin.settings import load_settings
 
@@ -74,7 +74,7 @@ def test_a_server_that_exits_while_it_starts_gets_two_more_attempts(tmp_path: Pa
     program = "open('starts', 'a').write('x'); print('out of luck')"
     server = replace(_server(tmp_path, program), url=f"http://127.0.0.1:{free_port()}")
     server.start()
-    with pytest.raises(ServerStartFailed) as caught:
+    with pytest.raises(DemoServerFailed) as caught:
         server.wait(NoProgress())
     server.stop()
     assert "out of luck" in str(caught.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import RequestRefused
+from round_manager.labelstudio.errors import LabelStudioRefused
 from tests.fakes.own_page import OwnPage
 
 SECRET = "what a worker typed"
@@ -27,16 +27,16 @@ def test_refusals_do_not_quote_what_people_wrote(refusing: OwnPage) -> None:
         lambda: studio.add_tasks(1, [{"data": {"text": SECRET}}]),
         lambda: studio.add_predictions(1, [{"task": 1, "result": []}]),
     ):
-        with pytest.raises(RequestRefused, match=r"status 400.*non_field_errors") as told:
+        with pytest.raises(LabelStudioRefused, match=r"status 400.*non_field_errors") as told:
             send()
         assert SECRET not in str(told.value)
     refusing.body = json.dumps({"detail": SECRET})
-    with pytest.raises(RequestRefused, match="status 400") as told:
+    with pytest.raises(LabelStudioRefused, match="status 400") as told:
         studio.add_tasks(1, [{"data": {"text": SECRET}}])
     assert SECRET not in str(told.value)
 
 
 def test_refused_project_settings_are_explained(refusing: OwnPage) -> None:
     refusing.body = json.dumps({"validation_errors": {"label_config": ["there is no tag <b>Chooses</b>"]}})
-    with pytest.raises(RequestRefused, match="refuses the request: label_config: there is no tag Chooses"):
+    with pytest.raises(LabelStudioRefused, match="refuses the request: label_config: there is no tag Chooses"):
         SdkLabelStudio(refusing.url, "t" * 40).create_project({"title": "A project"})

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from plugin.local_server import free_port
-from plugin.simulation.browser import MAX_ATTEMPTS, Browser, SimulationStopped, SiteError
+from plugin.simulation.browser import MAX_ATTEMPTS, Browser, SimulationPageError, SimulationStopped
 
 NO_DELAY = (0.0,)
 
@@ -45,7 +45,7 @@ def test_an_unavailable_or_busy_server_is_asked_again() -> None:
 def test_a_refusal_carries_the_servers_message_and_is_not_retried() -> None:
     refusal = (409, b'{"error": "Nothing for you.", "retry": false}')
     browser = Browser(threading.Event(), NO_DELAY)
-    with _server(refusal) as (url, heard), pytest.raises(SiteError, match=r"Nothing for you\.") as caught:
+    with _server(refusal) as (url, heard), pytest.raises(SimulationPageError, match=r"Nothing for you\.") as caught:
         browser.call("POST", f"{url}/work/finish", "token", {})
     assert not caught.value.retry
     assert len(heard) == 1
@@ -53,13 +53,13 @@ def test_a_refusal_carries_the_servers_message_and_is_not_retried() -> None:
 
 def test_a_lost_answer_is_reported_once() -> None:
     browser = Browser(threading.Event(), NO_DELAY)
-    with pytest.raises(SiteError, match="does not respond"):
+    with pytest.raises(SimulationPageError, match="does not respond"):
         browser.send(f"http://127.0.0.1:{free_port()}/groups/G1/accept", {})
     assert (browser.take_lost_answer(), browser.take_lost_answer()) == (True, False)
 
 
 def test_the_number_of_attempts_is_limited() -> None:
-    with _server((500, b"broken")) as (url, heard), pytest.raises(SiteError) as caught:
+    with _server((500, b"broken")) as (url, heard), pytest.raises(SimulationPageError) as caught:
         Browser(threading.Event(), NO_DELAY).send(url, {})
     assert caught.value.retry
     assert len(heard) == MAX_ATTEMPTS

@@ -1,6 +1,6 @@
 import pytest
 
-from plugin.simulation.browser import HtmlPage, SiteError
+from plugin.simulation.browser import HtmlPage, SimulationPageError
 
 PAGE = """
 <a href="/queue">Queue</a>
@@ -26,5 +26,5 @@ def test_forms_links_frames_and_the_setup_are_read_as_a_browser_reads_them() -> 
 
 
 def test_a_foreign_page_has_no_setup() -> None:
-    with pytest.raises(SiteError):
+    with pytest.raises(SimulationPageError):
         _ = HtmlPage("<p>Bad gateway</p>").setup

@@ -1,5 +1,5 @@
 from plugin.simulation.sentences import PATTERNS, PLAIN, THINGS, Draft, thing_of, write
-from plugin.simulation.worker import WorkerProfile, make_profiles
+from plugin.simulation.worker import SimulatedProfile, make_profiles
 from templates import find_pack
 
 PACK = find_pack("sentiment")
@@ -8,7 +8,7 @@ LABELS = PACK.spec.label_names
 LONGEST = PACK.spec.with_role("input")[0].max_chars
 
 
-def _draft(person: WorkerProfile, prompt: str, target: str, attempt: int = 1, *, honest: bool = True) -> Draft:
+def _draft(person: SimulatedProfile, prompt: str, target: str, attempt: int = 1, *, honest: bool = True) -> Draft:
     return write(prompt, target, person.rng(prompt, target, attempt), skill=person.skill, honest=honest)
 
 
