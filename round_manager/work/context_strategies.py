@@ -5,7 +5,8 @@ ranked one by one. No query reads more than a window of a level, apart from the 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,6 +23,8 @@ from round_manager.work.seeded_order import PRIME, SeededOrder
 WINDOW = 1_000
 # How many more than wanted are read from the database, as the worker may have excluded some of them.
 FEW = 30
+# Beyond every lot and position.
+LAST_PLACE = 2**62
 
 
 @dataclass(frozen=True)
@@ -93,16 +96,30 @@ def choose_contexts(
         ranked.setdefault(search.level_of(standing), []).append((place, standing.id))
     busy = {standing.id for standing, _ in written_on}
     found: list[int] = []
-    free = search.next_level(None)
-    while len(found) < most and (ranked or free is not None):
-        level = min([*ranked, *([] if free is None else [free])])
-        equals = ranked.pop(level, [])
-        if level == free:
-            found += search.from_level(level, equals, busy, excluded)
-            free = search.next_level(level) if len(found) < most else None
-        else:
-            found += [one for one in search.in_turn(equals) if one not in excluded.all]
+    with _index_order(session):
+        free = search.next_level(None)
+        while len(found) < most and (ranked or free is not None):
+            level = min([*ranked, *([] if free is None else [free])])
+            equals = ranked.pop(level, [])
+            if level == free:
+                found += search.from_level(level, equals, busy, excluded)
+                free = search.next_level(level) if len(found) < most else None
+            else:
+                found += [one for one in search.in_turn(equals) if one not in excluded.all]
     return found[:most]
+
+
+@contextmanager
+def _index_order(session: Session) -> Iterator[None]:
+    """Keep PostgreSQL from sorting a whole level, whatever its statistics say: the indexes have the order already."""
+    if session.get_bind().dialect.name != "postgresql":
+        yield
+        return
+    settings = ("enable_sort", "enable_incremental_sort")
+    # Local to the transaction; the caller's next statements may sort again.
+    session.execute(select(*(func.set_config(name, "off", True) for name in settings)))
+    yield
+    session.execute(select(*(func.set_config(name, "on", True) for name in settings)))
 
 
 class _Search:
@@ -221,9 +238,19 @@ class _Search:
         return [(self._start - 1, None), (-1, self._start)] if self._start else [(-1, None)]
 
     def _range(self, level: Level, after: int, below: int | None) -> Select[int | None, int]:
-        same = [column == value for column, value in zip(self._columns, level, strict=False)]
-        rows = select(self._order, ContextTally.context_id).where(*self._given_out, *same, self._order > after)
-        return (rows if below is None else rows.where(self._order < below)).order_by(self._order)
+        """Select a level's contexts between two places, in the order of the strategy's index.
+
+        All columns of the index are compared and sorted as one row, so that no other index fits: with separate
+        conditions, PostgreSQL may choose one and filter the whole round if its statistics are out of date.
+        """
+        index = (ContextTally.round_id, *self._columns, self._order)
+        start = (self._round_id, *level[: len(self._columns)])
+        rows = select(self._order, ContextTally.context_id).where(
+            ContextTally.lot.is_not(None),
+            tuple_(*index) > tuple_(*start, after),
+            tuple_(*index) < tuple_(*start, LAST_PLACE if below is None else below),
+        )
+        return rows.order_by(*index)
 
     def _key(self, place: int, context_id: int) -> int:
         return self._draw.of_id(context_id) if self._is_drawn else place
