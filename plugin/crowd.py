@@ -25,7 +25,7 @@ SECONDS_TO_WAIT = 20.0
 
 
 @dataclass(frozen=True)
-class CrowdServices:
+class ConnectedCrowd:
     """Everything that works with one marketplace and one store."""
 
     crowd: Crowd
@@ -69,12 +69,12 @@ def event_queue(settings: Settings) -> EventQueue | None:
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
-def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock) -> CrowdServices:
+def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock) -> ConnectedCrowd:
     """The services on that marketplace and that store."""
     links = HitLinks(settings.hit_pages, settings.signing_secrets())
     poster = HitPoster(store, crowd, clock, links.url, queue_url=settings.crowd_queue_url)
     payments = PaymentSender(store, crowd, clock, who=operator_name())
-    return CrowdServices(
+    return ConnectedCrowd(
         crowd=crowd,
         poster=poster,
         collector=Collector(store, crowd, clock),

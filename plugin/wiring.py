@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.attempt_delivery import AttemptIntake, Deliver
-    from plugin.crowd import CrowdServices
+    from plugin.crowd import ConnectedCrowd
     from plugin.lazy_store import LazyStore
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
@@ -116,7 +116,7 @@ class Application:
 
         return crowd_of(self.settings, retries)
 
-    def crowd_services(self, store: "Store", crowd: "Crowd") -> "CrowdServices":
+    def crowd_services(self, store: "Store", crowd: "Crowd") -> "ConnectedCrowd":
         """Return what posts, collects, pays and reconciles on that marketplace."""
         from plugin.crowd import crowd_services
 

@@ -31,6 +31,14 @@ RoundManagerError
 ├── DecisionRefused                the owner cannot decide an example this way
 │   └── ExampleNotFound            the task has no example of that id
 ├── CrowdWorkError                 a HIT or an assignment is missing, or in the wrong state
+│   ├── AssignmentNotFound         no such assignment was collected
+│   ├── AssignmentStateError       the assignment's state does not allow the decision
+│   ├── BonusAlreadyGiven          the same bonus was given before
+│   ├── HitNotFound                no such HIT can be accepted by workers
+│   ├── HitsNotAllowed             the round takes no such HITs now
+│   ├── NothingHeld                no such HIT or payment is held for a person
+│   ├── ReasonRequired             a decision needs a reason
+│   ├── WrongCrowdAccount          the access key belongs to another account than the posted HITs
 │   └── WorkRefused                a request of a worker's page is refused; the message is for the worker
 │       ├── TimeIsOver             the HIT's time is over
 │       ├── NothingToDo            there is nothing for this worker now
@@ -249,6 +257,54 @@ class CrowdWorkError(RoundManagerError):
     """A HIT or an assignment is missing, or in the wrong state."""
 
     code = "crowd_work_error"
+
+
+class AssignmentNotFound(CrowdWorkError):
+    """No such assignment was collected from the marketplace."""
+
+    code = "assignment_not_found"
+
+
+class AssignmentStateError(CrowdWorkError):
+    """The assignment's state does not allow the decision."""
+
+    code = "assignment_state"
+
+
+class BonusAlreadyGiven(CrowdWorkError):
+    """The same bonus was given before, for the same work and reason."""
+
+    code = "bonus_already_given"
+
+
+class HitNotFound(CrowdWorkError):
+    """The task has no such HIT that workers can accept."""
+
+    code = "hit_not_found"
+
+
+class HitsNotAllowed(CrowdWorkError):
+    """The round takes no such HITs now."""
+
+    code = "hits_not_allowed"
+
+
+class NothingHeld(CrowdWorkError):
+    """No such HIT or payment is held for a person to decide."""
+
+    code = "nothing_held"
+
+
+class ReasonRequired(CrowdWorkError):
+    """A decision needs a reason, which is stored or shown to the worker."""
+
+    code = "reason_required"
+
+
+class WrongCrowdAccount(CrowdWorkError):
+    """The marketplace does not know the HITs that were posted from this database."""
+
+    code = "wrong_crowd_account"
 
 
 class WorkRefused(CrowdWorkError):

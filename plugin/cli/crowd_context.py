@@ -19,7 +19,7 @@ from plugin.settings import Settings
 if TYPE_CHECKING:
     from common.clock import Clock
     from crowd.port import Crowd
-    from plugin.crowd import CrowdServices
+    from plugin.crowd import ConnectedCrowd
     from round_manager.crowd.payments import PaymentResult
     from round_manager.database.store import Store
 
@@ -54,7 +54,7 @@ class CrowdContext:
     """One store, one marketplace and the services between them."""
 
     store: "Store"
-    services: "CrowdServices"
+    services: "ConnectedCrowd"
     clock: "Clock"
     who: str
 

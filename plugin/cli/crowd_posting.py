@@ -170,7 +170,7 @@ def _waiting(context: CrowdContext, task: str, kind: str | None) -> dict[str, in
 def _quote(
     context: CrowdContext, task: str, kind: str, hits: int, assignments: int, hours: int | None, account: int
 ) -> "Quote":
-    from round_manager.loop.quote import open_round_of, quote, wish_for
+    from round_manager.loop.quote import open_round_of, quote, request_for
     from round_manager.models import HitKind
     from round_manager.money.budget import check_budget
     from round_manager.tasks.tasks import find_task
@@ -178,8 +178,8 @@ def _quote(
     with context.store.dry_run() as session:
         found = find_task(session, task)
         live = open_round_of(session, found)
-        wish = wish_for(live, HitKind(kind), hits, assignments, hours, now=context.clock.now())
-        made = quote(session, found, live, wish, context.crowd, account, now=context.clock.now())
+        request = request_for(live, HitKind(kind), hits, assignments, hours, now=context.clock.now())
+        made = quote(session, found, live, request, context.crowd, account, now=context.clock.now())
         check_budget(session, found, live, made.cost.total_cents)
     made.check_account()
     return made
@@ -196,7 +196,7 @@ def _plan(context: CrowdContext, task: str, order: "Quote") -> None:
         context.services.access.qualification(found)
     with context.store.write() as session:
         live = open_round_of(session, find_task(session, task))
-        plan_hits(session, live, order.wish, context.crowd, now=context.clock.now())
+        plan_hits(session, live, order.request, context.crowd, now=context.clock.now())
 
 
 def _told(order: "Quote | None", waiting: int, context: CrowdContext) -> list[RenderableType]:
@@ -205,13 +205,13 @@ def _told(order: "Quote | None", waiting: int, context: CrowdContext) -> list[Re
         lines.append(f"{count(waiting, 'HIT')} of earlier runs come first: what does not stand there is sent")
     if order is None:
         return lines or ["no HIT waits to be sent; give --kind and --hits for new ones"]
-    wish, cost = order.wish, order.cost
+    request, cost = order.request, order.cost
     each = f"{dollars(order.reward_cents)} each" + (
         f", and up to {dollars(order.possible_bonus_cents)} in bonuses" if order.possible_bonus_cents else ""
     )
-    places = f"{count(wish.hits, 'HIT')} of {count(wish.assignments, 'assignment')} {asking(wish.kind)}"
+    places = f"{count(request.hits, 'HIT')} of {count(request.assignments, 'assignment')} {asking(request.kind)}"
     rows = [
-        ("work", f"{places}, for round {order.round} of {order.task}, until {when(wish.expires_at)}"),
+        ("work", f"{places}, for round {order.round} of {order.task}, until {when(request.expires_at)}"),
         ("pay", each),
         ("rewards", dollars(cost.reward_cents)),
         ("bonuses, at most", dollars(cost.bonus_cents)),
@@ -225,7 +225,7 @@ def _told(order: "Quote | None", waiting: int, context: CrowdContext) -> list[Re
     lines += _votes(order)
     if order.fees_double:
         half = "HITs of 9 assignments or fewer cost half of that fee"
-        lines.append(f"warning: with {wish.assignments} assignments the fee on rewards is 40 %, not 20 %; {half}")
+        lines.append(f"warning: with {request.assignments} assignments the fee on rewards is 40 %, not 20 %; {half}")
     return [*lines, *_who(order)]
 
 
@@ -247,12 +247,12 @@ def _who(order: "Quote") -> list[str]:
     """Who can take the HITs."""
     if not order.needs_qualification:
         return []
-    if order.wish.kind.value != "quiz":
+    if order.request.kind.value != "quiz":
         needed = f"only workers with the qualification of {order.task} can take them"
         return [f"{needed}; `outfox crowd workers grant {order.task} WORKER` gives it, and so does passing the quiz"]
     paid = "who passes gets it, and failing is paid too"
     lines = [f"only workers without the qualification of {order.task} can take them; {paid}"]
-    if order.wish.hits > 1:
+    if order.request.hits > 1:
         often = count(order.quiz_attempts, "time")
         each = f"each HIT has one place for a worker, who may take the quiz {often} in all"
         lines.append(f"{each}; one HIT with more --assignments asks everybody once")
@@ -262,8 +262,8 @@ def _who(order: "Quote") -> list[str]:
 def _quoted(order: "Quote | None") -> dict[str, Any] | None:
     if order is None:
         return None
-    told = {key: value for key, value in asdict(order).items() if key not in ("wish", "cost")}
-    return {**told, **asdict(order.wish), **{f"total_{key}": value for key, value in asdict(order.cost).items()},
+    told = {key: value for key, value in asdict(order).items() if key not in ("request", "cost")}
+    return {**told, **asdict(order.request), **{f"total_{key}": value for key, value in asdict(order.cost).items()},
             "total_cents": order.cost.total_cents, "fees_double": order.fees_double,
             "places_too_many": order.places_too_many}  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The steps that take in what people did: on the marketplace, on their pages, and in Label Studio."""
 
 from common.text import count
-from plugin.crowd import CrowdServices
+from plugin.crowd import ConnectedCrowd
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.qualifications import grant_passed_quizzes
 from round_manager.crowd.reviews import approve, find_assignment
@@ -22,7 +22,7 @@ class Collect(CrowdStep):
 
     name = "collect"
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         found = crowd.collector.run()
         parts = [count(found.works, "new piece of work", "new pieces of work")] if found.works else []
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
@@ -31,7 +31,7 @@ class Collect(CrowdStep):
             raise StepFailed(f"{count(found.unknown, 'HIT')} unknown to the marketplace; {cure}", retry=False)
         return StepResult(", ".join(parts))
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         return "read what workers handed in"
 
 
@@ -56,11 +56,11 @@ class Qualify(CrowdStep):
 
     name = "qualify"
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         granted = grant_passed_quizzes(context.store, crowd.crowd.name, lambda: crowd.access)
         return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         with context.store.read() as session:
             passed = len(ungranted_passes(session, crowd.crowd.name))
         return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
@@ -75,7 +75,7 @@ class Approve(CrowdStep):
     name = "approve"
     each_task = True
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         market, approved, told = crowd.crowd.name, 0, ""
         waiting, unfinished = self._waiting(context, market, task)
         for first in range(0, len(waiting), WORKS_AT_ONCE):
@@ -92,7 +92,7 @@ class Approve(CrowdStep):
         done = f"{count(approved, 'piece')} of work approved" if approved else ""
         return StepResult(done, waits=_unfinished_text(len(unfinished)))
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         waiting, _ = self._waiting(context, crowd.crowd.name, task)
         return f"approve {count(len(waiting), 'piece')} of work" if waiting else ""
 

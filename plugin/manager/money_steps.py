@@ -2,7 +2,7 @@
 
 from common.money import dollars
 from common.text import count
-from plugin.crowd import CrowdServices
+from plugin.crowd import ConnectedCrowd
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.fair_pay import missing_cents, owe_fair_pay
 from round_manager.loop.queues import held_for_a_person
@@ -18,7 +18,7 @@ class Reconcile(CrowdStep):
 
     name = "reconcile"
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         found = crowd.reconciler.run()
         if found.problem:
             raise StepFailed(found.problem, retry=True)
@@ -34,7 +34,7 @@ class Reconcile(CrowdStep):
         waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person; `outfox crowd status` tells"
         return StepResult(done, waits if held else "")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         doubtful = crowd.reconciler.in_doubt()
         return f"ask the marketplace about {count(doubtful, 'HIT or payment', 'HITs and payments')}" if doubtful else ""
 
@@ -44,7 +44,7 @@ class Pay(CrowdStep):
 
     name = "pay"
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         paid = crowd.payments.run()
         if paid.problem:
             raise StepFailed(paid.problem, retry=True)
@@ -56,7 +56,7 @@ class Pay(CrowdStep):
         text = f"{count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
         return StepResult(f"{text} paid, {dollars(paid.cents)} in all")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         with context.store.read() as session:
             owed = owed_by_kind(session, crowd.crowd.name)
         payments = count(sum(one.count for one in owed), "payment")
@@ -69,7 +69,7 @@ class TopUp(CrowdStep):
     name = "top-up"
     each_task = True
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         round, lacking = self._lacking(context, task)
         if round is None or not lacking:
             return NOTHING
@@ -79,7 +79,7 @@ class TopUp(CrowdStep):
             cents = owe_fair_pay(session, crowd.crowd, held, now=now) if is_due else 0
         return StepResult(f"{dollars(cents)} owed to bring pay to the minimum for an hour" if cents else "")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         _, cents = self._lacking(context, task)
         return f"owe {dollars(cents)} to bring pay to the minimum for an hour" if cents else ""
 

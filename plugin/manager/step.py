@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from common.clock import Clock
-from plugin.crowd import CrowdServices
+from plugin.crowd import ConnectedCrowd
 from plugin.errors import PluginError
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
@@ -78,7 +78,7 @@ class ManagerContext:
     store: Store
     clock: Clock
     who: str
-    crowd: CrowdServices | None
+    crowd: ConnectedCrowd | None
     label_studio: ConnectedTasks | None
     archives: Callable[[], Archives]
     models: Callable[[], ModelDeployment]
@@ -135,9 +135,9 @@ class CrowdStep(ABC):
         return "" if context.crowd is None else self.preview_on(context, context.crowd, task)
 
     @abstractmethod
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         """Run the step on this marketplace."""
 
     @abstractmethod
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         """Describe what the step would do on this marketplace."""

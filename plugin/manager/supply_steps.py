@@ -3,7 +3,7 @@
 from common.text import count
 from crowd.errors import NotOnCrowd
 from plugin.backend_client import BackendUnreachable
-from plugin.crowd import CrowdServices
+from plugin.crowd import ConnectedCrowd
 from plugin.errors import PluginError
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.crowd.calls import Calls
@@ -25,7 +25,7 @@ class Expire(CrowdStep):
     name = "expire"
     each_task = True
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         ids = self._unneeded(context, crowd, task)
         if not ids:
             return NOTHING
@@ -38,11 +38,11 @@ class Expire(CrowdStep):
                 raise answer
         return StepResult(f"{count(len(ids), 'HIT')} taken down")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         ids = self._unneeded(context, crowd, task)
         return f"take down {count(len(ids), 'HIT')}" if ids else ""
 
-    def _unneeded(self, context: ManagerContext, crowd: CrowdServices, task: str) -> list[str]:
+    def _unneeded(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> list[str]:
         with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
             return unneeded_hits(session, live, crowd.crowd.name, now=context.clock.now()) if live else []
@@ -54,7 +54,7 @@ class Plan(CrowdStep):
     name = "supply"
     each_task = True
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         live, needed = self._needed(context, crowd, task)
         if live is None or not needed:
             return NOTHING
@@ -71,11 +71,11 @@ class Plan(CrowdStep):
                 break
         return StepResult(f"planned: {planned}" if planned else "")
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         _, needed = self._needed(context, crowd, task)
         return f"plan HITs: {needed}" if needed else ""
 
-    def _needed(self, context: ManagerContext, crowd: CrowdServices, task: str) -> tuple[Round | None, Supply]:
+    def _needed(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> tuple[Round | None, Supply]:
         with context.store.read() as session:
             live = live_round(session, find_task(session, task).id)
             if live is None:
@@ -91,7 +91,7 @@ class Post(CrowdStep):
 
     name = "post"
 
-    def run_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> StepResult:
+    def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         if not self._unsent(context, crowd):
             return NOTHING
         held = self._without_model(context, crowd) if context.check_pages() else {}
@@ -104,15 +104,15 @@ class Post(CrowdStep):
             raise StepFailed(f"{text}; `outfox crowd status` tells why", retry=True)
         return StepResult(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
-    def preview_on(self, context: ManagerContext, crowd: CrowdServices, task: str) -> str:
+    def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         unsent = self._unsent(context, crowd)
         return f"post {count(unsent, 'HIT')}" if unsent else ""
 
-    def _unsent(self, context: ManagerContext, crowd: CrowdServices) -> int:
+    def _unsent(self, context: ManagerContext, crowd: ConnectedCrowd) -> int:
         with context.store.read() as session:
             return unsent_hits(session, crowd.crowd.name)
 
-    def _without_model(self, context: ManagerContext, crowd: CrowdServices) -> dict[int, str]:
+    def _without_model(self, context: ManagerContext, crowd: ConnectedCrowd) -> dict[int, str]:
         """The rounds whose HITs to create must wait, by their ids, and what each of them waits for."""
         with context.store.read() as session:
             rounds = rounds_to_write_for(session, crowd.crowd.name)

@@ -1,1 +1,1 @@
-"""The crowd: HITs planned, posted, collected, reviewed and paid through a marketplace, each thing once."""
+"""Work on a crowd: planned, posted, collected, reviewed and paid through the crowd port, each step once."""

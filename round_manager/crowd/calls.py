@@ -1,4 +1,4 @@
-"""Calls to a marketplace: side by side in one process, and by one process at a time."""
+"""Calls to a marketplace: several at a time, from one process at a time, and to the right account."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable, NotOnCrowd
 from crowd.port import Crowd
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.errors import CrowdWorkError
+from round_manager.errors import WrongCrowdAccount
 from round_manager.models import Hit, HitStatus
 
 THREADS = 8
@@ -25,35 +25,35 @@ Result = TypeVar("Result")
 
 @contextmanager
 def sending(store: Store, crowd: Crowd, progress: Progress) -> Iterator[None]:
-    """Nobody else sends to the marketplace, or looks up what was sent, until the end of the block."""
+    """Stop other processes from sending to the marketplace, or reconciling with it, until the end of the block."""
 
     def waiting() -> None:
-        progress.start(0, "waiting for another process that posts or pays")
+        progress.start(0, "waiting for another process that is posting or paying")
 
     with process_lock(store, f"crowd-{crowd.name}", waiting):
         yield
 
 
 class Calls:
-    """Makes many calls at a time, and none any more once one of them found nobody there.
+    """Makes several calls at a time, and stops after the first one that is not answered.
 
-    A call waits as long as its patience lasts; a batch must not wait that long for each of its own.
+    Each call has its own retries; a batch must not wait that long for each of its calls.
     """
 
     def __init__(self, threads: int = THREADS) -> None:
         self._pool = ThreadPoolExecutor(threads)
-        self._silent = threading.Event()
+        self._unanswered = threading.Event()
 
     def make(self, items: Sequence[Item], call: Callable[[Item], Result]) -> list[Result | CrowdError]:
-        """What each item's call brought, or the CrowdError that it ended in, in the items' order."""
+        """Return each item's answer, or the CrowdError that its call raised, in the order of the items."""
 
         def one(item: Item) -> Result | CrowdError:
-            if self._silent.is_set():
-                return CrowdBusy("not tried, because the marketplace does not answer; try again later")
+            if self._unanswered.is_set():
+                return CrowdBusy("not sent, because the marketplace does not answer; try again later")
             try:
                 return call(item)
             except CrowdUnavailable as error:
-                self._silent.set()
+                self._unanswered.set()
                 return error
             except CrowdError as error:
                 return error
@@ -69,27 +69,30 @@ class Calls:
         self._pool.shutdown()
 
 
-# A marketplace forgets HITs some months after they are over.
+# Marketplaces delete HITs some months after they expired.
 REMEMBERED = timedelta(days=60)
-# One HIT alone may be gone for a reason of its own.
-ASKED_FOR = 3
+# One HIT alone may be missing for another reason.
+HITS_TO_CHECK = 3
 
 
 def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
-    """Asks for the newest HITs that were posted from here until one is known; an error where none is."""
-    standing = select(Hit.external_id).where(
+    """Raise WrongCrowdAccount if the marketplace knows none of the newest HITs that were posted from this database.
+
+    With another account's key every call succeeds, and every HIT of ours is "unknown". Nothing may follow from that.
+    """
+    posted = select(Hit.external_id).where(
         Hit.marketplace == crowd.name,
         Hit.external_id.is_not(None),
         Hit.status != HitStatus.DISPOSED,
         Hit.posted_at > now - REMEMBERED,
     )
     with store.read() as session:
-        newest = session.scalars(standing.order_by(Hit.id.desc()).limit(ASKED_FOR)).all()
+        newest = session.scalars(posted.order_by(Hit.id.desc()).limit(HITS_TO_CHECK)).all()
     if not newest or any(_is_known(crowd, str(hit_id)) for hit_id in newest):
         return
-    told = f"{crowd.name} does not know HIT {newest[0]}, which was posted from here"
-    cure = "use the access key of the account that posted it, or give another marketplace another crowd_name"
-    raise CrowdWorkError(f"{told}; {cure}")
+    problem = f"{crowd.name} does not know HIT {newest[0]}, which was posted from this database"
+    advice = "use the access key of the account that posted it, or another crowd_name for another marketplace"
+    raise WrongCrowdAccount(f"{problem}; {advice}")
 
 
 def _is_known(crowd: Crowd, hit_id: str) -> bool:

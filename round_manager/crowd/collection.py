@@ -1,8 +1,8 @@
-"""Collector: what workers handed in is read from the marketplace, as often as anybody likes.
+"""Collection: reads what workers submitted from the marketplace. It can be repeated at any time.
 
-A listing shows a hundred HITs for one call, and most of what it shows is finished. So the listing is read only as long
-as it is the cheaper way: once it has cost as many calls as there are HITs left to see, those few are asked for one by
-one. Reading when nothing has changed costs what the unfinished HITs cost, however many are finished.
+A listing returns a hundred HITs per call, and most of them are finished. So the listing is read only while it is
+cheaper: after as many calls as there are HITs left to find, those HITs are requested one by one. A collection without
+news costs as much as the unfinished HITs, however many are finished.
 """
 
 import logging
@@ -31,7 +31,7 @@ UNKNOWN = "the marketplace does not know this HIT any more"
 
 @dataclass(frozen=True)
 class KnownHit:
-    """A HIT as our books have it: where it stands, how much was handed in for it, and how much of that is decided."""
+    """A HIT in our database, with the numbers of its submitted and of its decided assignments."""
 
     id: int
     external_id: str
@@ -42,17 +42,17 @@ class KnownHit:
     was_unknown: bool = False
 
     def differs(self, posted: PostedHit) -> bool:
-        """Whether the marketplace has work, or decisions, that we have not."""
+        """Return whether the marketplace has assignments or decisions that we do not have."""
         return (posted.undecided + posted.completed, posted.completed) != (self.handed_in, self.decided)
 
     def has_moved(self, posted: PostedHit) -> bool:
-        """Whether it stands there otherwise than we think: taken down, taken by somebody, or given back."""
+        """Return whether its status or its expiration has changed on the marketplace."""
         return (posted.state.value, posted.expires_at) != (self.status.value, self.expires_at)
 
 
 @dataclass
 class CollectionResult:
-    """What one reading brought; `unknown` are HITs of ours that the marketplace does not know."""
+    """What one collection found; `unknown` counts our HITs that the marketplace does not know."""
 
     looked: int = 0
     works: int = 0
@@ -60,12 +60,12 @@ class CollectionResult:
     unknown: int = 0
 
 
-# What the marketplace says of a HIT; nothing where it is gone.
+# A HIT of ours with its state on the marketplace; None if it is not there.
 Seen = tuple[KnownHit, PostedHit | None]
 
 
 class Collector:
-    """Reads what is new on one marketplace; twice at once does no harm."""
+    """Reads what is new on one marketplace; safe to run twice at once."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, threads: int = THREADS) -> None:
         self._store = store
@@ -74,11 +74,11 @@ class Collector:
         self._threads = threads
 
     def run(self, progress: Progress | None = None) -> CollectionResult:
-        """Everything that is unfinished."""
+        """Read everything that is unfinished."""
         return self._collect(self._look(self._unfinished()), progress or NoProgress())
 
     def hinted(self, hit_ids: Iterable[str]) -> CollectionResult:
-        """Only these HITs, by the marketplace's ids; those that are not ours or finished are passed over."""
+        """Read only these HITs, by the marketplace's ids; HITs that are finished or not ours are skipped."""
         wanted = set(hit_ids)
         found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
         return self._collect(self._one_by_one(found), NoProgress())
@@ -89,7 +89,7 @@ class Collector:
             func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
             func.count().filter(Assignment.status.in_(DECIDED)).label("decided"),
         )
-        # Of unfinished HITs only: this is read again and again, and most work is of HITs that are finished.
+        # Only unfinished HITs: this query runs often, and most assignments belong to finished HITs.
         unfinished = (Hit.marketplace == self._crowd.name, Hit.finished_at.is_(None))
         mine = work.join(Hit, Hit.id == Assignment.hit_id).where(*unfinished)
         counts = mine.group_by(Assignment.hit_id).subquery()
@@ -163,10 +163,10 @@ class Collector:
         return outcome
 
     def _read(self, batch: Sequence[Seen], pool: ThreadPoolExecutor, outcome: CollectionResult) -> None:
-        """Lists the work of the HITs that changed, then writes all of it down in one transaction."""
+        """List the assignments of the HITs that changed, then store them in one transaction."""
         changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
-        # A HIT that is over and has work to decide waits for that; only its deciding can finish it.
+        # A HIT that is over and has undecided assignments is finished by their decisions.
         over = {known.id for known, posted in batch if posted and is_over(posted) and not posted.undecided}
         touched = {
             known.id: posted
@@ -187,7 +187,7 @@ class Collector:
             outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
 
     def _note_unknown(self, missing: Sequence[KnownHit], outcome: CollectionResult) -> None:
-        """A HIT that the marketplace does not know keeps its money: a person finds out why."""
+        """Mark HITs that the marketplace does not know; their money stays reserved until a person decides."""
         outcome.unknown += len(missing)
         if missing:
             check_account(self._store, self._crowd, now=self._clock.now())
@@ -199,54 +199,58 @@ class Collector:
         return list(self._crowd.assignments(seen[1].hit_id))
 
 
-SECONDS_AFTER_TROUBLE = 5.0
-# No longer at a time: whoever is told to stop must not have to wait for an event.
+SECONDS_AFTER_ERROR = 5.0
+# Short waits, so that a request to stop is noticed soon.
 SECONDS_TO_LISTEN = 5
 _log = logging.getLogger(__name__)
 
 
 class CollectionLoop:
-    """Collects until it is told to stop; `pause` waits, and answers whether to stop."""
+    """Collects soon after events and at regular intervals, until `pause` (which waits) returns true.
+
+    Events are hints: they may arrive twice, late or never. The HITs that they name are read on the marketplace, and
+    everything unfinished is read at each interval.
+    """
 
     def __init__(
         self,
-        collecting: Collector,
+        collector: Collector,
         events: EventQueue | None,
         *,
         every: float,
         pause: Callable[[float], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collecting = collecting
+        self._collector = collector
         self._events = events
         self._every = every
         self._pause = pause
         self._clock = clock
 
-    def run(self, told: Callable[[CollectionResult], None]) -> None:
-        """`told` hears of each reading that brought something."""
+    def run(self, report: Callable[[CollectionResult], None]) -> None:
+        """Collect, and call `report` after each collection that found something."""
         due = self._clock()
         while not self._pause(0):
             try:
                 if self._clock() >= due:
                     due = self._clock() + self._every
-                    self._tell(self._collecting.run(), told)
+                    self._report(self._collector.run(), report)
                 elif self._events is None:
                     self._pause(due - self._clock())
                 else:
-                    self._hear(self._events, due, told)
+                    self._read_events(self._events, due, report)
             except CrowdError as error:
-                # The error's own text is ours and holds nothing that people typed.
-                _log.warning("the crowd is not read", extra={"data": {"error": str(error)}})
-                self._pause(SECONDS_AFTER_TROUBLE)
+                # The message is ours and contains nothing that people typed.
+                _log.warning("collection failed", extra={"data": {"error": str(error)}})
+                self._pause(SECONDS_AFTER_ERROR)
 
-    def _hear(self, events: EventQueue, due: float, told: Callable[[CollectionResult], None]) -> None:
-        hints = events.take(max(0, min(SECONDS_TO_LISTEN, int(due - self._clock()))))
-        if hints.hit_ids:
-            self._tell(self._collecting.hinted(hints.hit_ids), told)
-        # Only now: had we ended before, the events would come again.
-        events.done(hints)
+    def _read_events(self, events: EventQueue, due: float, report: Callable[[CollectionResult], None]) -> None:
+        changed = events.take(max(0, min(SECONDS_TO_LISTEN, int(due - self._clock()))))
+        if changed.hit_ids:
+            self._report(self._collector.hinted(changed.hit_ids), report)
+        # Last: if the process ends before this, the events arrive again.
+        events.done(changed)
 
-    def _tell(self, found: CollectionResult, told: Callable[[CollectionResult], None]) -> None:
+    def _report(self, found: CollectionResult, report: Callable[[CollectionResult], None]) -> None:
         if found.works or found.finished:
-            told(found)
+            report(found)

@@ -1,7 +1,7 @@
-"""Confirming: the marketplace shows who handed in an assignment, and only now does their work count.
+"""Confirmation: work on our pages counts once the marketplace shows who submitted the assignment.
 
-Whatever was handed in on the page of the same HIT, assignment and worker becomes theirs, whether or not we heard the
-end of it. Whoever else claimed the assignment stays unconfirmed, with all that they wrote.
+Pages only claim an assignment and a worker. When the marketplace lists the assignment, the session with the same HIT,
+assignment and worker is confirmed, whether or not its page was finished. Sessions of other claimants stay unconfirmed.
 """
 
 from collections.abc import Sequence
@@ -36,31 +36,31 @@ from round_manager.tasks.rounds import LIVE
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR
 
-CLOSED = "the round was closed before the marketplace told of it"
-# What a known answer is held against is no vote.
+CLOSED = "the round was closed before the assignment was collected"
+# An answer to a gold item is not a vote.
 IS_VOTE = (
     WorkItem.example_id.is_not(None),
     WorkItem.judgement.is_not(None),
     WorkItem.expected_label.is_(None),
     WorkItem.expected_answer.is_(None),
 )
-SAME = "its author has handed in the same text in this round already"
-SAME_CONTEXT = "its author has handed in another example on the same context already"
+SAME = "its author has already submitted the same text in this round"
+SAME_CONTEXT = "its author has already submitted another example for the same context"
 
 
 def confirm(session: Session, assignment: Assignment, *, now: datetime) -> WorkSession | None:
-    """The session that the assignment was done in, its examples waiting for votes and its votes cast; None without one.
+    """Confirm the session of an assignment: its examples wait for votes and its votes are cast.
 
-    Once more changes nothing.
+    Return the session, or None if there is none. Repeating the call changes nothing.
     """
     return next(iter(confirm_sessions(session, [assignment], now=now)), None)
 
 
 def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> list[WorkSession]:
-    """The same for a batch: the sessions that were found."""
+    """Confirm the sessions of several assignments, and return those that were found."""
     shown = {(one.hit_id, one.external_id): one for one in assignments}
     mine, claims = [], _claims(session, assignments)
-    _hold_judged(session, claims)
+    _lock_judged(session, claims)
     for work in claims:
         assignment = shown.get((work.hit_id, work.claimed_assignment))
         if assignment is None:
@@ -72,7 +72,7 @@ def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now
             work.status, work.submitted_at = SessionStatus.UNCONFIRMED, work.submitted_at or now
             end_leases(session, [work.id], LeaseEnd.RETURNED, now=now)
     session.flush()
-    # What did not fool, and what was not written, earns nothing.
+    # Examples that did not fool the model, and examples that were not written, earn no bonus.
     hits = session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in mine})).order_by(Hit.id))
     settle_bonuses(session, hits, now=now)
     return mine
@@ -83,7 +83,7 @@ def _confirm(session: Session, work: WorkSession, assignment: Assignment, now: d
         return
     work.submitted_at = work.submitted_at or assignment.submitted_at or now
     work.status, work.assignment_id = SessionStatus.CONFIRMED, assignment.id
-    # A page that never told of its time has none, not nought.
+    # A page that never reported its time has none, rather than 0.
     assignment.active_ms = work.active_ms or None
     session.flush()
     _accept_examples(session, work, now)
@@ -92,7 +92,7 @@ def _confirm(session: Session, work: WorkSession, assignment: Assignment, now: d
 
 
 def _claims(session: Session, assignments: Sequence[Assignment]) -> Sequence[WorkSession]:
-    """Every session on these assignments, whoever claimed them, held in an order that all follow."""
+    """Lock and return every session that claims these assignments, in an order that all callers follow."""
     claimed = select(WorkSession).where(
         WorkSession.hit_id.in_({one.hit_id for one in assignments}),
         WorkSession.claimed_assignment.in_([one.external_id for one in assignments]),
@@ -101,8 +101,8 @@ def _claims(session: Session, assignments: Sequence[Assignment]) -> Sequence[Wor
     return session.scalars(held.execution_options(populate_existing=True)).all()
 
 
-def _hold_judged(session: Session, claims: Sequence[WorkSession]) -> None:
-    """Before anything is written: whoever holds one of these examples may wait for what we are about to count."""
+def _lock_judged(session: Session, claims: Sequence[WorkSession]) -> None:
+    """Lock the judged examples before anything is written, to avoid a deadlock with other writers."""
     new = [work.id for work in claims if work.status is not SessionStatus.CONFIRMED]
     judged = select(WorkItem.example_id).where(WorkItem.session_id.in_(new), *IS_VOTE)
     lock_examples(session, [one for one in session.scalars(judged) if one is not None])
@@ -121,7 +121,7 @@ def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None
             example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, now, 0
             _note(session, work, "withdrew", why, now, example=example.id)
         else:
-            # Whether it is checked was drawn, by its id, when it was handed in.
+            # Whether it is validated was drawn, by its id, when it was submitted.
             example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
         session.flush()
 
@@ -138,7 +138,7 @@ def _why_withdrawn(session: Session, example: Example) -> str:
     )
     if session.scalar(same.limit(1)) is not None:
         return SAME
-    # A page whose time was over counts for nobody, and its worker may have written on the context again since.
+    # An expired page does not count, and its worker may have used the context again since.
     if spec_of(session.get_one(Round, example.round_id)).work.repeat_context or example.context_id is None:
         return ""
     of_context = counted.where(
@@ -177,18 +177,21 @@ def _note(session: Session, work: WorkSession, action: str, why: str, now: datet
 
 
 def is_page_finished() -> ColumnElement[bool]:
-    """Of an assignment and its HIT: whether its worker's page is confirmed and lacks nothing, or its round is over."""
+    """Return the SQL condition that an assignment's page is confirmed and complete, or that its round is over.
+
+    A worker who accepted a HIT can submit it directly on the marketplace; only our pages know whether work was done.
+    """
     mine = (
         WorkSession.assignment_id == Assignment.id,
         WorkSession.worker_id == Assignment.worker_id,
         WorkSession.status == SessionStatus.CONFIRMED,
     )
-    # Who was at work when their round was closed hands in what they have.
+    # When a round closes, workers submit what they have.
     is_over = exists().where(Round.id == Hit.round_id, Round.status.not_in(LIVE)).correlate(Hit)
-    return exists().where(*mine, or_(_lacks_nothing(), is_over)).correlate(Assignment, Hit)
+    return exists().where(*mine, or_(_is_complete(), is_over)).correlate(Assignment, Hit)
 
 
-def _lacks_nothing() -> ColumnElement[bool]:
+def _is_complete() -> ColumnElement[bool]:
     taken = exists().where(QuizResult.session_id == WorkSession.id)
     unjudged = exists().where(WorkItem.session_id == WorkSession.id, WorkItem.judgement.is_(None))
     written = select(Example.id).where(

@@ -1,9 +1,9 @@
-"""Fair pay: what an hour of work really paid, and the bonus that brings it to the task's minimum.
+"""Fair pay: what an hour of work paid, and the top-up that brings it to the task's minimum.
 
-The time of an assignment is the active time on its page where that is known, else from accepting to handing in. One
-person's long lunch must not decide, and must not pay, so a group's wage is the median and its top-up goes by the median
-time: with t that time, everybody in the group gets at least what the minimum pays for t. Whoever needed no longer than
-t, half of them at least, has then reached the minimum, and so has the median.
+An assignment's time is the active time on its page if that is known, or else the time from acceptance to submission.
+One worker's long break must not decide, so a group's wage is the median, and its top-up follows from the median time:
+every worker of the group gets at least what the minimum pays for that time. At least half of them then reach the
+minimum, and so does the median.
 """
 
 from array import array
@@ -39,7 +39,7 @@ ROWS_AT_A_TIME = 1_000
 
 @dataclass(frozen=True)
 class PaidAssignment:
-    """One approved assignment of a HIT group: seconds, and cents that it brought or will bring."""
+    """An approved assignment of a HIT group, with its time and the cents that it pays."""
 
     group_id: str
     kind: HitKind
@@ -51,18 +51,18 @@ class PaidAssignment:
 
     @property
     def seconds(self) -> float:
-        """The time that counts; a second at least."""
+        """The time that counts, at least one second."""
         return max(1.0, self.elapsed_seconds if self.active_seconds is None else self.active_seconds)
 
     @property
     def hourly_cents(self) -> float:
-        """What an hour at this pace pays."""
+        """The pay for an hour at this pace."""
         return self.cents * HOUR / self.seconds
 
 
 @dataclass(frozen=True)
 class GroupWage:
-    """A HIT group's pay, in medians; `lacking` has what each assignment lacks where that is too low."""
+    """The median pay of a HIT group; `lacking` has the missing cents of each assignment if the pay is too low."""
 
     group_id: str
     task: str
@@ -77,7 +77,7 @@ class GroupWage:
 
     @property
     def is_low(self) -> bool:
-        """Whether half of the people earn less than the task promises."""
+        """Whether the median pay is below the task's minimum."""
         return self.median_hourly_cents < self.minimum_hourly_cents
 
     @property
@@ -85,20 +85,16 @@ class GroupWage:
         """What the minimum pays for the median time, rounded up."""
         return -(-self.minimum_hourly_cents * round(self.median_seconds * 1_000) // (HOUR * 1_000))
 
-    def top_ups(self) -> dict[int, int]:
-        """Cents that each assignment lacks; nothing where the group's wage is fair."""
-        return dict(self.lacking)
-
 
 def group_wages(session: Session, task: Task, *, round: Round | None = None) -> list[GroupWage]:
-    """The wages of the task's HIT groups by approved work; by the round's terms where one is named."""
+    """Return the pay of the task's HIT groups, from approved work; with a round, of that round and by its terms."""
     minimum = spec_of(round or task).pay.minimum_hourly_cents
     groups = groupby(earned_work(session, task, round=round), lambda one: (one.group_id, one.kind))
     return [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups]
 
 
 def earned_work(session: Session, task: Task, *, round: Round | None = None) -> Iterator[PaidAssignment]:
-    """All approved work of the task, or of one round, group by group; a few pieces at a time are in memory."""
+    """Yield the approved work of a task or of one round, group by group, without loading all of it."""
     pay = (
         select(LedgerEntry.assignment_id, func.sum(LedgerEntry.cents).label("cents"))
         .where(LedgerEntry.task_id == task.id, LedgerEntry.state.in_(PAID_STATES))
@@ -131,10 +127,10 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
 
 
 def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
-    """Owes what brings low groups to the minimum, once for each assignment; how many cents, without fees."""
+    """Owe top-ups to low-paid groups, once for each assignment; return the cents, without fees."""
     debts = []
     for wage in wages:
-        for assignment_id, cents in wage.top_ups().items():
+        for assignment_id, cents in wage.lacking.items():
             work = session.get_one(Assignment, assignment_id)
             if owed_entry(session, work, EntryKind.TOP_UP) is None:
                 debts.append(Debt(work, EntryKind.TOP_UP, crowd.bonus_price(cents), REASONS[EntryKind.TOP_UP]))
@@ -143,7 +139,7 @@ def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, n
 
 
 def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[int]]:
-    """By HIT group, the cents of each top-up that would be owed now; an assignment that had one gets no second."""
+    """Return the cents of each top-up that would be owed now, by HIT group; nobody gets a second top-up."""
     had = set(
         session.scalars(
             select(LedgerEntry.assignment_id).where(
@@ -152,8 +148,7 @@ def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[
         )
     )
     return {
-        wage.group_id: [cents for assignment, cents in wage.top_ups().items() if assignment not in had]
-        for wage in wages
+        wage.group_id: [cents for assignment, cents in wage.lacking.items() if assignment not in had] for wage in wages
     }
 
 
@@ -176,7 +171,7 @@ def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, now: datetime)
 
 
 def _wage(group: str, task: str, kind: HitKind, earned: Iterable[PaidAssignment], minimum: int) -> GroupWage:
-    # A median needs all values, and a round has many: plain numbers, and no objects.
+    # A median needs all values, and a round has many: arrays of numbers instead of objects.
     ids, cents = array("q"), array("q")
     elapsed, active, seconds, hourly = array("d"), array("d"), array("d"), array("d")
     for one in earned:

@@ -1,10 +1,10 @@
-"""HitPoster: what was planned is sent to the marketplace, every HIT once.
+"""Posting: sends planned HITs to the marketplace, each one once.
 
     planned ──► planned and sent ──► assignable      `sent` is committed before the call
-                      ├────────────► refused         a definite no: what was reserved is free again
-                      └────────────► held            nobody can tell any more: a person decides
+                      ├────────────► refused         a definite refusal: the reservation is released
+                      └────────────► held            the outcome cannot be determined: a person decides
 
-What was sent and never heard of is the reconciler's.
+The reconciler looks up HITs that were sent without an answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from round_manager.money.ledger import release
 BATCH = 64
 LONGEST_ERROR = 500
 
-# The address of the page that a HIT shows.
+# Returns the address of the page that a HIT shows.
 PageUrl = Callable[[Hit], str]
 Answer = PostedHit | CrowdError
 PossiblePayment = tuple[ColumnElement[bool], ...]
@@ -35,7 +35,7 @@ PossiblePayment = tuple[ColumnElement[bool], ...]
 
 @dataclass
 class PostingResult:
-    """What became of the HITs that were to be posted; `problem` is why it stopped early."""
+    """What was posted; `problem` says why posting stopped early, `waiting` how many HITs are left."""
 
     posted: int = 0
     refused: int = 0
@@ -45,7 +45,7 @@ class PostingResult:
 
 
 class HitPoster:
-    """Sends what is planned; killed at any moment and run again, it posts every HIT once."""
+    """Posts planned HITs. If the process is killed and run again, every HIT is still posted once."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class HitPoster:
         self._queue_url = queue_url
         self._threads = threads
         self._terms: dict[tuple[int | None, int, HitKind], HitTerms] = {}
-        self._heard: set[str] = set()
+        self._subscribed: set[str] = set()
 
     def run(self, progress: Progress | None = None, *, not_to_write_for: Sequence[int] = ()) -> PostingResult:
-        """Posts what was never sent, batch by batch; stops when the account is empty or the marketplace silent.
+        """Post what was never sent, in batches; stop if the account is empty or the marketplace does not answer.
 
-        HITs to create of the rounds `not_to_write_for` are left for another time.
+        Creation HITs of the rounds `not_to_write_for` are skipped.
         """
         shown = progress or NoProgress()
         outcome = PostingResult()
@@ -90,14 +90,14 @@ class HitPoster:
         return outcome
 
     def again(self, hits: Sequence[Hit]) -> PostingResult:
-        """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
+        """Post HITs again that did not arrive. The caller has looked for them, and their tokens still protect."""
         outcome = PostingResult()
         with Calls(self._threads) as calls:
             self._record(hits, calls.make(hits, self._post), outcome)
         return outcome
 
     def adopt(self, session: Session, hit: Hit, posted: PostedHit) -> None:
-        """The HIT stands on the marketplace."""
+        """Record that the marketplace has the HIT."""
         hit.external_id, hit.group_id = posted.hit_id, posted.group_id
         hit.status, hit.posted_at = HitStatus(posted.state.value), posted.created_at
         hit.expires_at, hit.last_error = posted.expires_at, None
@@ -112,7 +112,7 @@ class HitPoster:
         return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), may_be_posted(), ~left
 
     def _take(self, which: PossiblePayment) -> list[Hit]:
-        """The next HITs, marked as sent: from here on, only the marketplace knows whether they stand there."""
+        """Mark the next HITs as sent and return them. From here on only the marketplace knows whether it has them."""
         now = self._clock.now()
         with self._store.write() as session:
             wanted = select(Hit).where(*which).order_by(Hit.id).limit(BATCH)
@@ -129,7 +129,7 @@ class HitPoster:
         token = Token(hit.key, hit.sent_at or now)
         page = self._page_url(hit)
         posted = self._crowd.post(HitOrder(token, self._terms_of(hit), page, hit.max_assignments, seconds))
-        self._hear_of(posted.type_id)
+        self._subscribe(posted.type_id)
         return posted
 
     def _terms_of(self, hit: Hit) -> HitTerms:
@@ -140,33 +140,33 @@ class HitPoster:
                 self._terms[place] = order_terms(session, owner, hit.kind, self._crowd)
         return self._terms[place]
 
-    def _hear_of(self, type_id: str) -> None:
-        """Asks once for events about a type of HITs; they are hints, so what fails here fails nothing."""
-        if not self._queue_url or type_id in self._heard:
+    def _subscribe(self, type_id: str) -> None:
+        """Request events for a HIT type once. Events are hints, so a failure here is ignored."""
+        if not self._queue_url or type_id in self._subscribed:
             return
-        self._heard.add(type_id)
+        self._subscribed.add(type_id)
         try:
             self._crowd.send_events(type_id, self._queue_url)
         except CrowdError:
-            self._heard.discard(type_id)
+            self._subscribed.discard(type_id)
 
     def _record(self, hits: Sequence[Hit], answers: Sequence[Answer], outcome: PostingResult) -> None:
         now = self._clock.now()
         with self._store.write() as session:
             for hit, answer in zip(hits, answers, strict=True):
                 row = session.get_one(Hit, hit.id, with_for_update={"key_share": True})
-                # Two processes may have sent it with the same token: whoever comes second finds it done.
+                # Two processes may have sent it with the same token: the second finds it done.
                 if row.external_id is None:
-                    self._note(session, row, answer, outcome, now)
+                    self._record_answer(session, row, answer, outcome, now)
 
-    def _note(self, session: Session, hit: Hit, answer: Answer, outcome: PostingResult, now: datetime) -> None:
+    def _record_answer(self, session: Session, hit: Hit, answer: Answer, outcome: PostingResult, now: datetime) -> None:
         if isinstance(answer, PostedHit):
             self.adopt(session, hit, answer)
             outcome.posted += 1
             return
         hit.last_error = str(answer)[:LONGEST_ERROR]
         if isinstance(answer, InsufficientFunds | CrowdAccessDenied):
-            # A definite no that can pass, and no fault of the HIT's: it waits as if never sent.
+            # A refusal that can pass, and not the HIT's fault: it waits as if it was never sent.
             hit.sent_at = None
             outcome.problem = str(answer)
         elif isinstance(answer, CrowdRefused):
@@ -176,5 +176,5 @@ class HitPoster:
             outcome.refused += 1
         else:
             outcome.in_doubt += 1
-            # What was not tried comes after what was: the first to fail tells why.
+            # The first failure is the cause; later calls were not sent.
             outcome.problem = outcome.problem or str(answer)

@@ -1,7 +1,7 @@
-"""The mirror: HITs and work as the marketplace tells them, written down as ours.
+"""The mirror: stores HITs and assignments as the marketplace reports them.
 
-What was handed in becomes an Assignment of a Worker. What the marketplace has approved or rejected by itself, or by
-another's hand, moves its money here too.
+A submitted assignment becomes an Assignment of a Worker. Approvals and rejections that were made on the marketplace,
+automatically or by hand, move the money in the ledger too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,16 +34,16 @@ OVER = (HitState.REVIEWABLE, HitState.REVIEWING, HitState.DISPOSED)
 
 
 def mirror_hit(hit: Hit, posted: PostedHit) -> None:
-    """Where the HIT is now, and until when."""
+    """Update a HIT's status, expiration and size."""
     hit.status = HitStatus(posted.state.value)
     hit.expires_at = posted.expires_at
     hit.max_assignments = posted.max_assignments
     hit.last_error = None
 
 
-def mirror_works(session: Session, handed_in: Mapping[Hit, Sequence[SubmittedAssignment]], *, now: datetime) -> int:
-    """Everything that was handed in for the HITs, as it stands; how many pieces were new."""
-    found = [(hit, work) for hit, works in handed_in.items() for work in works]
+def mirror_works(session: Session, submitted: Mapping[Hit, Sequence[SubmittedAssignment]], *, now: datetime) -> int:
+    """Store the submitted assignments of these HITs, and return how many were new."""
+    found = [(hit, work) for hit, works in submitted.items() for work in works]
     known = _known(session, found)
     new = [(hit, work) for hit, work in found if (hit.marketplace, work.assignment_id) not in known]
     known |= _added(session, new, now)
@@ -54,12 +54,12 @@ def mirror_works(session: Session, handed_in: Mapping[Hit, Sequence[SubmittedAss
             mark_rejected(session, ours, work.feedback or NO_FEEDBACK, BY_MARKETPLACE, work.decided_at or now, now=now)
         elif ours.status is not AssignmentStatus.APPROVED and work.state is AssignmentState.APPROVED:
             approved.append((ours, work))
-    _approved(session, approved, now)
+    _record_approved(session, approved, now)
     return len(new)
 
 
 def mark_approved(assignment: Assignment, by: str, *, now: datetime) -> None:
-    """The marketplace has approved it."""
+    """Mark an assignment as approved on the marketplace."""
     if assignment.status is not AssignmentStatus.APPROVED:
         assignment.status, assignment.decided_at, assignment.decided_by = AssignmentStatus.APPROVED, now, by
 
@@ -67,11 +67,11 @@ def mark_approved(assignment: Assignment, by: str, *, now: datetime) -> None:
 def mark_rejected(
     session: Session, assignment: Assignment, reason: str, by: str, decided_at: datetime, *, now: datetime
 ) -> None:
-    """The marketplace has rejected it: its reward, and the bonuses it could have led to, are free again."""
+    """Mark an assignment as rejected on the marketplace, and release its reward and its possible bonuses."""
     assignment.status, assignment.reason = AssignmentStatus.REJECTED, reason
     assignment.decided_at, assignment.decided_by = decided_at, by
     hit = session.get_one(Hit, assignment.hit_id)
-    # Where somebody was about to pay it, that entry is its own, and what it had reserved is settled with it.
+    # If a payment was already under way, its entry belongs to the assignment and is settled on its own.
     own = select(LedgerEntry.id).where(LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == EntryKind.REWARD)
     if session.scalar(own.limit(1)) is None:
         release(session, [hit.id], EntryKind.REWARD, 1, now=now)
@@ -79,9 +79,9 @@ def mark_rejected(
 
 
 def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
-    """Closes the books of HITs that nothing more can come of; what nobody handed in is free again. How many they were.
+    """Finish HITs that cannot get any more work, release what was not submitted, and return how many there were.
 
-    `over` are those of them that nobody works on and nobody can begin to; all others need all their work decided.
+    `over` are HITs that nobody works on or can accept; the others are finished when all their work is decided.
     """
     open_hits = [hit for hit in hits if hit.finished_at is None]
     counted = (
@@ -103,7 +103,7 @@ def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, no
 
 
 def is_over(posted: PostedHit) -> bool:
-    """Whether nobody works on the HIT and nobody can begin to."""
+    """Return whether nobody works on the HIT and nobody can accept it."""
     return posted.state in OVER and posted.pending == 0
 
 
@@ -140,17 +140,19 @@ def _added(
     return rows
 
 
-def _approved(session: Session, approved: Sequence[tuple[Assignment, SubmittedAssignment]], now: datetime) -> None:
-    """Approved by the marketplace's own clock, or by somebody there: the reward is paid, so the ledger says so."""
+def _record_approved(
+    session: Session, approved: Sequence[tuple[Assignment, SubmittedAssignment]], now: datetime
+) -> None:
+    """Record rewards of assignments that were approved on the marketplace: they are paid already."""
     if not approved:
         return
     try:
         with session.begin_nested():
             entries = owe_rewards(session, [ours for ours, _ in approved], now=now)
     except BudgetError:
-        # Work that nobody here planned for, in a HIT that grew elsewhere: only that waits, and nothing else.
+        # A HIT was extended on the marketplace, and its extra work was not reserved: only that work waits.
         for one in approved:
-            _approved_if_covered(session, one, now)
+            _record_if_covered(session, one, now)
         return
     send(session, [entry for entry in entries.values() if entry.state is EntryState.OWED], now=now)
     confirm(session, [entry.id for entry in entries.values()], now=now)
@@ -158,13 +160,13 @@ def _approved(session: Session, approved: Sequence[tuple[Assignment, SubmittedAs
         mark_approved(ours, BY_MARKETPLACE, now=work.decided_at or now)
 
 
-def _approved_if_covered(session: Session, one: tuple[Assignment, SubmittedAssignment], now: datetime) -> None:
+def _record_if_covered(session: Session, one: tuple[Assignment, SubmittedAssignment], now: datetime) -> None:
     ours, _ = one
     try:
         with session.begin_nested():
             owe_rewards(session, [ours], now=now)
     except BudgetError as error:
-        # It is paid there and cannot be written down here: told until the budget is raised, and then it is.
+        # It is paid there but not covered here: the error stays until the budget is raised.
         session.get_one(Hit, ours.hit_id).last_error = f"{ours.external_id} was approved on the marketplace; {error}"
         return
-    _approved(session, [one], now)
+    _record_approved(session, [one], now)

@@ -1,4 +1,4 @@
-"""The overview that `outfox crowd status` shows: our books, and what only the marketplace knows."""
+"""An overview of the crowd's work: from our database, and open places from the marketplace."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,14 +23,14 @@ from round_manager.models import Task
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task, list_tasks
 
-# Up to so many HITs are asked for one by one; a listing shows a hundred for one call.
+# Up to this many HITs are requested one by one; a listing returns a hundred per call.
 FEW_HITS = 50
 THREADS = 8
 
 
 @dataclass(frozen=True)
 class OpenPlaces:
-    """Places of a group that can be taken now, and that workers have taken."""
+    """Places of a HIT group that can be accepted, and that workers have accepted."""
 
     available: int = 0
     pending: int = 0
@@ -38,7 +38,7 @@ class OpenPlaces:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One HIT group; places are empty where the marketplace was not asked, wages where nothing was approved."""
+    """One HIT group; places are None if the marketplace was not asked, wages are None without approved work."""
 
     figures: GroupFigures
     places: OpenPlaces | None
@@ -48,13 +48,13 @@ class GroupRow:
 
     @property
     def is_low(self) -> bool:
-        """Whether half of the people earn less than the task promises."""
+        """Whether the median pay is below the task's minimum."""
         return (self.median_hourly_cents or 0) < (self.minimum_hourly_cents or 0)
 
 
 @dataclass(frozen=True)
 class CrowdOverview:
-    """Everything about the crowd's work on one task or on all."""
+    """The crowd's work on one task or on all tasks."""
 
     groups: list[GroupRow]
     undecided: list[UndecidedWork]
@@ -71,19 +71,19 @@ class CrowdOverview:
 def find_overview(
     store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None, *, our_pages: bool = False
 ) -> CrowdOverview:
-    """The overview; with a crowd, it is asked for the places of what is unfinished."""
+    """Return the overview; with a crowd, also the open places of its HITs."""
     with store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
         one = tasks[0].id if task else None
         figures = group_figures(session, marketplace, one)
-        standing = live_hits(session, marketplace, one)
+        live = live_hits(session, marketplace, one)
         ends = loose_ends(session, marketplace, one)
         waiting = undecided(session, marketplace, one, our_pages=our_pages)
         done = decided(session, marketplace, one)
         unsent = planned(session, marketplace, one)
         wages = [wage for each in tasks for wage in group_wages(session, each)]
         without_round = [each.name for each in tasks if live_round(session, each.id) is None]
-    places = None if crowd is None else find_places(crowd, standing)
+    places = None if crowd is None else find_places(crowd, live)
     return CrowdOverview(
         groups=_rows(figures, wages, places),
         undecided=waiting,
@@ -98,9 +98,9 @@ def find_overview(
     )
 
 
-def find_places(crowd: Crowd, standing: Sequence[LiveHit]) -> dict[str, OpenPlaces]:
-    """By HIT group, the places of HITs that stand; in as few calls as that takes."""
-    wanted = [one.hit_id for one in standing if one.can_be_taken]
+def find_places(crowd: Crowd, live: Sequence[LiveHit]) -> dict[str, OpenPlaces]:
+    """Return the open places by HIT group, with as few calls as possible."""
+    wanted = [one.hit_id for one in live if one.can_be_taken]
     places: dict[str, OpenPlaces] = {}
     for posted in _posted(crowd, wanted):
         had = places.get(posted.group_id, OpenPlaces())
@@ -111,7 +111,7 @@ def find_places(crowd: Crowd, standing: Sequence[LiveHit]) -> dict[str, OpenPlac
 def _posted(crowd: Crowd, wanted: Sequence[str]) -> Iterable[PostedHit]:
     if len(wanted) <= FEW_HITS:
         with ThreadPoolExecutor(THREADS) as pool:
-            return [one for one in pool.map(lambda hit_id: _ask(crowd, hit_id), wanted) if one]
+            return [one for one in pool.map(lambda hit_id: _find_hit(crowd, hit_id), wanted) if one]
     unseen = set(wanted)
     found = []
     for posted in crowd.hits():
@@ -123,7 +123,7 @@ def _posted(crowd: Crowd, wanted: Sequence[str]) -> Iterable[PostedHit]:
     return found
 
 
-def _ask(crowd: Crowd, hit_id: str) -> PostedHit | None:
+def _find_hit(crowd: Crowd, hit_id: str) -> PostedHit | None:
     try:
         return crowd.hit(hit_id)
     except NotOnCrowd:

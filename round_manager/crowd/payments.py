@@ -1,7 +1,7 @@
-"""PaymentSender: what is owed is sent, and every payment arrives once.
+"""Payments: sends what is owed, and makes every payment once.
 
-An entry is marked as sent, and that is committed, before the marketplace is called; its key is the call's token. An
-answer settles it. No answer leaves it sent, and the reconciler asks the marketplace before anything is sent again.
+An entry is marked as sent, and committed, before the marketplace is called; its key is the call's token. The answer
+settles it. Without an answer it stays sent, and the reconciler looks on the marketplace before it is sent again.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Payment:
-    """One entry with what its call needs."""
+    """A ledger entry with the parameters of its call."""
 
     entry_id: int
     key: str
@@ -47,13 +47,13 @@ class Payment:
     hit_id: int
     external_assignment: str
     external_worker: str
-    # The work was rejected before, and a person thought again.
+    # The assignment was rejected, and the rejection is being overridden.
     overrides: bool
 
 
 @dataclass
 class PaymentResult:
-    """What became of what was owed; `problem` is why it stopped early."""
+    """What was paid; `problem` says why it stopped early, `waiting` how many payments are left."""
 
     rewards: int = 0
     bonuses: int = 0
@@ -66,7 +66,7 @@ class PaymentResult:
 
 
 class PaymentSender:
-    """Pays what is owed on one marketplace; killed at any moment and run again, it pays every entry once."""
+    """Pays what is owed on one marketplace. If the process is killed and run again, every entry is still paid once."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, who: str, threads: int = THREADS) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class PaymentSender:
         self._threads = threads
 
     def run(self, progress: Progress | None = None) -> PaymentResult:
-        """Rewards first, which the marketplace has set aside; then bonuses, as far as the account goes."""
+        """Pay rewards first, which the marketplace has set aside; then bonuses, if the account covers them."""
         shown = progress or NoProgress()
         outcome = PaymentResult()
         with sending(self._store, self._crowd, shown):
@@ -92,21 +92,21 @@ class PaymentSender:
             check_account(self._store, self._crowd, now=self._clock.now())
         self._pay((EntryKind.REWARD,), "approving work", outcome, progress)
         if not outcome.problem and (owed := self._total(BONUSES)):
-            there = self._crowd.balance()
-            if there < owed:
-                outcome.problem = f"the account has {dollars(there)}, and bonuses need {dollars(owed)}; add to it"
+            available = self._crowd.balance()
+            if available < owed:
+                outcome.problem = f"the account has {dollars(available)}, and bonuses need {dollars(owed)}; add funds"
             else:
                 self._pay(BONUSES, "paying bonuses", outcome, progress)
 
     def again(self, payments: Sequence[Payment]) -> PaymentResult:
-        """Sends once more what was sent and did not arrive; whoever calls this has looked, and the tokens protect."""
+        """Send payments again that did not arrive. The caller has looked for them, and their tokens still protect."""
         outcome = PaymentResult()
         with Calls(self._threads) as calls:
             self._record(payments, calls.make(payments, self._send), outcome)
         return outcome
 
     def settle(self, session: Session, payments: Sequence[Payment], *, now: datetime) -> None:
-        """The marketplace has these payments."""
+        """Record that the marketplace has made these payments."""
         confirm(session, [one.entry_id for one in payments], now=now)
         rewards = [one for one in payments if one.kind is EntryKind.REWARD]
         works = select(Assignment).where(Assignment.id.in_([one.assignment_id for one in rewards]))
@@ -114,7 +114,7 @@ class PaymentSender:
             mark_approved(work, self.who, now=now)
         session.flush()
         hits = session.scalars(select(Hit).where(Hit.id.in_({one.hit_id for one in rewards}))).all()
-        # With all its work decided, nothing more can come of a HIT: no call is needed to know that.
+        # A HIT with all its work decided is finished; this needs no call.
         finish(session, hits, (), now=now)
 
     def _pay(self, kinds: Sequence[EntryKind], what: str, outcome: PaymentResult, progress: Progress) -> None:
@@ -140,7 +140,7 @@ class PaymentSender:
             return int(session.scalar(select(total).where(*self._owed(kinds))) or 0)
 
     def _take(self, kinds: Sequence[EntryKind]) -> list[Payment]:
-        """The next entries, marked as sent: from here on, only the marketplace knows whether they were paid."""
+        """Mark the next entries as sent and return them; only the marketplace then knows whether they were paid."""
         with self._store.write() as session:
             wanted = select(LedgerEntry).where(*self._owed(kinds)).order_by(LedgerEntry.id).limit(BATCH)
             entries = session.scalars(wanted.with_for_update(skip_locked=True)).all()
@@ -165,20 +165,22 @@ class PaymentSender:
             self.settle(session, done, now=now)
             for one, answer in zip(payments, answers, strict=True):
                 if answer is not None:
-                    self._note(session, one, answer, outcome, now)
+                    self._record_error(session, one, answer, outcome, now)
         outcome.rewards += sum(one.kind is EntryKind.REWARD for one in done)
         outcome.bonuses += sum(one.kind is not EntryKind.REWARD for one in done)
         outcome.cents += sum(one.cents for one in done)
 
-    def _note(self, session: Session, one: Payment, error: CrowdError, outcome: PaymentResult, now: datetime) -> None:
+    def _record_error(
+        self, session: Session, one: Payment, error: CrowdError, outcome: PaymentResult, now: datetime
+    ) -> None:
         if isinstance(error, InsufficientFunds | CrowdAccessDenied):
-            # A definite no that can pass, and no fault of the debt's: it goes on under another token.
+            # A refusal that can pass, and not the entry's fault: the debt continues under a new token.
             entry = session.get_one(LedgerEntry, one.entry_id)
             if entry.state is EntryState.SENT:
                 renew(session, entry, str(error), now=now, not_before=now + PAUSE)
             outcome.problem = str(error)
         elif isinstance(error, NotOnCrowd):
-            # It was there when it was collected: nobody knows what this means, so a person looks.
+            # The assignment existed when it was collected, so a person must look.
             hold(session, one.entry_id, f"{error}; look there, then decide", now=now)
             outcome.held += 1
         elif isinstance(error, CrowdRefused):
@@ -187,12 +189,12 @@ class PaymentSender:
         else:
             still_in_doubt(session, one.entry_id, str(error), next_try_at=now)
             outcome.in_doubt += 1
-            # What was not tried comes after what was: the first to fail tells why.
+            # The first failure is the cause; later calls were not sent.
             outcome.problem = outcome.problem or str(error)
 
 
 def payments_of(session: Session, entry_ids: Sequence[int]) -> list[Payment]:
-    """The entries, with what their calls need, in the ledger's order."""
+    """Return entries with the parameters of their calls, in the order of the ledger."""
     rows = session.execute(
         select(LedgerEntry, Assignment, Worker.external_id)
         .join(Assignment, Assignment.id == LedgerEntry.assignment_id)

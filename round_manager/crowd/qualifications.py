@@ -1,7 +1,7 @@
-"""WorkerAccess: who may work on a task, and who may not.
+"""Qualifications and blocks: who may work on a task, and who may not.
 
-The marketplace is told first and our rows follow, so a row never says more than what holds there; every step can be
-repeated.
+The marketplace is changed first and our rows follow, so a row never claims more than what is true there. Every call
+can be repeated.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,14 @@ from crowd.port import Crowd
 from round_manager import audit
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from round_manager.errors import CrowdWorkError, DuplicateError
+from round_manager.errors import DuplicateError, ReasonRequired
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
 from round_manager.specs import spec_of
 from round_manager.work.quizzes import ungranted_passes
 from round_manager.workers import ensure_worker
 
-PASSED = 100
+FULL_SCORE = 100
+QUIZ_ACTOR = "quiz"
 
 
 class WorkerAccess:
@@ -33,7 +34,7 @@ class WorkerAccess:
         self._clock = clock
 
     def qualification(self, task: Task) -> Qualification:
-        """The task's qualification, made on the marketplace where it is missing."""
+        """Return the task's qualification; create it on the marketplace if it is missing."""
         wanted = select(Qualification).where(
             Qualification.task_id == task.id, Qualification.marketplace == self._crowd.name
         )
@@ -42,7 +43,7 @@ class WorkerAccess:
         if known is not None and known.external_id:
             return known
         name = f"outfox {task.name}"
-        made = self._crowd.ensure_qualification(name, _how_to_get(task))
+        made = self._crowd.ensure_qualification(name, _description(task))
         with self._store.write() as session:
             row = session.scalar(wanted.limit(1))
             if row is None:
@@ -52,14 +53,14 @@ class WorkerAccess:
                 try:
                     with session.begin_nested():
                         session.add(row)
-                except DuplicateError:  # Another process made it at this moment.
+                except DuplicateError:  # Another process has just created it.
                     row = session.scalars(wanted.limit(1)).one()
             row.external_id = made.qualification_id
             session.flush()
         return row
 
-    def grant(self, task: Task, worker_id: str, *, who: str, why: str, score: int = PASSED) -> None:
-        """The worker may work on the task; a worker who may already keeps the first grant."""
+    def grant(self, task: Task, worker_id: str, *, who: str, why: str, score: int = FULL_SCORE) -> None:
+        """Grant the task's qualification to a worker; a worker who has it keeps the first grant."""
         held = self.qualification(task)
         self._crowd.grant(held.external_id or "", worker_id, score)
         now = self._clock.now()
@@ -68,16 +69,16 @@ class WorkerAccess:
             if session.scalar(self._live_grant(held, worker)) is not None:
                 return
             row = QualificationGrant(qualification_id=held.id, worker_id=worker.id, score=score, granted_at=now)
-            # Another process may grant it at this moment: its grant is the first, and this one no other.
+            # If another process grants it at the same time, its grant is the first one.
             with suppress(DuplicateError), session.begin_nested():
                 session.add(row)
                 session.flush()
                 audit.note(session, "granted", row, who=who, why=why, now=now, of=held)
 
     def withdraw(self, task: Task, worker_id: str, *, who: str, why: str) -> None:
-        """The worker may no longer work on the task: what follows from bad work, in place of a rejection."""
+        """Revoke a worker's qualification: the consequence of bad work, instead of a rejection."""
         if not why.strip():
-            raise CrowdWorkError("taking a qualification back needs a reason, which the worker reads")
+            raise ReasonRequired("withdrawing a qualification needs a reason for the worker")
         held = self.qualification(task)
         self._crowd.revoke(held.external_id or "", worker_id, why.strip())
         now = self._clock.now()
@@ -89,9 +90,9 @@ class WorkerAccess:
                 audit.note(session, "withdrew", row, who=who, why=why, now=now, of=held)
 
     def block(self, worker_id: str, *, who: str, why: str) -> None:
-        """The worker gets no more work of any task; once more does no harm."""
+        """Block a worker from all tasks; repeating the call does no harm."""
         if not why.strip():
-            raise CrowdWorkError("a block needs a reason; give one with --reason")
+            raise ReasonRequired("a block needs a reason")
         self._crowd.block(worker_id, why.strip())
         now = self._clock.now()
         with self._store.write() as session:
@@ -103,7 +104,7 @@ class WorkerAccess:
                 audit.note(session, "blocked", row, who=who, why=why, now=now)
 
     def unblock(self, worker_id: str, *, who: str, why: str) -> None:
-        """The worker gets work again."""
+        """Lift a worker's block."""
         self._crowd.unblock(worker_id, why.strip())
         now = self._clock.now()
         with self._store.write() as session:
@@ -124,45 +125,42 @@ class WorkerAccess:
         return select(Block).where(Block.worker_id == worker.id, Block.lifted_at.is_(None), Block.task_id.is_(None))
 
 
-def _how_to_get(task: Task) -> str:
-    """What workers read who do not have the task's qualification."""
+def _description(task: Task) -> str:
+    """Return the description that workers without the qualification read."""
     spec = spec_of(task)
     if spec.quiz is None or not spec.pay.quiz_cents:
-        return f"Whoever runs “{spec.title}” grants it."
-    return f"Pass the quiz of “{spec.title}”; it is paid, passed or not, and stands among our tasks."
+        return f"The requester of “{spec.title}” grants it."
+    return f"Pass the quiz of “{spec.title}”, which is one of our tasks. The quiz is paid, passed or not."
 
 
-WHO = "quiz"
+class _LockedElsewhere(Exception):
+    """Another process is granting."""
 
 
-class _Taken(Exception):
-    """Another process is at it."""
+def grant_passed_quizzes(store: Store, marketplace: str, access: Callable[[], WorkerAccess]) -> int:
+    """Grant the qualification to workers who passed a quiz, unless another process is doing it; return how many.
 
-
-def grant_passed_quizzes(store: Store, marketplace: str, recruit: Callable[[], WorkerAccess]) -> int:
-    """Grants what is due, unless another process is at it now; how many. A marketplace's no holds up nobody else.
-
-    The processes may be on several machines, so they take turns by the database. Who is due is read inside the turn: a
-    worker whom another process qualified, and who lost the qualification since, is not among them any more.
+    One worker's refusal does not stop the others. Processes on several machines use a lock in the database, and read
+    who is due while they hold it: a worker who was qualified and lost the qualification since is not due again.
     """
     try:
-        with process_lock(store, f"qualifying-{marketplace}", _leave):
-            return _qualify(store, marketplace, recruit)
-    except _Taken:
+        with process_lock(store, f"qualifying-{marketplace}", _skip):
+            return _grant_passed(store, marketplace, access)
+    except _LockedElsewhere:
         return 0
 
 
-def _qualify(store: Store, marketplace: str, recruit: Callable[[], WorkerAccess]) -> int:
+def _grant_passed(store: Store, marketplace: str, access: Callable[[], WorkerAccess]) -> int:
     with store.read() as session:
         passed = ungranted_passes(session, marketplace)
     if not passed:
         return 0
-    recruiting = recruit()
+    granting = access()
     refused: list[CrowdRefused] = []
     for one in passed:
         why = f"passed the quiz with {one.score} of 100"
         try:
-            recruiting.grant(one.task, one.worker_id, who=WHO, why=why, score=one.score)
+            granting.grant(one.task, one.worker_id, who=QUIZ_ACTOR, why=why, score=one.score)
         except CrowdAccessDenied:
             raise
         except CrowdRefused as error:
@@ -172,5 +170,5 @@ def _qualify(store: Store, marketplace: str, recruit: Callable[[], WorkerAccess]
     return len(passed)
 
 
-def _leave() -> None:
-    raise _Taken
+def _skip() -> None:
+    raise _LockedElsewhere

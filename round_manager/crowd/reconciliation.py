@@ -1,12 +1,12 @@
-"""Reconciling: what was sent and never heard of is looked up on the marketplace before anything is sent again.
+"""Reconciliation: looks up what was sent without an answer, before anything is sent again.
 
 | the marketplace | the token | then |
 |---|---|---|
 | has it | | it is settled |
-| does not have a HIT that its round takes no more | | once no call can be on its way, it is given up |
-| does not have a HIT of a round that is paused | | the same, but it is sent when the round goes on |
-| does not have it | protects | it is sent again, with the same token |
-| does not have it | protects no longer | it is held for a person |
+| does not have a HIT that its round no longer takes | | it is cancelled, once no call can be under way |
+| does not have a HIT of a paused round | | the same, but it is sent when the round resumes |
+| does not have it | still protects | it is sent again, with the same token |
+| does not have it | has expired | it is held for a person |
 | has it, for another amount or worker | | it is held for a person |
 """
 
@@ -18,6 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.errors import Hint
 from common.progress import NoProgress, Progress
 from common.text import count
 from crowd.errors import CrowdError, NotOnCrowd
@@ -29,19 +30,19 @@ from round_manager.crowd.hit_planning import cancel_hits, is_past_posting, may_b
 from round_manager.crowd.hit_posting import HitPoster
 from round_manager.crowd.payments import Payment, PaymentSender, payments_of
 from round_manager.database.store import Store
-from round_manager.errors import CrowdWorkError, LedgerError
+from round_manager.errors import NothingHeld
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry
 from round_manager.money.ledger import confirm, hold, refuse, release, renew
 
-# A call whose process died has arrived by then, or never will; its own patience ends much sooner.
+# A call of a process that died has arrived by then, or never will; its own retries end much sooner.
 TIME_TO_ARRIVE = timedelta(minutes=5)
-NOT_NEEDED = "its round takes no such HITs any more, and the marketplace does not have it"
-TOO_LATE = "the marketplace does not show it, and its token protects no longer; look there, then decide"
+NOT_NEEDED = "its round no longer takes such HITs, and the marketplace does not have it"
+TOO_LATE = "the marketplace does not list it, and its token has expired; look there, then decide"
 
 
 @dataclass
 class ReconciliationResult:
-    """What was in doubt, and what became of it."""
+    """What happened to HITs and payments in doubt; `problem` says why reconciliation stopped early."""
 
     found: int = 0
     sent_again: int = 0
@@ -53,17 +54,17 @@ class ReconciliationResult:
 
 
 class Reconciler:
-    """Settles what is in doubt on one marketplace; `posting` and `payday` are who sends again."""
+    """Settles what is in doubt on one marketplace; `poster` and `payments` send again."""
 
-    def __init__(self, store: Store, crowd: Crowd, clock: Clock, posting: HitPoster, payday: PaymentSender) -> None:
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, poster: HitPoster, payments: PaymentSender) -> None:
         self._store = store
         self._crowd = crowd
         self._clock = clock
-        self._posting = posting
-        self._payday = payday
+        self._poster = poster
+        self._sender = payments
 
     def run(self, progress: Progress | None = None) -> ReconciliationResult:
-        """Looks up all HITs and payments that were sent and never heard of."""
+        """Look up all HITs and payments that were sent without an answer."""
         shown = progress or NoProgress()
         outcome = ReconciliationResult()
         with sending(self._store, self._crowd, shown):
@@ -78,7 +79,7 @@ class Reconciler:
         return outcome
 
     def in_doubt(self) -> int:
-        """How many HITs and payments are in doubt and not held."""
+        """Return how many HITs and payments are in doubt and not held."""
         return len(self._doubtful_hits()) + len(self._doubtful_payments())
 
     def _doubtful_hits(self) -> list[Hit]:
@@ -102,7 +103,7 @@ class Reconciler:
         now = self._clock.now()
         with self._store.write() as session:
             for hit, posted in found:
-                self._posting.adopt(session, session.get_one(Hit, hit.id), posted)
+                self._poster.adopt(session, session.get_one(Hit, hit.id), posted)
             wanted = self._still_wanted(session, list(missing.values()), outcome, now)
             young = [
                 hit
@@ -112,7 +113,7 @@ class Reconciler:
             old = [hit for hit in wanted if hit not in young]
             for hit in old:
                 hit.status, hit.last_error = HitStatus.HELD, TOO_LATE
-        sent = self._posting.again(young)
+        sent = self._poster.again(young)
         outcome.found += len(found)
         outcome.held += len(old)
         outcome.sent_again += sent.posted
@@ -122,7 +123,7 @@ class Reconciler:
     def _still_wanted(
         self, session: Session, missing: list[Hit], outcome: ReconciliationResult, now: datetime
     ) -> list[Hit]:
-        """Those that their rounds take now; the others were never sent, once no call can be on its way any more."""
+        """Return the HITs that their rounds take now; reset or cancel the others once no call can be under way."""
         ours = Hit.id.in_([hit.id for hit in missing])
         wanted = list(session.scalars(select(Hit).where(ours, may_be_posted()).order_by(Hit.id)))
         arrived = select(Hit).where(ours, ~may_be_posted(), Hit.sent_at <= now - TIME_TO_ARRIVE)
@@ -130,7 +131,7 @@ class Reconciler:
             hit.sent_at = None
         session.flush()
         over = session.scalars(select(Hit).where(ours, Hit.sent_at.is_(None), is_past_posting())).all()
-        outcome.given_up += cancel_hits(session, over, who=self._payday.who, why=NOT_NEEDED, now=now)
+        outcome.given_up += cancel_hits(session, over, who=self._sender.who, why=NOT_NEEDED, now=now)
         return wanted
 
     def _doubtful_payments(self) -> list[Payment]:
@@ -143,7 +144,7 @@ class Reconciler:
 
     def _payments(self, outcome: ReconciliationResult, progress: Progress) -> None:
         doubtful = self._doubtful_payments()
-        progress.start(len(doubtful), "asking the marketplace")
+        progress.start(len(doubtful), "checking payments on the marketplace")
         missing: list[Payment] = []
         for one in doubtful:
             if self._look(one, outcome):
@@ -151,14 +152,14 @@ class Reconciler:
             progress.advance()
         progress.finish()
         if missing:
-            sent = self._payday.again(missing)
+            sent = self._sender.again(missing)
             outcome.sent_again += sent.rewards + sent.bonuses
             outcome.refused += sent.refused
             outcome.held += sent.held
             outcome.problem = outcome.problem or sent.problem
 
     def _look(self, one: Payment, outcome: ReconciliationResult) -> bool:
-        """Settles or holds what the marketplace's record answers; true for what is to be sent again."""
+        """Settle or hold a payment by the marketplace's record; return whether it must be sent again."""
         now = self._clock.now()
         try:
             return self._look_up(one, outcome, now)
@@ -175,7 +176,7 @@ class Reconciler:
                 with self._store.write() as session:
                     refuse(session, one.entry_id, "the work was rejected on the marketplace", now=now)
                 outcome.refused += 1
-            # An approval needs no token: the work's own state keeps it from being paid twice.
+            # An approval needs no token: the assignment's state prevents a second payment.
             return there is (AssignmentState.REJECTED if one.overrides else AssignmentState.SUBMITTED)
         paid = [bonus for bonus in self._crowd.bonuses(assignment_id=one.external_assignment) if bonus.key == one.key]
         if not paid:
@@ -185,13 +186,13 @@ class Reconciler:
         elif (len(paid), paid[0].cents, paid[0].worker_id) == (1, one.cents, one.external_worker):
             self._found([one], outcome, now)
         else:
-            told = ", ".join(f"{count(bonus.cents, 'cent')} to {bonus.worker_id}" for bonus in paid)
-            self._hold(one, f"the marketplace shows {told}, not {one.cents} to {one.external_worker}", outcome, now)
+            listed = ", ".join(f"{count(bonus.cents, 'cent')} to {bonus.worker_id}" for bonus in paid)
+            self._hold(one, f"the marketplace lists {listed}, not {one.cents} to {one.external_worker}", outcome, now)
         return False
 
     def _found(self, payments: Sequence[Payment], outcome: ReconciliationResult, now: datetime) -> None:
         with self._store.write() as session:
-            self._payday.settle(session, payments, now=now)
+            self._sender.settle(session, payments, now=now)
         outcome.found += len(payments)
 
     def _hold(self, one: Payment, reason: str, outcome: ReconciliationResult, now: datetime) -> None:
@@ -201,11 +202,11 @@ class Reconciler:
 
 
 def resolve_payment(store: Store, key: str, *, paid: bool, who: str, why: str, now: datetime) -> str:
-    """A person's word on a held payment: made, or not made and owed under a new key; the key that counts."""
+    """Record a person's decision on a held payment: made, or owed again under a new key; return the valid key."""
     with store.write() as session:
         entry = session.scalar(select(LedgerEntry).where(LedgerEntry.key == key).with_for_update(key_share=True))
         if entry is None or entry.held_at is None:
-            raise LedgerError(f"no payment {key} is held; `outfox crowd status` lists those that are")
+            raise NothingHeld(f"no payment {key} is held", hint=Hint("show_crowd"))
         after = "confirmed" if paid else "owed again"
         audit.note(session, "resolved", entry, who=who, why=why, now=now, of=entry, after={"outcome": after})
         if paid:
@@ -215,12 +216,12 @@ def resolve_payment(store: Store, key: str, *, paid: bool, who: str, why: str, n
 
 
 def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) -> None:
-    """A person's word on a HIT that is held or gone: it is not there, and what it had reserved is free again."""
+    """Record a person's decision that a held or missing HIT was not posted, and release its money."""
     with store.write() as session:
         hit = session.scalar(select(Hit).where(Hit.key == key).with_for_update(key_share=True))
         is_gone = hit is not None and hit.finished_at is None and hit.last_error == UNKNOWN
         if hit is None or not (hit.status is HitStatus.HELD or is_gone):
-            raise CrowdWorkError(f"no HIT {key} is held or gone; `outfox crowd status` lists those that are")
+            raise NothingHeld(f"no HIT {key} is held or missing", hint=Hint("show_crowd"))
         if is_gone:
             hit.status, hit.finished_at = HitStatus.DISPOSED, now
         else:

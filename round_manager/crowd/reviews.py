@@ -1,7 +1,7 @@
-"""Reviewing: what becomes of work that was handed in.
+"""Reviews: approves and rejects submitted work, and gives bonuses.
 
-Work is approved unless a person says otherwise. Bad work is approved too, not used, and costs its worker the
-qualification; to reject it, a person gives a reason that the worker reads.
+Work is approved unless a person decides otherwise. Bad work is approved too, but not used, and its worker loses the
+qualification. Rejecting work takes a person and a reason that the worker reads.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,21 @@ from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.errors import Hint
 from common.money import dollars
 from crowd.port import Crowd
 from round_manager import audit
 from round_manager.crowd.confirmation import is_page_finished
 from round_manager.crowd.mirror import mark_rejected
 from round_manager.database.store import Store
-from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.errors import (
+    AssignmentNotFound,
+    AssignmentStateError,
+    BonusAlreadyGiven,
+    BudgetError,
+    CrowdWorkError,
+    ReasonRequired,
+)
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -37,13 +45,13 @@ from round_manager.money.ledger import Debt, PossiblePayment, owe_new, owe_rewar
 from round_manager.specs import spec_of
 
 LONGEST_REASON = 1_024
-# Enough to find what a bonus is for, and no whole history each time somebody looks.
+# Enough to find what a bonus is for, without reading the whole history.
 MOST_DECIDED = 1_000
 
 
 @dataclass(frozen=True)
 class UndecidedWork:
-    """Work that waits for a decision; `page_unfinished` where nothing or too little was done on the HIT's own page."""
+    """Submitted work without a decision; `page_unfinished` if the HIT's page was not completed."""
 
     assignment_id: str
     worker_id: str
@@ -70,9 +78,9 @@ class DecidedWork:
 def undecided(
     session: Session, marketplace: str, task_id: int | None = None, *, our_pages: bool = False
 ) -> list[UndecidedWork]:
-    """All work that was handed in and that nobody has decided or is paying for, the oldest first.
+    """Return submitted work that is neither decided nor being paid, the oldest first.
 
-    What was done on a page can only be told where HITs show `our_pages`.
+    `page_unfinished` is only known if HITs show `our_pages`.
     """
     paying = select(LedgerEntry.assignment_id).where(
         LedgerEntry.kind == EntryKind.REWARD,
@@ -108,7 +116,7 @@ def undecided(
 
 
 def decided(session: Session, marketplace: str, task_id: int | None = None) -> list[DecidedWork]:
-    """The work that was decided on last, the newest first; of a large crowd's not all."""
+    """Return the latest decided work, the newest first, up to a limit."""
     wanted = (
         select(Assignment, Worker.external_id, Hit)
         .join(Hit, Hit.id == Assignment.hit_id)
@@ -127,21 +135,20 @@ def decided(session: Session, marketplace: str, task_id: int | None = None) -> l
 
 
 def find_assignment(session: Session, marketplace: str, external_id: str) -> Assignment:
-    """The work of that id, or an error that tells where to look."""
+    """Return the assignment with the marketplace's id, or raise AssignmentNotFound."""
     wanted = select(Assignment).where(Assignment.marketplace == marketplace, Assignment.external_id == external_id)
     found = session.scalar(wanted)
     if found is None:
-        raise CrowdWorkError(
-            f"no work {external_id} has been collected; `outfox crowd status` shows what was collected last"
-        )
+        raise AssignmentNotFound(f"no assignment {external_id} was collected", hint=Hint("show_crowd"))
     return found
 
 
 def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
-    """Owes the rewards of work that was handed in; how many were not owed before. Payday pays them."""
+    """Owe the rewards of submitted work, and return how many were not owed before."""
     for work in assignments:
         if work.status is AssignmentStatus.REJECTED:
-            raise CrowdWorkError(f"{work.external_id} was rejected; override the rejection to pay for it after all")
+            hint = Hint("override_rejection", assignment=work.external_id)
+            raise AssignmentStateError(f"{work.external_id} was rejected; override the rejection to pay it", hint=hint)
     owed = set(session.scalars(select(LedgerEntry.assignment_id).where(*rewards_of(assignments))))
     new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
     new = _owe_covered(session, new, now)
@@ -152,7 +159,7 @@ def approve(session: Session, assignments: Sequence[Assignment], *, who: str, wh
 
 
 def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -> list[Assignment]:
-    """Those whose rewards are owed now; of work that nobody planned for, what the budget does not cover is left out."""
+    """Owe the rewards and return the covered work; unplanned work that the budget does not cover is left out."""
     try:
         with session.begin_nested():
             owe_rewards(session, works, now=now)
@@ -160,7 +167,7 @@ def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -
     except BudgetError:
         if len(works) == 1:
             raise
-    # One by one: what nobody reserved for must not keep the others waiting for their pay.
+    # One by one: work without a reservation must not delay the pay of the others.
     covered: list[Assignment] = []
     for work in works:
         with suppress(BudgetError):
@@ -171,44 +178,42 @@ def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -
 def give_bonus(
     session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
 ) -> LedgerEntry:
-    """Owes a bonus that a person decided to give, for a reason that the worker reads; the budget must cover it."""
-    told = reason.strip()
-    if not told:
-        raise CrowdWorkError("a bonus needs a reason, which the worker reads; give one with --reason")
+    """Owe a bonus that a person gives, with a reason for the worker; the budget must cover it."""
+    text = reason.strip()
+    if not text:
+        raise ReasonRequired("a bonus needs a reason for the worker")
     if cents < 1:
-        raise CrowdWorkError("a bonus is at least one cent")
-    debt = Debt(work, EntryKind.EXTRA, crowd.bonus_price(cents), told[:LONGEST_REASON])
+        raise CrowdWorkError("a bonus must be at least one cent")
+    debt = Debt(work, EntryKind.EXTRA, crowd.bonus_price(cents), text[:LONGEST_REASON])
     (entry,) = owe_new(session, [debt], now=now)
-    audit.note(session, "gave a bonus", entry, who=who, why=told, now=now, of=entry, after={"cents": cents})
+    audit.note(session, "gave a bonus", entry, who=who, why=text, now=now, of=entry, after={"cents": cents})
     return entry
 
 
 def give_bonus_once(
     session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
 ) -> LedgerEntry:
-    """Owes a bonus that a person decided to give, unless the same one was given before; of two at once, one is owed."""
+    """Owe a bonus unless the same one was given before; of two concurrent calls, one succeeds."""
     _lock_budget(session, work)
     before = _same_bonus(session, work, cents, reason)
     if before is not None:
-        told = (
-            f"{dollars(before.cents)}, {before.state.value}, {before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
-        )
-        cure = "`outfox crowd pay` sends what is owed, --again gives another one"
-        raise CrowdWorkError(f"{work.external_id} has this bonus already: {told}; {cure}")
+        since = f"{before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
+        problem = f"{work.external_id} already has this bonus: {dollars(before.cents)}, {before.state.value}, {since}"
+        raise BonusAlreadyGiven(problem, hint=Hint("pay"))
     return give_bonus(session, crowd, work, cents, reason, who=who, now=now)
 
 
 def _lock_budget(session: Session, work: Assignment) -> None:
-    """Until we are done, nobody gives another bonus for that work."""
-    # The budget's row and not the work's own: whoever moves money holds it anyway, and the work's row is locked before
-    # it by those who collect and after it by those who pay, so that waiting for both could be for ever.
+    """Lock the budget, so that no other process gives a bonus for the same work."""
+    # The budget's row and not the assignment's: every process that moves money locks it anyway. Collection locks the
+    # assignment before it and payment after it, so that locking both could deadlock.
     hit = session.get_one(Hit, work.hit_id)
     owner = session.get_one(Task, hit.task_id) if hit.round_id is None else session.get_one(Round, hit.round_id)
     figures(session, owner, lock=True)
 
 
 def _same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> LedgerEntry | None:
-    """A bonus of that amount for that reason, which a person gave for the same work before."""
+    """Return an earlier bonus of the same amount and reason for the same work."""
     wanted = select(LedgerEntry).where(
         LedgerEntry.assignment_id == work.id,
         LedgerEntry.kind == EntryKind.EXTRA,
@@ -220,7 +225,7 @@ def _same_bonus(session: Session, work: Assignment, cents: int, reason: str) -> 
 
 
 class Rejections:
-    """A person's rejections, and their second thoughts; nothing rejects by itself."""
+    """Rejections by a person, and their overrides; nothing is rejected automatically."""
 
     def __init__(self, store: Store, crowd: Crowd, clock: Clock) -> None:
         self._store = store
@@ -228,32 +233,32 @@ class Rejections:
         self._clock = clock
 
     def reject(self, external_id: str, reason: str, *, who: str) -> None:
-        """Rejects work on the marketplace and then here; once more does no harm."""
-        told = reason.strip()
-        if not told:
-            raise CrowdWorkError("a rejection needs a reason, which the worker reads; give one with --reason")
+        """Reject work on the marketplace and then here; repeating the call does no harm."""
+        text = reason.strip()
+        if len(text) < self._crowd.profile.limits.rejection_reason_minimum:
+            raise ReasonRequired("a rejection needs a reason for the worker")
         with self._store.read() as session:
             work = find_assignment(session, self._crowd.name, external_id)
             if work.status is AssignmentStatus.REJECTED:
                 return
             if work.status is not AssignmentStatus.SUBMITTED or owed_entry(session, work, EntryKind.REWARD):
-                raise CrowdWorkError(f"{external_id} is approved and being paid; it cannot be rejected any more")
-        # The marketplace first: had we stopped in between, the next collecting would find it rejected there.
-        self._crowd.reject(external_id, told[:LONGEST_REASON])
+                raise AssignmentStateError(f"{external_id} is approved and being paid; it cannot be rejected")
+        # The marketplace first: if the process stops in between, the next collection finds the rejection.
+        self._crowd.reject(external_id, text[:LONGEST_REASON])
         now = self._clock.now()
         with self._store.write() as session:
             work = find_assignment(session, self._crowd.name, external_id)
             if work.status is AssignmentStatus.SUBMITTED:
-                mark_rejected(session, work, told, who, now, now=now)
-                audit.note(session, "rejected", work, who=who, why=told, now=now, of=session.get_one(Hit, work.hit_id))
+                mark_rejected(session, work, text, who, now, now=now)
+                audit.note(session, "rejected", work, who=who, why=text, now=now, of=session.get_one(Hit, work.hit_id))
 
     def override(self, external_id: str, *, who: str, why: str) -> None:
-        """Pays after all for what was rejected: the money is reserved and owed, then the marketplace is told."""
+        """Owe the reward of rejected work; the next payment overrides the rejection on the marketplace."""
         now = self._clock.now()
         with self._store.write() as session:
             work = find_assignment(session, self._crowd.name, external_id)
             if work.status is not AssignmentStatus.REJECTED:
-                raise CrowdWorkError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
+                raise AssignmentStateError(f"{external_id} is {work.status.value}; only a rejection can be overridden")
             owe_rewards(session, [work], now=now)
             hit = session.get_one(Hit, work.hit_id)
             self._reserve_bonuses(session, hit, now)
@@ -261,7 +266,7 @@ class Rejections:
             audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
 
     def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:
-        """The bonuses that the work could lead to were given back with the rejection; now it can again."""
+        """Reserve the possible bonuses again, which the rejection released."""
         owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
         price = self._crowd.bonus_price(spec_of(owner).pay.fooled_bonus_cents)
         reserve(session, [(hit, PossiblePayment(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)

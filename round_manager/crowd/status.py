@@ -1,4 +1,4 @@
-"""What our books say of the work on a marketplace: HIT groups, what waits to be posted, and loose ends."""
+"""The state of the work on a marketplace, from our database: HIT groups, planned HITs, and loose ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CAN_BE_TAKEN = (HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
 
 @dataclass(frozen=True)
 class GroupFigures:
-    """A HIT group: `unfilled` places of unfinished HITs have nothing handed in."""
+    """A HIT group; `unfilled` counts the places of unfinished HITs without a submission."""
 
     group_id: str
     task: str
@@ -42,7 +42,7 @@ class GroupFigures:
 
 @dataclass(frozen=True)
 class PlannedHits:
-    """HITs of one kind that were planned and are not known to stand: never sent, or sent and `in_doubt`."""
+    """Planned HITs of one kind: never sent, or sent without an answer (`in_doubt`)."""
 
     task: str
     kind: HitKind
@@ -53,9 +53,9 @@ class PlannedHits:
 
 @dataclass(frozen=True)
 class LooseEnd:
-    """A HIT or a payment that is not where it should be; `what` is `HIT` or the kind of payment.
+    """A HIT or a payment that needs attention; `what` is `HIT` or the kind of payment.
 
-    `key` is ours, `hit_id` the marketplace's, where it has given one.
+    `key` is ours; `hit_id` is the marketplace's, if there is one.
     """
 
     key: str
@@ -71,9 +71,9 @@ class LooseEnd:
 
 @dataclass(frozen=True)
 class LooseEnds:
-    """In doubt: asking settles it. Held: a person must. Refused: a definite no, the newest first.
+    """In doubt: reconciliation settles it. Held: a person decides. Refused: by the marketplace, the newest first.
 
-    Astray: HITs that were posted and that the marketplace does not know, or tells of what our books cannot follow.
+    Astray: posted HITs that the marketplace does not know, or whose work cannot be recorded here.
     """
 
     in_doubt: list[LooseEnd]
@@ -84,7 +84,7 @@ class LooseEnds:
 
 @dataclass(frozen=True)
 class LiveHit:
-    """A HIT that workers may still take, or that money is reserved for."""
+    """A HIT that workers can still accept, or that has money reserved."""
 
     hit_id: str
     group_id: str
@@ -94,7 +94,7 @@ class LiveHit:
 
 
 def group_figures(session: Session, marketplace: str, task_id: int | None = None) -> list[GroupFigures]:
-    """Every HIT group that was posted, the newest first."""
+    """Return every posted HIT group, the newest first."""
     work = (
         select(
             Assignment.hit_id,
@@ -134,7 +134,7 @@ def group_figures(session: Session, marketplace: str, task_id: int | None = None
 
 
 def planned(session: Session, marketplace: str, task_id: int | None = None) -> list[PlannedHits]:
-    """What was planned and not posted, with what is reserved for it."""
+    """Return the HITs that were planned and not posted, with their reserved money."""
     reserved = _reserved()
     unsent, in_doubt = func.count().filter(Hit.sent_at.is_(None)), func.count().filter(Hit.sent_at.is_not(None))
     wanted = (
@@ -152,12 +152,12 @@ def planned(session: Session, marketplace: str, task_id: int | None = None) -> l
 
 
 def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -> LooseEnds:
-    """HITs and payments that are in doubt, held, refused or astray, the newest first."""
+    """Return HITs and payments that are in doubt, held, refused or astray, the newest first."""
     here = _of(marketplace, task_id)
     unheard = (*here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_not(None))
     unsettled = (*here, LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_(None))
     astray = (*here, Hit.external_id.is_not(None), Hit.finished_at.is_(None), Hit.last_error.is_not(None))
-    lost = (*here, LedgerEntry.state == EntryState.REFUSED, _not_made_good())
+    lost = (*here, LedgerEntry.state == EntryState.REFUSED, _not_replaced())
     return LooseEnds(
         in_doubt=_hits(session, unheard) + _payments(session, unsettled),
         held=_hits(session, (*here, Hit.status == HitStatus.HELD))
@@ -172,7 +172,7 @@ def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -
 
 
 def live_hits(session: Session, marketplace: str, task_id: int | None = None) -> list[LiveHit]:
-    """Posted HITs that something can still come of, the newest first."""
+    """Return posted HITs that can still get work or release money, the newest first."""
     reserved = _reserved()
     can_be_taken = and_(Hit.status.in_(CAN_BE_TAKEN), Hit.finished_at.is_(None))
     cents = func.coalesce(reserved.c.cents, 0)
@@ -249,8 +249,8 @@ def _payments(session: Session, which: Sequence[ColumnElement[bool]]) -> list[Lo
     ]
 
 
-def _not_made_good() -> ColumnElement[bool]:
-    """A refused payment goes on under another key where it can; then it is no loose end."""
+def _not_replaced() -> ColumnElement[bool]:
+    """Return the condition that a refused payment was not replaced by another entry."""
     other = aliased(LedgerEntry)
     same = (other.assignment_id == LedgerEntry.assignment_id, other.kind == LedgerEntry.kind)
     return ~exists().where(*same, other.cents == LedgerEntry.cents, other.state != EntryState.REFUSED)

@@ -1,4 +1,4 @@
-"""The workers of a marketplace, as our books know them: what they did, what they earned, what they may do."""
+"""The workers of a marketplace, from our database: their work, their earnings and their access."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ON_THE_WAY = (EntryState.OWED, EntryState.SENT)
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """One worker; cents are what reaches them, without fees, and the hourly wage is the median of their work."""
+    """One worker; amounts are without fees, and the hourly pay is the median of the worker's assignments."""
 
     worker_id: str
     approved: int
@@ -42,7 +42,7 @@ class WorkerFigures:
 
 
 def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) -> list[WorkerFigures]:
-    """Everybody who worked on these tasks, may work on them, or is blocked; the latest to hand something in first."""
+    """Return the workers who worked on these tasks, may work on them, or are blocked; the latest submission first."""
     ids = [task.id for task in tasks]
     work = _work(session, marketplace, ids)
     money = _money(session, marketplace, ids)
@@ -67,12 +67,12 @@ def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) ->
 
 
 def find_worker(session: Session, marketplace: str, worker_id: str) -> Worker | None:
-    """The worker of that id, if they ever turned up here."""
+    """Return the worker with the marketplace's id, if known."""
     return session.scalar(select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == worker_id))
 
 
 def is_blocked(session: Session, marketplace: str, worker_id: str) -> bool:
-    """Whether our books say that the worker gets no work."""
+    """Return whether the worker is blocked, according to our database."""
     worker = find_worker(session, marketplace, worker_id)
     return worker is not None and worker.id in _blocks(session, marketplace)
 
@@ -115,7 +115,7 @@ def _money(session: Session, marketplace: str, tasks: Sequence[int]) -> dict[int
 
 
 def _hourly(session: Session, tasks: Sequence[Task]) -> dict[int, list[float]]:
-    """What an hour paid, by worker, for each piece of approved work."""
+    """Return the hourly pay of each approved assignment, by worker."""
     wages: dict[int, list[float]] = {}
     for task in tasks:
         for one in earned_work(session, task):

@@ -1,15 +1,16 @@
-"""The quote: what HITs would cost at most, and what there is to pay for them, before anything is reserved or posted."""
+"""Quotes: what HITs would cost at most, and whether the account covers them, before anything is reserved or posted."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from common.money import dollars
 from crowd.errors import InsufficientFunds
 from crowd.port import Crowd
-from round_manager.crowd.hit_planning import HitCost, HitRequest, check_wish, cost_of, order_terms
-from round_manager.errors import CrowdWorkError
+from round_manager.crowd.hit_planning import HitCost, HitRequest, check_request, cost_of, order_terms
+from round_manager.errors import HitsNotAllowed, RoundNotOpen
 from round_manager.loop.supply import pages_to_validate
 from round_manager.loop.supply_facts import lacking_votes, places_out
 from round_manager.models import HitKind, Round, Task
@@ -19,13 +20,13 @@ from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 
-# More examples than a round has at once.
+# More examples than any round has.
 ALL = 1_000_000
 
 
 @dataclass(frozen=True)
 class VotesWanted:
-    """What there is to validate: votes that are lacking, places that stand for them, and how many more are needed."""
+    """Votes that are missing, places that are posted for them, and how many more places are needed."""
 
     votes: int
     places_out: int
@@ -34,14 +35,14 @@ class VotesWanted:
 
 @dataclass(frozen=True)
 class Quote:
-    """One wish with its price; `at_once_cents` is what the marketplace sets aside when the HITs are posted.
+    """A request with its price; `at_once_cents` is what the marketplace sets aside when the HITs are posted.
 
-    `votes_wanted` is filled where the HITs are to validate.
+    `votes_wanted` is set for validation HITs.
     """
 
     task: str
     round: int
-    wish: HitRequest
+    request: HitRequest
     reward_cents: int
     possible_bonus_cents: int
     cost: HitCost
@@ -60,57 +61,57 @@ class Quote:
         """Places in which workers would find nothing to validate."""
         if self.votes_wanted is None:
             return 0
-        return max(0, self.wish.hits * self.wish.assignments - self.votes_wanted.places_needed)
+        return max(0, self.request.hits * self.request.assignments - self.votes_wanted.places_needed)
 
     def check_account(self) -> None:
-        """Refuses what the account does not cover when it is posted."""
+        """Raise InsufficientFunds if the account does not cover the HITs when they are posted."""
         if self.at_once_cents > self.account_cents:
-            there = f"the account has {dollars(self.account_cents)}"
-            raise InsufficientFunds(f"{there} and posting needs {dollars(self.at_once_cents)} there at once; add to it")
+            needs = f"posting needs {dollars(self.at_once_cents)} at once"
+            raise InsufficientFunds(f"the account has {dollars(self.account_cents)}, and {needs}; add funds")
 
 
-def wish_for(
+def request_for(
     round: Round, kind: HitKind, hits: int, assignments: int, hours: int | None, *, now: datetime
 ) -> HitRequest:
-    """The wish, for so many hours, or until the round closes."""
+    """Return the request, for a number of hours or until the round closes."""
     if hours is not None:
         return HitRequest(kind, hits, assignments, now + timedelta(hours=hours))
     if round.closes_at is None or round.closes_at <= now:
-        raise CrowdWorkError(f"the time of round {round.number} is over; say with --hours how long the HITs stand")
+        raise HitsNotAllowed(f"the time of round {round.number} is over; say for how many hours the HITs are posted")
     return HitRequest(kind, hits, assignments, round.closes_at)
 
 
 def open_round_of(session: Session, task: Task) -> Round:
-    """The task's round that HITs are posted for, or an error that tells how to get one."""
+    """Return the task's live round, or raise RoundNotOpen."""
     found = live_round(session, task.id)
     if found is None:
-        raise CrowdWorkError(f"{task.name} has no open round; `outfox round open {task.name}` opens one")
+        raise RoundNotOpen(f"{task.name} has no open round", hint=Hint("open_round", task=task.name))
     return found
 
 
 def quote(
-    session: Session, task: Task, round: Round, wish: HitRequest, crowd: Crowd, account_cents: int, *, now: datetime
+    session: Session, task: Task, round: Round, request: HitRequest, crowd: Crowd, account_cents: int, *, now: datetime
 ) -> Quote:
-    """What the wish costs, where the round takes it; nothing is changed."""
-    check_wish(session, round, wish, now=now)
+    """Return what a request costs, if the round takes it; nothing is changed."""
+    check_request(session, round, request, now=now)
     spec = spec_of(round)
-    terms = order_terms(session, round, wish.kind, crowd)
-    shape = shape_of(spec, wish.kind)
+    terms = order_terms(session, round, request.kind, crowd)
+    shape = shape_of(spec, request.kind)
     return Quote(
         task=task.name,
         round=round.number,
-        wish=wish,
+        request=request,
         reward_cents=shape.reward_cents,
         possible_bonus_cents=shape.bonuses * spec.pay.fooled_bonus_cents,
-        cost=cost_of(session, round, wish, crowd),
-        at_once_cents=crowd.price(terms, wish.assignments).total_cents * wish.assignments * wish.hits,
+        cost=cost_of(session, round, request, crowd),
+        at_once_cents=crowd.price(terms, request.assignments).total_cents * request.assignments * request.hits,
         account_cents=account_cents,
         task_figures=figures(session, task),
         round_figures=figures(session, round),
         needs_qualification=spec.quiz is not None,
         quiz_attempts=spec.quiz.max_attempts if spec.quiz else 0,
-        fees_double=crowd.profile.fees.rises_for(wish.assignments),
-        votes_wanted=_votes_wanted(session, round, spec, crowd.name) if wish.kind is HitKind.VALIDATE else None,
+        fees_double=crowd.profile.fees.rises_for(request.assignments),
+        votes_wanted=_votes_wanted(session, round, spec, crowd.name) if request.kind is HitKind.VALIDATE else None,
     )
 
 

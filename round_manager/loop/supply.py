@@ -1,9 +1,8 @@
-"""Supply: the HITs that a round needs now, so that it reaches its target and never costs more than it may.
+"""Supply: the HITs that a round needs now to reach its target within its budget.
 
-What stands on the marketplace counts as if it were done. Of what nobody has written yet, as much is expected to come
-true as the upper end of the rates' intervals says: little is known at first, so few HITs are posted, and the last ones
-are not posted one at a time. Votes come first, then people who may work, then new examples, each of which must leave
-enough for its own bonus and its first votes.
+Posted HITs count as if they were done. New examples are expected to succeed at the upper end of the rates' confidence
+intervals: little is known at first, so few HITs are posted, and the last ones are not posted one at a time. Votes come
+first, then the quiz for more workers, then new examples, each with enough money for its bonus and its first votes.
 """
 
 from bisect import bisect_right
@@ -26,20 +25,20 @@ from round_manager.tasks.affordability import least_cents, vote_cents
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 
-# So many at most are planned in one transaction, which others wait for.
+# At most this many HITs are planned in one transaction, because others wait for it.
 MOST_AT_ONCE = 200
 MOST_OUT = 2_000
-# Nobody should have to write more than so many of the examples that a round wants.
+# A worker should not have to write more of a round's examples than this.
 EXAMPLES_EACH = 10
-# Validators beyond those who vote on one example: its author is none of them.
+# Validators beyond those who vote on one example: its author cannot vote.
 SPARE_PEOPLE = 2
-# HITs to validate outlast the round's own date: what was written in time is checked all the same.
+# Validation HITs may outlast the round's end: examples that were written in time are still validated.
 TIME_TO_VALIDATE = timedelta(days=2)
 
 
 @dataclass(frozen=True)
 class Supply:
-    """HITs to post: one place each to create and to validate, and one HIT with so many places for the quiz."""
+    """HITs to post: creation and validation HITs with one place each, and one quiz HIT with several places."""
 
     create: int = 0
     validate: int = 0
@@ -57,21 +56,21 @@ class Supply:
 
 
 def supply_round(session: Session, round: Round, crowd: Crowd, *, now: datetime) -> tuple[Supply, list[Hit]]:
-    """What the round needs, planned and its money reserved; two at once plan it once. Nothing is sent.
+    """Plan what the round needs and reserve its money; concurrent calls plan it once. Nothing is sent.
 
-    Where the task has a quiz, its qualification must be on the marketplace before.
+    If the task has a quiz, its qualification must already be on the marketplace.
     """
-    # The round's own row, before its budget's reader: whoever comes second counts what the first one planned.
+    # Lock the round before reading its budget: a second caller then counts what the first one planned.
     held = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
     supply = wanted_supply(session, held, crowd, now=now)
     planned: list[Hit] = []
-    for wish in wishes_of(held, supply, now=now):
-        planned += plan_hits(session, held, wish, crowd, now=now)
+    for request in requests_of(held, supply, now=now):
+        planned += plan_hits(session, held, request, crowd, now=now)
     return supply, planned
 
 
 def wanted_supply(session: Session, round: Round, crowd: Crowd, *, now: datetime) -> Supply:
-    """What the round needs now; nothing where it is paused, over, or past its date."""
+    """Return what the round needs now; nothing if it is paused or over, and only votes after its end."""
     if round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
         return Supply()
     spec = spec_of(round)
@@ -80,20 +79,20 @@ def wanted_supply(session: Session, round: Round, crowd: Crowd, *, now: datetime
     return Supply(validate=supply.validate) if over else supply
 
 
-def wishes_of(round: Round, supply: Supply, *, now: datetime) -> list[HitRequest]:
-    """The same as wishes, each with its end."""
+def requests_of(round: Round, supply: Supply, *, now: datetime) -> list[HitRequest]:
+    """Return the requests for a supply, each with its end."""
     end = round.closes_at or now + TIME_TO_VALIDATE
     until = max(end, now + TIME_TO_VALIDATE)
-    wishes = [
+    requests = [
         HitRequest(HitKind.VALIDATE, supply.validate, 1, until),
         HitRequest(HitKind.QUIZ, 1 if supply.quiz_places else 0, max(1, supply.quiz_places), end),
         HitRequest(HitKind.CREATE, supply.create, 1, end),
     ]
-    return [wish for wish in wishes if wish.hits]
+    return [request for request in requests if request.hits]
 
 
 def plan_supply(spec: TaskSpec, facts: SupplyFacts, fees: FeeSchedule) -> Supply:
-    """What a round that stands so needs, as far as its money goes."""
+    """Return what a round in this state needs, as far as its money goes."""
     pages = _pages(spec, facts) if spec.pay.validate_cents else 0
     pages = min(pages, MOST_AT_ONCE, facts.free_cents // vote_cents(spec, fees)) if pages else 0
     # The first votes on examples that are being written are not reserved yet.
@@ -105,11 +104,11 @@ def plan_supply(spec: TaskSpec, facts: SupplyFacts, fees: FeeSchedule) -> Supply
 
 
 def pages_to_validate(spec: TaskSpec, lacking: Sequence[int], out: int) -> int:
-    """Pages to validate that are lacking: one worker's page has one vote for an example, and so many examples.
+    """Return how many more validation pages are needed; a worker's page has one vote for each of its examples.
 
-    `lacking` are the votes that each example lacks, `out` the pages that stand already.
+    `lacking` are the missing votes of each example, `out` the pages that are already posted.
     """
-    needed = max(max(lacking), ceil(sum(lacking) / _votes_a_page(spec))) if lacking else 0
+    needed = max(max(lacking), ceil(sum(lacking) / _votes_per_page(spec))) if lacking else 0
     return max(0, needed - out)
 
 
@@ -117,8 +116,8 @@ def _pages(spec: TaskSpec, facts: SupplyFacts) -> int:
     return pages_to_validate(spec, facts.lacking, facts.places(HitKind.VALIDATE))
 
 
-def _votes_a_page(spec: TaskSpec) -> int:
-    """Votes that one HIT to validate brings when it has its share of gold."""
+def _votes_per_page(spec: TaskSpec) -> int:
+    """Return the votes of one validation HIT, without its share of gold items."""
     return max(1, floor(spec.work.validations_per_hit * (1 - spec.validation.gold_rate)))
 
 
@@ -127,11 +126,11 @@ def _vote_cents(spec: TaskSpec, hits: int, fees: FeeSchedule) -> int:
     if not hits:
         return 0
     first = first_votes(spec.validation)
-    return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_a_page(spec))) * vote_cents(spec, fees)
+    return max(first, ceil(hits * spec.work.examples_per_hit * first / _votes_per_page(spec))) * vote_cents(spec, fees)
 
 
 def _people(spec: TaskSpec, facts: SupplyFacts, left: int, fees: FeeSchedule) -> int:
-    """Places in the quiz, while there are too few people to write and to vote."""
+    """Return the quiz places that are needed while there are too few workers to write and vote."""
     if spec.quiz is None or not spec.pay.quiz_cents:
         return 0
     writers = ceil(facts.target / EXAMPLES_EACH) if facts.is_open else 0
@@ -152,14 +151,14 @@ def _quiz_cents(spec: TaskSpec, fees: FeeSchedule) -> int:
 
 
 def _writing(spec: TaskSpec, facts: SupplyFacts, left: int, fees: FeeSchedule) -> int:
-    """HITs to create that bring the target into reach, if all goes as well as it may."""
+    """Return the creation HITs that can reach the target at the best expected rates."""
     if not facts.is_open or not spec.pay.create_cents:
         return 0
     verified = Rate(facts.verified_fooling, facts.verified_fooling + facts.disputed_fooling).high
     each = spec.work.examples_per_hit * Rate(facts.fooled, facts.examples).high * verified
     expected = facts.verified_fooling + facts.pending_fooling * verified + facts.places(HitKind.CREATE) * each
-    # Rounded first: a target that is met to the last digit is met. Part of a HIT waits until more is known, unless
-    # there is nothing to wait for.
+    # Rounded first, against floating-point errors. A fraction of a HIT waits until more is known, unless nothing is
+    # under way.
     lacking = round((facts.target - expected) / each, 6)
     is_idle = not facts.places(HitKind.CREATE) and not facts.pending_fooling
     needed = floor(lacking) or (1 if lacking > 0 and is_idle else 0)
@@ -168,18 +167,18 @@ def _writing(spec: TaskSpec, facts: SupplyFacts, left: int, fees: FeeSchedule) -
 
 
 def _affordable(spec: TaskSpec, left: int, fees: FeeSchedule) -> int:
-    """How many HITs to create the money covers, with their bonuses and first votes."""
+    """Return how many creation HITs the money covers, with their bonuses and first votes."""
     one = fees.reward(spec.pay.create_cents).total_cents
     one += spec.work.examples_per_hit * fees.bonus(spec.pay.fooled_bonus_cents).total_cents
     most = bisect_right(range(1, left // one + 1), left, key=lambda hits: hits * one + _vote_cents(spec, hits, fees))
-    # Whoever ends the writing goes by the least that one costs: what covers that is never left unused.
+    # A round ends when it cannot pay for one more HIT, so money for one HIT is always used.
     return max(most, 1 if left >= least_cents(spec, fees) else 0)
 
 
 def plan_recruits(session: Session, task: Task, crowd: Crowd, people: int, *, now: datetime) -> list[Hit]:
-    """HITs with places in the quiz until so many people have passed it or can take it; nothing is sent.
+    """Plan quiz HITs until this many people have passed the quiz or can take it; nothing is sent.
 
-    The task's qualification must be on the marketplace before.
+    The task's qualification must already be on the marketplace.
     """
     live = live_round(session, task.id)
     if live is None or spec_of(live).quiz is None:
@@ -192,7 +191,7 @@ def plan_recruits(session: Session, task: Task, crowd: Crowd, people: int, *, no
     lacking = people - known
     while lacking > 0:
         places = places_in_one_hit(lacking, crowd.profile.fees)
-        (wish,) = wishes_of(held, Supply(quiz_places=places), now=now)
-        planned += plan_hits(session, held, wish, crowd, now=now)
+        (request,) = requests_of(held, Supply(quiz_places=places), now=now)
+        planned += plan_hits(session, held, request, crowd, now=now)
         lacking -= places
     return planned

@@ -1,4 +1,4 @@
-"""What a round's supply goes by: counts that the database keeps, and what is unfinished; never the whole round."""
+"""The facts that a round's supply depends on: stored counts and unfinished work, never the whole round."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,19 +28,19 @@ from round_manager.tasks.affordability import free_cents
 from round_manager.tasks.rounds import NOT_COUNTED
 from templates import TaskSpec
 
-# Of examples that wait for votes the oldest are handed out first; what comes after so many waits for the next look.
+# The oldest waiting examples are assigned first; later ones are counted next time.
 MOST_WAITING = 2_000
-# Who did nothing for so long is not counted on.
+# Workers who did nothing for this long are not counted on.
 LATELY = timedelta(days=3)
 CAN_BRING_WORK = (HitStatus.PLANNED, HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
 
 
 @dataclass(frozen=True)
 class SupplyFacts:
-    """Where a round stands, as far as its supply goes.
+    """The state of a round that its supply depends on.
 
-    `lacking` has the votes that each waiting example lacks, `out` the places of HITs that nobody has handed in yet,
-    `people` those who may work and were there lately.
+    `lacking` has the missing votes of each waiting example, `out` the places without a submission, `people` the
+    workers who are qualified and were active lately.
     """
 
     status: RoundStatus
@@ -61,12 +61,12 @@ class SupplyFacts:
         return self.status is RoundStatus.OPEN
 
     def places(self, kind: HitKind) -> int:
-        """How many places of a kind stand open."""
+        """Return the open places of a kind."""
         return self.out.get(kind, 0)
 
 
 def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str, *, now: datetime) -> SupplyFacts:
-    """The round's facts, by the names that they have in a supply."""
+    """Return the facts of a round."""
     tallies = tallies_of(session, round)
     return SupplyFacts(
         status=round.status,
@@ -84,13 +84,13 @@ def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str,
 
 
 def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool], int]:
-    """How many of the round's examples are in each status, those that fooled apart."""
+    """Return how many of the round's examples are in each status, by whether they fooled the model."""
     rows = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0))
     return {(row.status, row.fooled): row.examples for row in rows}
 
 
 def lacking_votes(session: Session, round: Round, most: int = MOST_WAITING) -> list[int]:
-    """How many votes each of the oldest waiting examples lacks; those that lack none are left out."""
+    """Return the missing votes of the oldest waiting examples that need any."""
     votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
     lacking = Example.votes_wanted - votes
     waiting = select(lacking).where(Example.round_id == round.id, Example.status == ExampleStatus.PENDING, lacking > 0)
@@ -98,11 +98,11 @@ def lacking_votes(session: Session, round: Round, most: int = MOST_WAITING) -> l
 
 
 def places_out(session: Session, round: Round, marketplace: str) -> dict[HitKind, int]:
-    """Places of the round's unfinished HITs, sent or not, that nobody has handed in yet."""
+    """Return the places of the round's unfinished HITs, sent or not, without a submission."""
     handed_in = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status.in_(HANDED_IN))
     wanted = (
         select(Hit.kind, func.sum(Hit.max_assignments - handed_in.scalar_subquery()))
-        # The sum keeps databases from the index on rounds: the one on unfinished HITs is the short one.
+        # The sum keeps databases from using the index on rounds: the one on unfinished HITs is shorter.
         .where(Hit.marketplace == marketplace, Hit.finished_at.is_(None), Hit.round_id + 0 == round.id)
         .where(Hit.status.in_(CAN_BRING_WORK))
         .group_by(Hit.kind)
@@ -111,7 +111,7 @@ def places_out(session: Session, round: Round, marketplace: str) -> dict[HitKind
 
 
 def people_lately(session: Session, round: Round, marketplace: str, *, now: datetime) -> int:
-    """How many hold the task's qualification and got it, or handed something in, not long ago."""
+    """Return how many workers have the task's qualification, and got it or submitted something lately."""
     since = now - LATELY
     worked = exists().where(Assignment.worker_id == QualificationGrant.worker_id, Assignment.submitted_at > since)
     wanted = (
@@ -128,10 +128,10 @@ CAN_BE_TAKEN = (HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
 
 
 def unneeded_hits(session: Session, round: Round, marketplace: str, *, now: datetime) -> list[str]:
-    """The marketplace's ids of the round's HITs that should be taken down; whoever has one finishes it.
+    """Return the marketplace's ids of the round's HITs that should expire; workers who accepted one may finish.
 
-    While a round is open, all of its HITs may still be needed. Once it is validating, nothing new is written; and once
-    nothing is being written any more and no vote is lacking, nothing is to be checked.
+    While a round is open, all of its HITs may be needed. A validating round needs no creation HITs; once no examples
+    can arrive and no votes are missing, it needs no validation or quiz HITs either.
     """
     if round.status is not RoundStatus.VALIDATING:
         return []
@@ -150,7 +150,7 @@ def unneeded_hits(session: Session, round: Round, marketplace: str, *, now: date
 
 
 def _may_want_votes(session: Session, round: Round, marketplace: str) -> bool:
-    """Whether examples may still come, or more votes be wanted on those that are there."""
+    """Return whether examples may still arrive, or more votes may be needed."""
     unfinished = select(Hit.id).where(
         Hit.marketplace == marketplace,
         Hit.finished_at.is_(None),

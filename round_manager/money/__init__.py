@@ -1,1 +1,1 @@
-"""Money: budgets, the ledger, and what a HIT may cost; nothing here talks to a marketplace."""
+"""Money: budgets, the ledger, and the terms of HITs; nothing here calls a marketplace."""

@@ -1,7 +1,7 @@
-"""BonusSettlement: each one that a HIT has reserved is owed to the author of a verified fooling example, or free again.
+"""Bonuses: a reserved bonus is owed to the author of a verified fooling example, or released.
 
-What a HIT's bonuses can still come to follows from its places, its work and its examples as they are now, so this may
-be run at any time, as often as anybody likes: it owes what was earned and gives back what nobody can earn any more.
+How many bonuses a HIT can still lead to follows from its places, its work and its examples. So settling can be
+repeated at any time: it owes the bonuses that were earned and releases those that can no longer be earned.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from round_manager.money.ledger import PossiblePayment, owe_bonus, release, rese
 from round_manager.specs import spec_of
 
 FOOLED = "You fooled the model, and other people agreed with your label. Thank you!"
-HANDED_IN = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
+SUBMITTED = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
 CAN_STILL_EARN = (ExampleStatus.PENDING, ExampleStatus.FLAGGED)
 BEING_PAID = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
 HITS_AT_ONCE = 500
@@ -45,7 +45,7 @@ HITS_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class BonusSettlement:
-    """What became of bonuses; `uncovered` are examples whose bonus waits, noted, until the budget covers it."""
+    """What settling did; `uncovered` are examples whose bonus waits until the budget covers it."""
 
     owed: int = 0
     released: int = 0
@@ -57,7 +57,7 @@ class BonusSettlement:
 
 @dataclass(frozen=True)
 class ExampleBonus:
-    """An example as far as its bonus goes."""
+    """The facts of an example that decide about its bonus."""
 
     id: int
     fooled: bool
@@ -65,25 +65,25 @@ class ExampleBonus:
 
     @property
     def can_still_earn(self) -> bool:
-        """Whether nobody has decided it."""
+        """Whether it fooled the model and is not decided yet."""
         return self.fooled and self.status in CAN_STILL_EARN
 
     @property
     def has_earned(self) -> bool:
-        """Whether it fooled the model, and other people agree with its author."""
+        """Whether it fooled the model and validators agree with its author."""
         return self.fooled and self.status is ExampleStatus.VERIFIED
 
 
 @dataclass(frozen=True)
 class BonusWork:
-    """Work that was handed in for a HIT; `examples` is None where it was done on a page that is not ours."""
+    """Submitted work of a HIT; `examples` is None if its page is not ours."""
 
     assignment_id: int
     is_rejected: bool
     examples: tuple[ExampleBonus, ...] | None
 
     def possible(self, each: int) -> int:
-        """How many bonuses it can still earn."""
+        """Return how many bonuses it can still earn."""
         if self.is_rejected:
             return 0
         return each if self.examples is None else sum(one.can_still_earn for one in self.examples)
@@ -91,7 +91,7 @@ class BonusWork:
 
 @dataclass(frozen=True)
 class HitLedger:
-    """What the ledger has of some HITs: bonuses that are reserved, examples that had one, work that is being paid."""
+    """The ledger of some HITs: reserved bonuses, examples that have one, and work that is being paid."""
 
     reserved: Counter[int]
     given: frozenset[int]
@@ -99,13 +99,13 @@ class HitLedger:
 
 
 def bonuses_each(session: Session, hit: Hit) -> int:
-    """How many bonuses one assignment of the HIT can lead to."""
+    """Return how many bonuses one assignment of the HIT can lead to."""
     owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
     return shape_of(spec_of(owner), hit.kind).bonuses
 
 
 def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> BonusSettlement:
-    """Owes what was earned on these HITs and releases what nobody can earn any more; once more changes nothing."""
+    """Owe the bonuses that were earned on these HITs and release the impossible ones; repeating changes nothing."""
     by_round: dict[int, list[Hit]] = {}
     for hit in hits:
         if hit.round_id is not None and hit.kind is HitKind.CREATE:
@@ -117,12 +117,12 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
         if each:
             outcome += _settle(session, round, own, each, now)
     if outcome.uncovered:
-        _note(session, outcome.uncovered)
+        _mark_uncounted(session, outcome.uncovered)
     return outcome
 
 
 def settle_closed(session: Session, round: Round, *, now: datetime) -> BonusSettlement:
-    """The same for HITs of a closed round that have a bonus reserved still, so many at once."""
+    """Settle a batch of a closed round's HITs that still have a reserved bonus."""
     held = select(LedgerEntry.hit_id).where(
         LedgerEntry.round_id == round.id,
         LedgerEntry.state == EntryState.RESERVED,
@@ -134,44 +134,44 @@ def settle_closed(session: Session, round: Round, *, now: datetime) -> BonusSett
 
 def _settle(session: Session, round: Round, hits: Sequence[Hit], each: int, now: datetime) -> BonusSettlement:
     session.flush()
-    # One at a time settles a round's bonuses. It is the budget's row that is held, as everybody does who moves money:
-    # the HITs' own rows are held before it by those who collect and after it by those who pay.
+    # One process at a time settles a round's bonuses. It locks the budget's row, as everything that moves money does:
+    # collection locks the HITs' rows before it, and payment after it.
     figures(session, round, lock=True)
     ids = [hit.id for hit in hits]
-    books = _books(session, ids)
-    works = _works(session, ids, books)
+    ledger = _hit_ledger(session, ids)
+    works = _works(session, ids, ledger)
     outcome = BonusSettlement()
     for hit in hits:
-        outcome += _owe_earned(session, hit, works[hit.id], books, now)
+        outcome += _owe_earned(session, hit, works[hit.id], ledger, now)
     is_open = session.scalar(select(Round.status).where(Round.id == round.id)) is not RoundStatus.CLOSED
     for hit in hits:
         places = 0 if hit.finished_at is not None else max(0, hit.max_assignments - len(works[hit.id]))
         needed = places * each + sum(work.possible(each) for work in works[hit.id]) if is_open else 0
-        if books.reserved[hit.id] > needed:
-            freed = release(session, [hit.id], EntryKind.BONUS, books.reserved[hit.id] - needed, now=now)
+        if ledger.reserved[hit.id] > needed:
+            freed = release(session, [hit.id], EntryKind.BONUS, ledger.reserved[hit.id] - needed, now=now)
             outcome += BonusSettlement(released=freed)
     return outcome
 
 
 def _owe_earned(
-    session: Session, hit: Hit, works: Sequence[BonusWork], books: HitLedger, now: datetime
+    session: Session, hit: Hit, works: Sequence[BonusWork], ledger: HitLedger, now: datetime
 ) -> BonusSettlement:
     outcome = BonusSettlement()
     for work in works:
-        earned = [one.id for one in work.examples or () if one.has_earned and one.id not in books.given]
+        earned = [one.id for one in work.examples or () if one.has_earned and one.id not in ledger.given]
         for example_id in [] if work.is_rejected else earned:
-            if not books.reserved[hit.id] and not _reserve_again(session, hit, now):
+            if not ledger.reserved[hit.id] and not _reserve_again(session, hit, now):
                 outcome += BonusSettlement(uncovered=frozenset([example_id]))
                 continue
             assignment, example = session.get_one(Assignment, work.assignment_id), session.get_one(Example, example_id)
             owe_bonus(session, assignment, example, FOOLED, now=now)
-            books.reserved[hit.id] = max(0, books.reserved[hit.id] - 1)
+            ledger.reserved[hit.id] = max(0, ledger.reserved[hit.id] - 1)
             outcome += BonusSettlement(owed=1)
     return outcome
 
 
-def _note(session: Session, example_ids: Collection[int]) -> None:
-    """Whoever decides next looks at these again, and no round is closed before: the last vote on each is noted anew."""
+def _mark_uncounted(session: Session, example_ids: Collection[int]) -> None:
+    """Mark the last vote of each example as uncounted, so that it is settled again before the round closes."""
     noted = select(UncountedVote.example_id).where(
         UncountedVote.round_id == Example.round_id, UncountedVote.example_id == Example.id
     )
@@ -185,7 +185,7 @@ def _note(session: Session, example_ids: Collection[int]) -> None:
 
 
 def _reserve_again(session: Session, hit: Hit, now: datetime) -> bool:
-    """A bonus that was given back, after a rejection that was then taken back; whether the budget covers it."""
+    """Reserve a bonus again that an overridden rejection had released; return whether the budget covers it."""
     known = select(LedgerEntry.cents, LedgerEntry.fee_cents).where(LedgerEntry.kind == EntryKind.BONUS).limit(1)
     found = session.execute(known.where(LedgerEntry.hit_id == hit.id)).first()
     found = found or session.execute(known.where(LedgerEntry.round_id == hit.round_id)).first()
@@ -198,7 +198,7 @@ def _reserve_again(session: Session, hit: Hit, now: datetime) -> bool:
     return True
 
 
-def _books(session: Session, hit_ids: Sequence[int]) -> HitLedger:
+def _hit_ledger(session: Session, hit_ids: Sequence[int]) -> HitLedger:
     entry = LedgerEntry
     wanted = select(entry.hit_id, entry.kind, entry.state, entry.assignment_id, entry.example_id)
     rows = session.execute(wanted.where(entry.hit_id.in_(hit_ids))).all()
@@ -210,25 +210,25 @@ def _books(session: Session, hit_ids: Sequence[int]) -> HitLedger:
     )
 
 
-def _works(session: Session, hit_ids: Sequence[int], books: HitLedger) -> dict[int, list[BonusWork]]:
+def _works(session: Session, hit_ids: Sequence[int], ledger: HitLedger) -> dict[int, list[BonusWork]]:
     wanted = (
         select(Assignment.id, Assignment.hit_id, Assignment.status, WorkSession.id)
         .outerjoin(WorkSession, WorkSession.assignment_id == Assignment.id)
-        .where(Assignment.hit_id.in_(hit_ids), Assignment.status.in_(HANDED_IN))
+        .where(Assignment.hit_id.in_(hit_ids), Assignment.status.in_(SUBMITTED))
         .order_by(Assignment.id)
     )
     found = session.execute(wanted).all()
-    written = _written(session, [page for *_, page in found if page is not None])
+    examples_of = _examples(session, [page for *_, page in found if page is not None])
     works: dict[int, list[BonusWork]] = {hit_id: [] for hit_id in hit_ids}
     for assignment_id, hit_id, status, page in found:
-        # A rejection that was taken back is on its way to being approved.
-        is_rejected = status is AssignmentStatus.REJECTED and assignment_id not in books.paid
-        examples = None if page is None else tuple(written.get(page, ()))
+        # An overridden rejection is being approved.
+        is_rejected = status is AssignmentStatus.REJECTED and assignment_id not in ledger.paid
+        examples = None if page is None else tuple(examples_of.get(page, ()))
         works[hit_id].append(BonusWork(assignment_id, is_rejected, examples))
     return works
 
 
-def _written(session: Session, pages: Sequence[int]) -> dict[int, list[ExampleBonus]]:
+def _examples(session: Session, pages: Sequence[int]) -> dict[int, list[ExampleBonus]]:
     wanted = select(Example.session_id, Example.id, Example.fooled, Example.status)
     mine = wanted.where(Example.session_id.in_(pages), Example.session_id.is_not(None)).order_by(Example.id)
     found: dict[int, list[ExampleBonus]] = {}

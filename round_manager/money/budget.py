@@ -1,4 +1,4 @@
-"""Budgets: what a task and a round may spend, and where that money is now."""
+"""Budgets: what a task and a round may spend, and how much of it is reserved, owed and sent."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,15 +6,16 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
 from common.money import dollars
 from round_manager import audit
-from round_manager.errors import BudgetError
+from round_manager.errors import BudgetError, RoundClosed
 from round_manager.models import Round, RoundStatus, Task
 
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """A budget and where it is; what is neither reserved, owed nor sent was released or never bound."""
+    """A budget and its parts; what is neither reserved, owed nor sent is released."""
 
     budget_cents: int
     reserved_cents: int
@@ -27,12 +28,12 @@ class BudgetFigures:
         return self.budget_cents - self.reserved_cents - self.owed_cents - self.sent_cents
 
     def __str__(self) -> str:
-        told = (("reserved", self.reserved_cents), ("owed", self.owed_cents), ("sent", self.sent_cents))
-        return f"budget {dollars(self.budget_cents)}: " + ", ".join(f"{dollars(cents)} {word}" for word, cents in told)
+        parts = (("reserved", self.reserved_cents), ("owed", self.owed_cents), ("sent", self.sent_cents))
+        return f"budget {dollars(self.budget_cents)}: " + ", ".join(f"{dollars(cents)} {word}" for word, cents in parts)
 
 
 def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> BudgetFigures:
-    """Where the budget of a task or a round is at this moment; with `lock`, nobody moves it until we are done."""
+    """Return the budget of a task or a round; with `lock`, other processes cannot change it in this transaction."""
     table = type(owner)
     wanted = select(table.budget_cents, table.reserved_cents, table.owed_cents, table.sent_cents)
     wanted = wanted.where(table.id == owner.id)
@@ -42,18 +43,16 @@ def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> Bud
 def set_round_budget(
     session: Session, task: Task, round: Round, cents: int, *, who: str, why: str, now: datetime
 ) -> BudgetFigures:
-    """Another budget for a round that is not closed: no less than what is bound, no more than the task's."""
+    """Set the budget of a round that is not closed: at least what is bound, at most the task's budget."""
     before = figures(session, round, lock=True)
     bound = before.budget_cents - before.released_cents
     if round.status is RoundStatus.CLOSED:
-        raise BudgetError(f"round {round.number} of {task.name} is closed; what it cost is fixed")
+        raise RoundClosed(f"round {round.number} of {task.name} is closed; its budget cannot change")
     if cents < bound:
-        raise BudgetError(
-            f"round {round.number} of {task.name} has {dollars(bound)} bound ({before}); give at least that"
-        )
+        raise BudgetError(f"round {round.number} of {task.name} has already bound {dollars(bound)} ({before})")
     if cents > task.budget_cents:
-        cure = "raise budget.task_cents in task.yaml and run `outfox task create` again first"
-        raise BudgetError(f"task {task.name} may cost {dollars(task.budget_cents)} in all; {cure}")
+        problem = f"task {task.name} may cost {dollars(task.budget_cents)}; raise budget.task_cents in task.yaml first"
+        raise BudgetError(problem, hint=Hint("update_task", task=task.name))
     round.budget_cents = cents
     note = {"before": {"budget_cents": before.budget_cents}, "after": {"budget_cents": cents}}
     audit.note(session, "changed the budget", round, who=who, why=why, now=now, of=round, **note)
@@ -61,23 +60,19 @@ def set_round_budget(
     return figures(session, round)
 
 
-def _cure(owner: Task | Round) -> str:
-    if isinstance(owner, Round):
-        return "`outfox round budget`"
-    return "budget.task_cents in task.yaml, then `outfox task create` again"
-
-
 def check_budget(session: Session, task: Task, round: Round | None, cents: int) -> None:
-    """Nothing, or a BudgetError with the figures.
+    """Raise BudgetError if a budget does not cover an amount.
 
-    The database itself refuses what goes past a budget; this says it in words, and waits for others who are at it.
+    The database also refuses it; this check gives a clear message, and waits for concurrent transactions.
     """
     owners: list[Task | Round] = [task] if round is None else [round, task]
     for owner in owners:
         now = figures(session, owner, lock=True)
         if cents > now.released_cents:
             called = f"task {task.name}" if isinstance(owner, Task) else f"round {owner.number} of {task.name}"
-            left = f"{called} has {dollars(now.released_cents)} left ({now})"
+            problem = f"{called} has {dollars(now.released_cents)} left ({now}), and this needs {dollars(cents)}"
+            if isinstance(owner, Round):
+                raise BudgetError(problem, hint=Hint("set_round_budget", task=task.name))
             raise BudgetError(
-                f"{left} and this needs {dollars(cents)}; ask for less, or raise the budget: {_cure(owner)}"
+                f"{problem}; raise budget.task_cents in task.yaml", hint=Hint("update_task", task=task.name)
             )

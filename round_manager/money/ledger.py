@@ -1,7 +1,6 @@
-"""The ledger: money is reserved, owed, sent and settled, one entry and one key for each payment.
+"""The ledger: money is reserved, owed, sent and settled, with one entry and one key for each payment.
 
-Nobody else moves an entry. Every function works inside the caller's transaction, so what it decides and what it writes
-are one.
+Only this module changes entries. Every function works inside the caller's transaction.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,14 +22,14 @@ LONGEST_ERROR = 500
 
 @dataclass(frozen=True)
 class PossiblePayment:
-    """A payment that may come: what for, and what it costs."""
+    """A payment that a HIT may lead to: its kind and its price."""
 
     kind: EntryKind
     price: Price
 
 
 def reserve(session: Session, wanted: Sequence[tuple[Hit, PossiblePayment]], *, now: datetime) -> list[str]:
-    """The keys of one new entry for each, all or none; past a budget nothing is reserved and the figures are told."""
+    """Reserve the payments and return their keys; all of them, or none and a BudgetError."""
     _check_budgets(session, wanted)
     rows = [
         {
@@ -53,9 +52,9 @@ def reserve(session: Session, wanted: Sequence[tuple[Hit, PossiblePayment]], *, 
 
 
 def rewards_of(assignments: Sequence[Assignment]) -> list[ColumnElement[bool]]:
-    """The entries that are the rewards of assignments, and were not refused."""
+    """Return the conditions for the rewards of assignments that were not refused."""
     return [
-        # By the HIT, which has an index; by the assignment alone the whole ledger would be looked at.
+        # By the HIT, which has an index; the assignment alone would need a full scan.
         LedgerEntry.hit_id.in_({work.hit_id for work in assignments}),
         LedgerEntry.assignment_id.in_([work.id for work in assignments]),
         LedgerEntry.kind == EntryKind.REWARD,
@@ -64,7 +63,7 @@ def rewards_of(assignments: Sequence[Assignment]) -> list[ColumnElement[bool]]:
 
 
 def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> dict[int, LedgerEntry]:
-    """The rewards of assignments, owed from now on, by the assignments' ids; what was owed before stays as it is."""
+    """Owe the rewards of assignments, and return them by assignment id; rewards that are owed stay as they are."""
     wanted = select(LedgerEntry).where(*rewards_of(assignments))
     owed = {entry.assignment_id: entry for entry in session.scalars(wanted) if entry.assignment_id is not None}
     missing = [work for work in assignments if work.id not in owed]
@@ -77,7 +76,7 @@ def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: dat
         else:
             unreserved.append(work)
     session.flush()
-    # Their reservations were given back, after rejections that are now overridden: reserve again, or tell the figures.
+    # Their reservations were released by rejections that are now overridden: reserve again, or raise BudgetError.
     hits = _hits(session, unreserved)
     debts = [Debt(work, EntryKind.REWARD, _reward_price(session, hits[work.hit_id])) for work in unreserved]
     owed.update(zip((work.id for work in unreserved), owe_new(session, debts, now=now), strict=True))
@@ -85,19 +84,19 @@ def owe_rewards(session: Session, assignments: Sequence[Assignment], *, now: dat
 
 
 def owe_bonus(session: Session, assignment: Assignment, example: Example, reason: str, *, now: datetime) -> LedgerEntry:
-    """The bonus of a validated fooling example, owed to its author from now on; once for each example."""
+    """Owe the bonus of a verified fooling example to its author, once for each example."""
     wanted = select(LedgerEntry).where(LedgerEntry.example_id == example.id, LedgerEntry.state != EntryState.REFUSED)
     known = session.scalar(wanted.limit(1))
     if known is not None:
         return known
     free = _reserved(session, {assignment.hit_id}, EntryKind.BONUS).get(assignment.hit_id)
     if not free:
-        raise LedgerError(f"HIT {assignment.hit_id} has no bonus reserved any more for work {assignment.external_id}")
+        raise LedgerError(f"HIT {assignment.hit_id} has no reserved bonus left for assignment {assignment.external_id}")
     return owe(session, free[0], assignment, now=now, example_id=example.id, reason=reason)
 
 
 def owed_entry(session: Session, assignment: Assignment, kind: EntryKind) -> LedgerEntry | None:
-    """The entry of that kind that is owed or paid for an assignment, if there is one."""
+    """Return the entry of a kind that is owed or paid for an assignment, if there is one."""
     found = select(LedgerEntry).where(
         LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == kind, LedgerEntry.state != EntryState.REFUSED
     )
@@ -113,9 +112,9 @@ def owe(
     example_id: int | None = None,
     reason: str | None = None,
 ) -> LedgerEntry:
-    """A reserved entry becomes a debt to whoever did the assignment."""
+    """Turn a reserved entry into a debt to the assignment's worker."""
     if entry.state is not EntryState.RESERVED:
-        raise LedgerError(f"entry {entry.key} is {entry.state.value}; only what is reserved can be owed")
+        raise LedgerError(f"entry {entry.key} is {entry.state.value}; only a reserved entry can be owed")
     _owe(entry, assignment, now=now, example_id=example_id, reason=reason)
     session.flush()
     return entry
@@ -123,7 +122,7 @@ def owe(
 
 @dataclass(frozen=True)
 class Debt:
-    """A payment that nobody reserved before, to whoever did the assignment."""
+    """A payment without an earlier reservation, to the assignment's worker."""
 
     assignment: Assignment
     kind: EntryKind
@@ -132,7 +131,7 @@ class Debt:
 
 
 def owe_new(session: Session, debts: Sequence[Debt], *, now: datetime) -> list[LedgerEntry]:
-    """Payments that are reserved and owed at once, all of them, or none and a BudgetError with the figures."""
+    """Reserve and owe payments at once; all of them, or none and a BudgetError."""
     if not debts:
         return []
     hits = _hits(session, [debt.assignment for debt in debts])
@@ -147,7 +146,7 @@ def owe_new(session: Session, debts: Sequence[Debt], *, now: datetime) -> list[L
 
 
 def send(session: Session, entries: Sequence[LedgerEntry], *, now: datetime) -> list[LedgerEntry]:
-    """Marks entries as sent, which must be committed before the call; those that another process took are left out."""
+    """Mark entries as sent, to be committed before the call; entries that another process took are left out."""
     ids = [entry.id for entry in entries]
     wanted = select(LedgerEntry).where(LedgerEntry.id.in_(ids), LedgerEntry.state == EntryState.OWED)
     taken = session.scalars(wanted.order_by(LedgerEntry.id).with_for_update(skip_locked=True)).all()
@@ -159,19 +158,19 @@ def send(session: Session, entries: Sequence[LedgerEntry], *, now: datetime) -> 
 
 
 def confirm(session: Session, ids: Sequence[int], *, now: datetime) -> None:
-    """The marketplace has these payments; those that are settled already stay as they are."""
+    """Record that the marketplace made these payments; settled entries stay as they are."""
     settled = {"state": EntryState.CONFIRMED, "settled_at": now, "held_at": None, "held_reason": None}
     session.execute(update(LedgerEntry).where(*_sent(ids)).values(settled))
 
 
 def refuse(session: Session, entry_id: int, error: str, *, now: datetime) -> None:
-    """The marketplace definitely does not have this payment and will not make it; its money is free again."""
+    """Record that the marketplace definitely did not make this payment; its money is released."""
     settled = {"state": EntryState.REFUSED, "settled_at": now, "held_at": None, "held_reason": None}
     session.execute(update(LedgerEntry).where(*_sent([entry_id])).values({**settled, "last_error": _short(error)}))
 
 
 def renew(session: Session, entry: LedgerEntry, error: str, *, now: datetime, not_before: datetime) -> LedgerEntry:
-    """The same debt under a new key, for a payment that definitely did not happen; the old entry is refused."""
+    """Replace a payment that definitely did not happen by the same debt under a new key."""
     refuse(session, entry.id, error, now=now)
     session.flush()
     hit = session.get_one(Hit, entry.hit_id)
@@ -186,13 +185,13 @@ def renew(session: Session, entry: LedgerEntry, error: str, *, now: datetime, no
 
 
 def still_in_doubt(session: Session, entry_id: int, error: str, *, next_try_at: datetime) -> None:
-    """A payment that may or may not have been made: it stays sent, to be looked at again."""
+    """Record an error of a payment that may have been made: it stays sent, to be reconciled."""
     values = {"last_error": _short(error), "next_try_at": next_try_at}
     session.execute(update(LedgerEntry).where(*_sent([entry_id])).values(values))
 
 
 def hold(session: Session, entry_id: int, reason: str, *, now: datetime) -> None:
-    """A payment that asking cannot settle: a person decides."""
+    """Hold a payment that reconciliation cannot settle, for a person to decide."""
     values = {"held_at": now, "held_reason": reason, "next_try_at": None}
     session.execute(update(LedgerEntry).where(*_sent([entry_id]), LedgerEntry.held_at.is_(None)).values(values))
 
@@ -200,7 +199,7 @@ def hold(session: Session, entry_id: int, reason: str, *, now: datetime) -> None
 def release(
     session: Session, hit_ids: Collection[int], kind: EntryKind, count: int | None = None, *, now: datetime
 ) -> int:
-    """HITs' reserved entries of one kind are free again, all or so many of them; how many were."""
+    """Release HITs' reserved entries of one kind, all or up to `count`; return how many."""
     free = select(LedgerEntry.id).where(
         LedgerEntry.hit_id.in_(hit_ids), LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
     )
@@ -222,13 +221,13 @@ def _check_budgets(session: Session, wanted: Sequence[tuple[Hit, PossiblePayment
 
 
 def _reward_price(session: Session, hit: Hit) -> Price:
-    """What one assignment of the HIT was reserved at."""
+    """Return the price at which one assignment of the HIT was reserved."""
     any_reward = select(LedgerEntry.cents, LedgerEntry.fee_cents).where(
         LedgerEntry.hit_id == hit.id, LedgerEntry.kind == EntryKind.REWARD
     )
     found = session.execute(any_reward.limit(1)).first()
     if found is None:
-        raise LedgerError(f"HIT {hit.key} never had a reward reserved; it was not posted from here")
+        raise LedgerError(f"HIT {hit.key} never had a reserved reward; it was not posted from this database")
     return Price(found.cents, found.fee_cents)
 
 
@@ -245,7 +244,7 @@ def _owe(
 
 
 def _reserved(session: Session, hit_ids: set[int], kind: EntryKind) -> dict[int, list[LedgerEntry]]:
-    """The HITs' reserved entries of a kind, by HIT, ours until the transaction ends."""
+    """Lock and return the HITs' reserved entries of a kind, by HIT."""
     free = select(LedgerEntry).where(
         LedgerEntry.hit_id.in_(hit_ids), LedgerEntry.kind == kind, LedgerEntry.state == EntryState.RESERVED
     )
@@ -256,7 +255,7 @@ def _reserved(session: Session, hit_ids: set[int], kind: EntryKind) -> dict[int,
 
 
 def _hits(session: Session, assignments: Sequence[Assignment]) -> dict[int, Hit]:
-    """The HITs of assignments, by their ids."""
+    """Return the HITs of assignments, by id."""
     wanted = select(Hit).where(Hit.id.in_({work.hit_id for work in assignments}))
     return {hit.id: hit for hit in session.scalars(wanted)}
 

@@ -1,8 +1,8 @@
-"""The statement: where every cent of a budget was at a moment, from the entries' own times.
+"""Statements: where every cent of a budget was at a given time, and the sums of the ledger.
 
     reserved + owed + sent + released = budget
 
-to the cent and for any moment; `released` is what was given back, was refused, or was never bound.
+to the cent and at any time; `released` is what was released or refused, or never reserved.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class StatementLine:
-    """One round's money, or what belongs to no round, at one moment; `moved` is what the day before it changed."""
+    """The money of a round, or of a whole task, at one time; `newly_…` is what the day before it changed."""
 
     task: str
     round: int | None
@@ -34,32 +34,32 @@ class StatementLine:
 
     @property
     def adds_up(self) -> bool:
-        """Whether every part is there and nothing is below zero."""
+        """Whether the parts add up to the budget and none is negative."""
         parts = self.figures
         each = (parts.reserved_cents, parts.owed_cents, parts.sent_cents, parts.released_cents)
         return min(each) >= 0 and sum(each) == parts.budget_cents
 
 
 def end_of(day: date) -> datetime:
-    """The first moment after a day, in UTC."""
+    """Return the end of a day in UTC."""
     return datetime.combine(day, time(), UTC) + DAY
 
 
 def statement(session: Session, task: Task, *, at: datetime) -> list[StatementLine]:
-    """The task's whole budget first, then its rounds; budgets are those of today."""
+    """Return the task's whole budget first, then its rounds; the budgets are today's."""
     rounds = session.scalars(select(Round).where(Round.task_id == task.id).order_by(Round.number)).all()
     whole = _line(session, task, None, LedgerEntry.task_id == task.id, task.budget_cents, at)
     return [whole, *(_line(session, task, one, LedgerEntry.round_id == one.id, one.budget_cents, at) for one in rounds)]
 
 
 def drift(session: Session, owner: Task | Round, line: StatementLine) -> int:
-    """By how many cents a statement of this moment differs from the sums that the database keeps; always 0."""
-    kept = figures(session, owner)
-    told = line.figures
+    """Return by how many cents a statement of now differs from the sums in the database; always 0."""
+    stored = figures(session, owner)
+    stated = line.figures
     return (
-        abs(kept.reserved_cents - told.reserved_cents)
-        + abs(kept.owed_cents - told.owed_cents)
-        + abs(kept.sent_cents - told.sent_cents)
+        abs(stored.reserved_cents - stated.reserved_cents)
+        + abs(stored.owed_cents - stated.owed_cents)
+        + abs(stored.sent_cents - stated.sent_cents)
     )
 
 
@@ -76,18 +76,18 @@ def _line(
     def total(condition: ColumnElement[bool], what: SQLColumnExpression[int] = cents) -> ColumnElement[int]:
         return func.coalesce(func.sum(case((condition, what), else_=0)), 0)
 
-    # A comparison with a time that is not there is neither true nor false; `_yes` makes it false.
+    # A comparison with NULL is NULL; `_is_true` makes it false.
     row = session.execute(
         select(
-            total(and_(not_(_yes(owed)), not_(_yes(back)))),
-            total(and_(_yes(owed), not_(_yes(sent)))),
-            total(and_(_yes(sent), not_(_yes(back)))),
+            total(and_(not_(_is_true(owed)), not_(_is_true(back)))),
+            total(and_(_is_true(owed), not_(_is_true(sent)))),
+            total(and_(_is_true(sent), not_(_is_true(back)))),
             total(entry.reserved_at >= since),
-            total(_yes(and_(owed, entry.owed_at >= since))),
-            total(_yes(and_(sent, entry.sent_at >= since))),
-            total(_yes(and_(back, entry.settled_at >= since))),
-            total(_yes(paid)),
-            total(_yes(paid), entry.fee_cents),
+            total(_is_true(and_(owed, entry.owed_at >= since))),
+            total(_is_true(and_(sent, entry.sent_at >= since))),
+            total(_is_true(and_(back, entry.settled_at >= since))),
+            total(_is_true(paid)),
+            total(_is_true(paid), entry.fee_cents),
         ).where(whose, entry.reserved_at < at)
     ).one()
     parts = [int(part) for part in row]
@@ -95,13 +95,13 @@ def _line(
     return StatementLine(task.name, number, at, BudgetFigures(budget, *parts[:3]), *parts[3:])
 
 
-def _yes(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return func.coalesce(condition, False)
 
 
 @dataclass(frozen=True)
 class TaskMoney:
-    """A task's money on one marketplace, fees included; what was sent and not settled is `in_doubt`."""
+    """A task's money on one marketplace, with fees; `in_doubt` was sent and is not settled."""
 
     task: str
     budget_cents: int
@@ -113,13 +113,13 @@ class TaskMoney:
 
     @property
     def owed_cents(self) -> int:
-        """What workers are owed, and its fees."""
+        """What workers are owed, with fees."""
         return self.owed_rewards_cents + self.owed_bonuses_cents
 
 
 @dataclass(frozen=True)
 class Owed:
-    """So many payments of a kind that are owed and not sent."""
+    """The payments of one kind that are owed and not sent."""
 
     kind: EntryKind
     count: int
@@ -128,7 +128,7 @@ class Owed:
 
 
 def money_by_task(session: Session, marketplace: str) -> list[TaskMoney]:
-    """Every task's money there, by the tasks' names."""
+    """Return the money of every task on a marketplace, by name."""
     total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
     wanted = (
         select(LedgerEntry.task_id, LedgerEntry.state, LedgerEntry.kind, total)
@@ -138,16 +138,16 @@ def money_by_task(session: Session, marketplace: str) -> list[TaskMoney]:
     )
     sums: dict[int, dict[str, int]] = {}
     for task_id, state, kind, cents in session.execute(wanted):
-        place = _place(state, kind)
-        if place:
-            held = sums.setdefault(task_id, {})
-            held[place] = held.get(place, 0) + int(cents)
+        column = _column(state, kind)
+        if column:
+            task_sums = sums.setdefault(task_id, {})
+            task_sums[column] = task_sums.get(column, 0) + int(cents)
     tasks = session.scalars(select(Task).order_by(Task.name))
     return [TaskMoney(task.name, task.budget_cents, **sums.get(task.id, {})) for task in tasks]
 
 
 def owed_by_kind(session: Session, marketplace: str) -> list[Owed]:
-    """What payday would send, rewards first."""
+    """Return what would be paid now, rewards first."""
     wanted = (
         select(LedgerEntry.kind, func.count(), func.sum(LedgerEntry.cents), func.sum(LedgerEntry.fee_cents))
         .join(Hit, Hit.id == LedgerEntry.hit_id)
@@ -160,14 +160,14 @@ def owed_by_kind(session: Session, marketplace: str) -> list[Owed]:
 
 
 def reward_cost(session: Session, work: Assignment) -> int:
-    """What the reward of that work costs, fee included."""
+    """Return the price of an assignment's reward, with its fee."""
     any_reward = select(LedgerEntry.cents + LedgerEntry.fee_cents).where(
         LedgerEntry.hit_id == work.hit_id, LedgerEntry.kind == EntryKind.REWARD
     )
     return session.scalar(any_reward.limit(1)) or 0
 
 
-def _place(state: EntryState, kind: EntryKind) -> str:
+def _column(state: EntryState, kind: EntryKind) -> str:
     if state is EntryState.OWED:
         return "owed_rewards_cents" if kind is EntryKind.REWARD else "owed_bonuses_cents"
     names = {

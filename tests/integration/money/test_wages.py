@@ -38,7 +38,7 @@ def test_the_wage_of_a_group_is_the_median_of_its_people(counter: Counter) -> No
     assert wage.median_elapsed_seconds == 60
     assert wage.median_hourly_cents == reward * 60
     assert not wage.is_low
-    assert wage.top_ups() == {}
+    assert wage.lacking == {}
 
 
 def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(counter: Counter) -> None:
@@ -46,7 +46,7 @@ def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(counter: Counter)
     (wage,) = wages(counter)
     minimum = counter.round.spec["pay"]["minimum_hourly_cents"]
     assert wage.is_low
-    assert set(wage.top_ups().values()) == {-(-minimum * 12 // 60) - counter.round.spec["pay"]["create_cents"]}
+    assert set(wage.lacking.values()) == {-(-minimum * 12 // 60) - counter.round.spec["pay"]["create_cents"]}
     for _ in range(2):
         with counter.store.write() as session:
             owe_top_ups(session, counter.crowd, wages(counter), now=counter.clock.now())
@@ -94,7 +94,7 @@ def test_one_long_lunch_does_not_decide(counter: Counter) -> None:
     paid_group(counter, [1, 1, 1, 1, 19])
     (wage,) = wages(counter)
     assert not wage.is_low
-    assert wage.top_ups() == {}
+    assert wage.lacking == {}
 
 
 @pytest.mark.parametrize("minutes", [[7, 7], [6, 9, 9], [10, 11, 12, 13]])

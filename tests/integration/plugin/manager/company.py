@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from plugin.crowd import CrowdServices
+from plugin.crowd import ConnectedCrowd
 from plugin.manager.loop import STEPS, Manager, StepOutcome
 from plugin.manager.step import ManagerContext, Step
 from round_manager.archive.storage import open_archives
@@ -129,7 +129,7 @@ class Company:
         store, crowd, clock = self.store, self.crowd, self.clock
         poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
         payments = PaymentSender(store, crowd, clock, who=MANAGER, threads=1)
-        services = CrowdServices(
+        services = ConnectedCrowd(
             crowd=crowd,
             poster=poster,
             collector=Collector(store, crowd, clock, threads=1),

@@ -31,7 +31,7 @@ from mturk.marketplace import people
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
-from plugin.crowd import CrowdServices, crowd_of, crowd_services
+from plugin.crowd import ConnectedCrowd, crowd_of, crowd_services
 from plugin.hit_links import HitLinks
 from plugin.local_server import free_port
 from plugin.settings import Settings
@@ -115,7 +115,7 @@ class WorkStage:
     market: MarketServer
     web: Server
     backend: Server
-    services: CrowdServices
+    services: ConnectedCrowd
     clock: SystemClock = field(default_factory=SystemClock)
     _stale: bool = False
 
