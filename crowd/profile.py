@@ -132,7 +132,7 @@ class CompletionLink:
 
 
 class BuiltInQualification(enum.StrEnum):
-    """Qualifications that a crowd keeps by itself."""
+    """Qualifications that the crowd itself maintains."""
 
     APPROVAL_RATE = "approval_rate"
     HITS_APPROVED = "hits_approved"

@@ -1,8 +1,6 @@
-"""The crowd, wired: the marketplace that the settings name, and the services that post, collect, pay and reconcile."""
+"""The crowd that the settings name: its profile, its connection, and its event queue."""
 
-from dataclasses import dataclass
-
-from common.clock import Clock
+from common.errors import Hint
 from crowd.port import Crowd, EventQueue
 from crowd.profile import CrowdProfile
 from crowd.retries import RetryPolicy
@@ -11,30 +9,12 @@ from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks
 from plugin.operator import operator_name
 from plugin.settings import PREFIX, Settings
-from round_manager.crowd.collection import Collector
-from round_manager.crowd.hit_posting import HitPoster
-from round_manager.crowd.payments import PaymentSender
-from round_manager.crowd.qualifications import WorkerAccess
-from round_manager.crowd.reconciliation import Reconciler
-from round_manager.crowd.reviews import Rejections
-from round_manager.database.store import Store
+from round_manager.services.connected_crowd import ConnectedCrowd, connect_crowd
+from round_manager.services.context import Actor, ServiceContext
 
 PROFILES = {MTURK.kind: MTURK}
-# A person who waits for a command learns after so long that the marketplace does not answer.
+# A command reports after this time that the marketplace does not answer.
 SECONDS_TO_WAIT = 20.0
-
-
-@dataclass(frozen=True)
-class ConnectedCrowd:
-    """Everything that works with one marketplace and one store."""
-
-    crowd: Crowd
-    poster: HitPoster
-    collector: Collector
-    payments: PaymentSender
-    reconciler: Reconciler
-    rejections: Rejections
-    access: WorkerAccess
 
 
 def crowd_profile(settings: Settings) -> CrowdProfile:
@@ -43,13 +23,14 @@ def crowd_profile(settings: Settings) -> CrowdProfile:
 
 
 def crowd_of(settings: Settings, retries: RetryPolicy | None = None) -> Crowd:
-    """The marketplace that the settings name; nothing is asked of it yet."""
+    """Return the crowd that the settings name; nothing is sent yet."""
     from mturk.client import open_crowd
     from mturk.connection import Endpoint
 
     if not settings.has_crowd_keys:
         keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
-        raise SettingsError(f"the marketplace needs access keys: set {keys} (`outfox marketplace account` makes some)")
+        hint = Hint("create_marketplace_account", account="NAME")
+        raise SettingsError(f"the marketplace needs access keys: set {keys}", hint=hint)
     endpoint = Endpoint(
         settings.crowd_url,
         settings.crowd_key_id,
@@ -69,17 +50,8 @@ def event_queue(settings: Settings) -> EventQueue | None:
     return open_queue(settings.crowd_queue_url, region=settings.crowd_region)
 
 
-def crowd_services(settings: Settings, store: Store, crowd: Crowd, clock: Clock) -> ConnectedCrowd:
-    """The services on that marketplace and that store."""
+def connected_crowd(settings: Settings, context: ServiceContext, crowd: Crowd) -> ConnectedCrowd:
+    """Return a crowd that posts, collects and pays with this database; nothing is sent yet."""
     links = HitLinks(settings.hit_pages, settings.signing_secrets())
-    poster = HitPoster(store, crowd, clock, links.url, queue_url=settings.crowd_queue_url)
-    payments = PaymentSender(store, crowd, clock, who=operator_name())
-    return ConnectedCrowd(
-        crowd=crowd,
-        poster=poster,
-        collector=Collector(store, crowd, clock),
-        payments=payments,
-        reconciler=Reconciler(store, crowd, clock, poster, payments),
-        rejections=Rejections(store, crowd, clock),
-        access=WorkerAccess(store, crowd, clock),
-    )
+    actor = Actor(operator_name())
+    return connect_crowd(context, actor, crowd, links.url, queue_url=settings.crowd_queue_url)

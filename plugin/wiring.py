@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.attempt_delivery import AttemptIntake, Deliver
-    from plugin.crowd import ConnectedCrowd
     from plugin.lazy_store import LazyStore
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
+    from round_manager.services.connected_crowd import ConnectedCrowd
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.rounds import ModelDeployment
@@ -116,11 +116,11 @@ class Application:
 
         return crowd_of(self.settings, retries)
 
-    def crowd_services(self, store: "Store", crowd: "Crowd") -> "ConnectedCrowd":
-        """Return what posts, collects, pays and reconciles on that marketplace."""
-        from plugin.crowd import crowd_services
+    def connected_crowd(self, context: "ServiceContext", crowd: "Crowd") -> "ConnectedCrowd":
+        """Return what posts, collects, pays and reconciles on that marketplace with this database."""
+        from plugin.crowd import connected_crowd
 
-        return crowd_services(self.settings, store, crowd, self.clock)
+        return connected_crowd(self.settings, context, crowd)
 
     def worker_access(self) -> "WorkerAccess":
         """Return what grants qualifications on the marketplace, for a server."""
@@ -242,7 +242,7 @@ class Application:
                     store=context.store,
                     clock=self.clock,
                     who=self.actor.name,
-                    crowd=self.crowd_services(context.store, self.crowd()) if settings.has_crowd_keys else None,
+                    crowd=self.connected_crowd(context, self.crowd()) if settings.has_crowd_keys else None,
                     label_studio=self.connected_label_studio(lambda: context),
                     archives=self.archives,
                     models=lambda: self.model_deployment(timeout=options.timeout),

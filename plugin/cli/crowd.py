@@ -1,4 +1,4 @@
-"""`outfox crowd`: post work on a marketplace, see what comes back, and pay for it."""
+"""`outfox crowd`: post work on a marketplace, collect it and pay for it."""
 
 import click
 
@@ -24,8 +24,8 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, commands_at=COMMANDS)
 def crowd() -> None:
-    """Post work on a marketplace, see what comes back, and pay for it.
+    """Post work on a marketplace, collect it and pay for it.
 
-    Every cent goes through the ledger: it is reserved before a HIT is posted, and each payment is made once, whatever
-    crashes in between. docs/crowd.md tells how.
+    Every cent goes through the ledger: it is reserved before a HIT is posted, and each payment is made once, even after
+    a crash. See docs/crowd.md.
     """

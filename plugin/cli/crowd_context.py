@@ -1,4 +1,4 @@
-"""The context where the commands of `outfox crowd` work: the books, the marketplace, and who asks."""
+"""What the commands of `outfox crowd` share: the connected crowd, options, questions and exit codes."""
 
 import json
 import sys
@@ -11,38 +11,42 @@ import click
 from rich.console import RenderableType
 
 from common.money import parse_dollars
+from crowd.errors import CrowdRefused, CrowdUnavailable
 from plugin.cli.output import console, wants_json
 from plugin.errors import PluginError
-from plugin.operator import operator_name
-from plugin.settings import Settings
+from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from common.clock import Clock
-    from crowd.port import Crowd
-    from plugin.crowd import ConnectedCrowd
     from round_manager.crowd.payments import PaymentResult
-    from round_manager.database.store import Store
+    from round_manager.services.connected_crowd import ConnectedCrowd
+    from round_manager.services.context import Actor, ServiceContext
 
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
 
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Only tell what would happen; nothing changes anywhere.")
-KIND = click.option("--kind", type=click.Choice(["create", "validate", "quiz"]), help="What the HITs ask for.")
-YES = click.option("--yes", is_flag=True, help="Do not ask first; needed where nobody can answer.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
+KIND = click.option("--kind", type=click.Choice(["create", "validate", "quiz"]), help="What the HITs are for.")
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
+
+
+class ConfirmationRequired(PluginError):
+    """A command needs a confirmation, and there is no terminal to ask for it."""
+
+    code = "confirmation_required"
 
 
 class DollarsType(click.ParamType[int]):
-    """Dollars and whole cents, as cents."""
+    """An amount in dollars and cents, as cents."""
 
     name = "dollars"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The cents; more than nothing."""
+        """Return the cents of a positive amount."""
         try:
             cents = value if isinstance(value, int) else parse_dollars(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if cents < 1:
-            self.fail(f"{value} is no amount to pay; give at least 0.01", param, ctx)
+            self.fail(f"{value} is too little; the minimum is 0.01", param, ctx)
         return cents
 
 
@@ -51,52 +55,41 @@ DOLLARS = DollarsType()
 
 @dataclass(frozen=True)
 class CrowdContext:
-    """One store, one marketplace and the services between them."""
+    """The database, the connected crowd, and the user who runs the command."""
 
-    store: "Store"
-    services: "ConnectedCrowd"
-    clock: "Clock"
-    who: str
-
-    @property
-    def crowd(self) -> "Crowd":
-        """The marketplace."""
-        return self.services.crowd
+    services: "ServiceContext"
+    crowd: "ConnectedCrowd"
+    actor: "Actor"
 
     def account_cents(self) -> int:
-        """What the account has; refused where it is not the account that our HITs were posted with."""
-        from round_manager.crowd.calls import check_account
+        """Return the account's balance; raise WrongCrowdAccount if our HITs were posted by another account."""
+        from round_manager.services.connected_crowd import account_cents
 
-        cents = self.crowd.balance()
-        check_account(self.store, self.crowd, now=self.clock.now())
-        return cents
+        return account_cents(self.services, self.crowd)
 
 
 @contextmanager
-def open_crowd_context(settings: Settings) -> Iterator[CrowdContext]:
-    """The context; the marketplace is asked nothing yet."""
-    from common.clock import SystemClock
+def open_crowd_context(app: Application) -> Iterator[CrowdContext]:
+    """Open the database and the crowd; nothing is sent to the marketplace yet."""
     from plugin.cli.crowd_retries import AnnouncedRetries
-    from plugin.crowd import SECONDS_TO_WAIT, crowd_of, crowd_services
-    from round_manager.database.store import open_store
+    from plugin.crowd import SECONDS_TO_WAIT
 
-    retries = AnnouncedRetries(budget=SECONDS_TO_WAIT, silent=not _may_announce())
-    crowd, clock = crowd_of(settings, retries), SystemClock()
-    with open_store(settings.database) as store:
-        yield CrowdContext(store, crowd_services(settings, store, crowd, clock), clock, operator_name())
+    crowd = app.crowd(AnnouncedRetries(budget=SECONDS_TO_WAIT, silent=not _may_announce()))
+    with app.services() as services:
+        yield CrowdContext(services, app.connected_crowd(services, crowd), app.actor)
 
 
-def ask(question: str, *, yes: bool) -> None:
-    """Goes on only with a person's yes, given now or by --yes."""
+def confirm(question: str, *, yes: bool) -> None:
+    """Continue only if the user agrees, now or with --yes."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise PluginError("nobody is here to say yes; add --yes, or --dry-run to see what would happen")
+        raise ConfirmationRequired("not a terminal; pass --yes, or --dry-run to see what would happen")
     click.confirm(question, abort=True, err=True)
 
 
 def announce(text: RenderableType) -> None:
-    """Tells something before it happens, on standard error, so that what is shown at the end stays one document."""
+    """Print something before it happens, on standard error, so that standard output stays one document."""
     if _may_announce():
         console(stderr=True).print(text)
 
@@ -106,20 +99,21 @@ def _may_announce() -> bool:
 
 
 def leave(*, problem: str = "", wrong: str = "") -> None:
-    """Ends with exit code 3 where trying again helps, 2 where something was refused for good."""
-    told = problem or wrong
-    if not told:
+    """Exit with code 3 if a retry can help, or 2 if something was refused; return if there was no problem."""
+    text = problem or wrong
+    if not text:
         return
-    as_json = json.dumps({"error": told, "problems": [told]}, ensure_ascii=False)
-    click.echo(as_json if wants_json() else f"outfox: {told}", err=True)
+    error = CrowdUnavailable(text) if problem else CrowdRefused(text)
+    as_json = json.dumps({"error": text, "problems": [text], **error.as_data()}, ensure_ascii=False)
+    click.echo(as_json if wants_json() else f"outfox: {text}", err=True)
     raise click.exceptions.Exit(AGAIN if problem else WRONG)
 
 
 def leave_paid(paid: "PaymentResult", uncovered: int = 0) -> None:
-    """Ends with the exit code that payments ask for; `uncovered` is work whose reward no budget covers."""
+    """Exit with the code for a payment's result; `uncovered` counts work that the budget does not cover."""
     wrong = [f"the marketplace refused {paid.refused}"] if paid.refused else []
     wrong += [f"{paid.held} held"] if paid.held else []
-    told = [f"{' and '.join(wrong)}; `outfox crowd status` tells why"] if wrong else []
-    raise_it = "`outfox round budget TASK DOLLARS` raises it"
-    told += [f"the budget does not cover {uncovered} more, which nobody planned for; {raise_it}"] if uncovered else []
-    leave(problem=paid.problem, wrong="; ".join(told))
+    texts = [f"{' and '.join(wrong)}; `outfox crowd status` shows why"] if wrong else []
+    if uncovered:
+        texts.append(f"the budget does not cover {uncovered} more; raise it with `outfox round budget TASK DOLLARS`")
+    leave(problem=paid.problem, wrong="; ".join(texts))

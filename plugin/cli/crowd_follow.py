@@ -1,4 +1,4 @@
-"""`outfox crowd follow`: work is read as it comes in."""
+"""`outfox crowd follow`: collects work as it is submitted."""
 
 import signal
 import threading
@@ -28,10 +28,10 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 )
 @click.pass_obj
 def follow(app: Application, every: float) -> None:
-    """Read what workers hand in, until Ctrl-C: soon after an event, and every so often without one.
+    """Collect submitted work until Ctrl-C: soon after each event, and at regular intervals.
 
-    Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost where one does not
-    arrive, and nothing is done twice where one does.
+    Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost if one does not
+    arrive, and nothing is done twice if one arrives twice.
     """
     settings = app.settings
     from round_manager.crowd.collection import CollectionLoop
@@ -40,15 +40,15 @@ def follow(app: Application, every: float) -> None:
     for one in STOPS:
         signal.signal(one, lambda *_: stop.set())
     events = app.event_queue()
-    heard = "events and " if events else ""
-    with open_crowd_context(settings) as context:
-        context.account_cents()  # Wrong keys are told now, and not to a log every minute.
-        click.echo(f"following {settings.crowd_url}: {heard}{every_text(every)} (Ctrl-C ends it)")
-        CollectionLoop(context.services.collector, events, every=every, pause=stop.wait).run(_tell)
-    click.echo("ended")
+    sources = "events and " if events else ""
+    with open_crowd_context(app) as context:
+        context.account_cents()  # Report wrong keys now, and not in a log every minute.
+        click.echo(f"following {settings.crowd_url}: {sources}{every_text(every)} (press Ctrl-C to stop)")
+        CollectionLoop(context.crowd.collector, events, every=every, pause=stop.wait).run(_report)
+    click.echo("stopped")
 
 
-def _tell(found: "CollectionResult") -> None:
+def _report(found: "CollectionResult") -> None:
     parts = [f"{count(found.works, 'new assignment')}"] if found.works else []
     parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
     click.echo(", ".join(parts))

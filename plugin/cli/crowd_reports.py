@@ -1,4 +1,4 @@
-"""`outfox crowd reports`: what workers say is wrong, and why they skipped a text."""
+"""`outfox crowd reports`: problems that workers reported, and why they skipped texts."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 def reports(app: Application, task: str) -> None:
     """List what workers reported on a task's pages, and why they skipped a text; the newest first.
 
-    Workers are named as in the task's data. Who is not confirmed may be anybody who had the HIT's link.
+    Workers are named as in the task's data. An unconfirmed worker may be anyone who had the HIT's link.
     """
-    settings = app.settings
-    from round_manager.database.store import open_store
     from round_manager.tasks.tasks import find_task
     from round_manager.work.reports import worker_reports
 
-    with open_store(settings.database) as store, store.read() as session:
+    with app.services() as services, services.store.read() as session:
         found = worker_reports(session, find_task(session, task))
-    show([asdict(one) for one in found], _listed(found) if found else f"nobody has reported anything about {task}")
+    show([asdict(one) for one in found], _listed(found) if found else f"there are no reports about {task}")
 
 
 def _listed(found: list["WorkerReport"]) -> Group:

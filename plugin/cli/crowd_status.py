@@ -1,4 +1,4 @@
-"""`outfox crowd status`: how the work on the marketplace stands, and what needs a person."""
+"""`outfox crowd status`: the state of the work on the marketplace, and what needs a person."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -26,27 +26,28 @@ FEW = 10
 @click.command()
 @click.argument("task", required=False)
 @click.option(
-    "--collect/--no-collect", default=True, show_default=True, help="Read the marketplace first, or show what is known."
+    "--collect/--no-collect",
+    default=True,
+    show_default=True,
+    help="Read the marketplace first.",
 )
 @json_option
 @click.pass_obj
 def status(app: Application, task: str | None, collect: bool) -> None:
-    """Show by HIT group what was posted, handed in, decided and earned, and what needs a person."""
+    """Show by HIT group what was posted, submitted, decided and earned, and what needs a person."""
     settings = app.settings
     from round_manager.crowd.overview import find_overview
-    from round_manager.database.store import open_store
 
-    collected = None
+    collected, ours = None, settings.serves_hit_pages
     if collect:
-        with open_crowd_context(settings) as context:
+        with open_crowd_context(app) as context:
             with ProgressBar() as progress:
-                collected = context.services.collector.run(progress)
-            found = find_overview(
-                context.store, context.crowd.name, task, context.crowd, our_pages=settings.serves_hit_pages
-            )
+                collected = context.crowd.collector.run(progress)
+            crowd = context.crowd.crowd
+            found = find_overview(context.services.store, crowd.name, task, crowd, our_pages=ours)
     else:
-        with open_store(settings.database) as store:
-            found = find_overview(store, settings.crowd_name, task, our_pages=settings.serves_hit_pages)
+        with app.services() as services:
+            found = find_overview(services.store, settings.crowd_name, task, our_pages=ours)
     data = {"marketplace": settings.crowd_name, "collected": asdict(collected) if collected else None}
     show({**data, **_data(found)}, Group(*_texts(found)))
 
@@ -65,7 +66,7 @@ def _data(found: "CrowdOverview") -> dict[str, Any]:
         for one in found.groups
     ]
     ends = {
-        name: [{**asdict(one), "cure": cure(one) if name == "held" else ""} for one in getattr(found, name)]
+        name: [{**asdict(one), "cure": command_for_held(one) if name == "held" else ""} for one in getattr(found, name)]
         for name in ("in_doubt", "held", "refused", "astray")
     }
     rest = {name: [asdict(one) for one in getattr(found, name)] for name in ("undecided", "decided", "planned")}
@@ -87,37 +88,35 @@ def _texts(found: "CrowdOverview") -> Iterator[RenderableType]:
     for plan in (one for one in found.planned if one.unsent):
         what = f"{count(plan.unsent, 'HIT')} {asking(plan.kind)} of {plan.task}"
         yield from _section(f"{what} waiting to be posted")
-        yield f"their money is reserved; `outfox crowd post {plan.task}` posts them"
+        yield f"their money is reserved; post them with `outfox crowd post {plan.task}`"
     if found.in_doubt:
-        yield from _section(f"{len(found.in_doubt)} in doubt; `outfox crowd reconcile` asks the marketplace:")
+        yield from _section(f"{len(found.in_doubt)} in doubt; check them with `outfox crowd reconcile`:")
         yield _ends(found.in_doubt, FEW)
     if found.held:
-        yield from _section(f"{len(found.held)} held: look on the marketplace, then say what is true:")
+        yield from _section(f"{len(found.held)} held: look on the marketplace, then record what you found:")
         yield _ends(found.held)
-        yield from (cure(one) for one in found.held[:MOST_SHOWN])
+        yield from (command_for_held(one) for one in found.held[:MOST_SHOWN])
     if found.astray:
-        yield from _section(
-            f"{count(len(found.astray), 'HIT')} astray; what is reserved stays so until you have looked:"
-        )
+        yield from _section(f"{count(len(found.astray), 'HIT')} astray; their money stays reserved until you decide:")
         yield _astray(found.astray)
     if found.refused:
-        yield from _section("refused or given up, the newest first; nothing was spent on these:")
+        yield from _section("refused or cancelled, the newest first; nothing was spent on these:")
         yield _ends(found.refused, FEW)
 
 
 def _work(found: "CrowdOverview") -> Iterator[RenderableType]:
     if found.undecided:
-        yield from _section(f"{count(len(found.undecided), 'piece')} of work to decide on, the oldest first:")
+        yield from _section(f"{count(len(found.undecided), 'assignment')} to decide, the oldest first:")
         yield _undecided(found)
         yield from _advice(found)
     if found.decided:
         last = found.decided[:FEW]
-        yield from _section(f"{count(len(last), 'piece')} of work {_were(last)} decided on last, the newest first:")
+        yield from _section(f"the last {count(len(last), 'decision')}, the newest first:")
         yield _decided(last)
 
 
-def cure(one: "LooseEnd") -> str:
-    """What a person can say about something that is held."""
+def command_for_held(one: "LooseEnd") -> str:
+    """Return the commands that record what a person found out about something that is held."""
     if one.what == "HIT":
         return f"outfox crowd reconcile --not-posted {one.key}"
     return f"outfox crowd reconcile --paid {one.key}   or   --unpaid {one.key}"
@@ -129,50 +128,50 @@ def _section(text: str) -> Iterator[str]:
 
 def _nothing(found: "CrowdOverview") -> str:
     if not found.tasks:
-        return "there is no task yet; `outfox task create PACK` makes one"
+        return "there is no task yet; create one with `outfox task create PACK`"
     name = next((one for one in found.tasks if one not in found.without_round), None)
     if name is None:
-        return f"nothing was posted, and no round is open; `outfox round open {found.tasks[0]}` opens one"
+        return f"nothing was posted, and no round is open; open one with `outfox round open {found.tasks[0]}`"
     step = f"outfox crowd post {name} --kind create --hits 10 --dry-run"
-    return f"nothing was posted yet; `{step}` tells what it would cost"
+    return f"nothing was posted yet; see what it would cost with `{step}`"
 
 
 def _groups(groups: Sequence["GroupRow"]) -> RenderableType:
     columns = ("task", "kind", "reward", "HITs", "available", "pending", "to decide", "approved", "rejected")
     rows = []
     for one in groups:
-        told = one.figures
-        places = (one.places.available, one.places.pending) if one.places else (f"at most {told.unfilled}", "?")
-        work = (told.undecided, told.approved, told.rejected)
-        rows.append((told.task, told.kind.value, dollars(told.reward_cents), told.hits, *places, *work))
+        figures = one.figures
+        places = (one.places.available, one.places.pending) if one.places else (f"at most {figures.unfilled}", "?")
+        work = (figures.undecided, figures.approved, figures.rejected)
+        rows.append((figures.task, figures.kind.value, dollars(figures.reward_cents), figures.hits, *places, *work))
     return table(columns, rows)
 
 
 def _wages(groups: Sequence["GroupRow"]) -> RenderableType:
-    columns = ("task", "kind", "can be taken until", "minutes", "an hour pays", "promised")
+    columns = ("task", "kind", "open until", "minutes", "hourly pay", "minimum")
     rows = []
     for one in groups:
-        told = one.figures
-        until = when(told.expires_at) if told.unfinished else "all is done"
+        figures = one.figures
+        until = when(figures.expires_at) if figures.unfinished else "finished"
         minutes = "" if one.median_minutes is None else f"{one.median_minutes:.1f}"
         pays = [
             dollars(cents) if cents is not None else "" for cents in (one.median_hourly_cents, one.minimum_hourly_cents)
         ]
-        rows.append((told.task, told.kind.value, until, minutes, *pays))
+        rows.append((figures.task, figures.kind.value, until, minutes, *pays))
     return table(columns, rows)
 
 
 def _warning(one: "GroupRow") -> str:
     earned, promised = dollars(one.median_hourly_cents or 0), dollars(one.minimum_hourly_cents or 0)
-    told = one.figures
+    figures = one.figures
     return (
-        f"warning: work {asking(told.kind)} of {told.task} pays {earned} an hour in the median, less than the promised "
-        f"{promised}; `outfox crowd pay {told.task} --top-up` makes up for it, and a higher reward would prevent it"
+        f"warning: work {asking(figures.kind)} of {figures.task} pays a median of {earned} an hour, below the minimum "
+        f"of {promised}; top it up with `outfox crowd pay {figures.task} --top-up`, or raise the reward"
     )
 
 
 def _undecided(found: "CrowdOverview") -> RenderableType:
-    columns = ("assignment", "worker", "kind", "reward", "handed in", "approves itself", "page")
+    columns = ("assignment", "worker", "kind", "reward", "submitted", "approved automatically", "page")
     rows = [
         (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at),
          when(one.auto_approve_at), page_text(one))
@@ -182,12 +181,8 @@ def _undecided(found: "CrowdOverview") -> RenderableType:
     return Group(table(columns[:shown], [row[:shown] for row in rows]), *filter(None, [more_than(found.undecided)]))
 
 
-def _were(some: Sequence[object]) -> str:
-    return "was" if len(some) == 1 else "were"
-
-
 def _decided(last: Sequence["DecidedWork"]) -> RenderableType:
-    columns = ("assignment", "worker", "kind", "was", "when")
+    columns = ("assignment", "worker", "kind", "decision", "when")
     return table(
         columns, [(one.assignment_id, one.worker_id, one.kind, one.status, when(one.decided_at)) for one in last]
     )
@@ -196,10 +191,10 @@ def _decided(last: Sequence["DecidedWork"]) -> RenderableType:
 def _advice(found: "CrowdOverview") -> Iterator[str]:
     unfinished = sum(one.page_unfinished for one in found.undecided)
     if not unfinished:
-        yield "`outfox crowd approve TASK --all` pays for all of it, `outfox crowd approve ASSIGNMENT…` for some"
+        yield "pay all of it with `outfox crowd approve TASK --all`, or some with `outfox crowd approve ASSIGNMENT…`"
         return
     if unfinished < len(found.undecided):
-        yield "`outfox crowd approve TASK --all` pays for what is finished, `outfox crowd approve ASSIGNMENT…` for some"
+        yield "pay finished work with `outfox crowd approve TASK --all`"
     yield f"{unfinished_text(unfinished)}; {DECIDE}"
 
 

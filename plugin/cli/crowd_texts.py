@@ -1,4 +1,4 @@
-"""Words that the commands of `outfox crowd` share."""
+"""Texts that the commands of `outfox crowd` share."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,64 +15,64 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN = 50
-# What to do about work that was handed in without anything done on its page.
-DECIDE = "`outfox crowd approve ASSIGNMENT…` pays for it by name, `outfox crowd reject` does not"
+# What to do about work that was submitted without its page being finished.
+DECIDE = "pay it with `outfox crowd approve ASSIGNMENT…`, or reject it with `outfox crowd reject`"
 
 
 def when(moment: datetime | None) -> str:
-    """A time as people read it."""
+    """Return a time as people read it."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def every_text(seconds: float) -> str:
-    """`every second`, `every 30 seconds`."""
+    """Return `every second` or `every 30 seconds`."""
     return "every second" if seconds == 1 else f"every {seconds:g} seconds"
 
 
 def asking(kind: "HitKind") -> str:
-    """What HITs of a kind are for, as in `2 HITs to validate`."""
+    """Return what HITs of a kind are for, as in `2 HITs to validate`."""
     from round_manager.money.hit_terms import WORDS
 
     return WORDS[kind]
 
 
 def more_than(rows: Sequence[object], most: int = MOST_SHOWN) -> str:
-    """What to say of rows that were left out of a table."""
-    return f"… and {len(rows) - most:,} more; --json shows all" if len(rows) > most else ""
+    """Return a line about the rows that a table leaves out."""
+    return f"… and {len(rows) - most:,} more; use --json to see all" if len(rows) > most else ""
 
 
 def not_counted_text(by_status: Mapping[str, int]) -> str:
-    """What to add of a round's examples that do not count; nothing where there are none."""
-    told = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
-    return f"; not counted: {told}" if told else ""
+    """Return a note about a round's examples that do not count; empty if there are none."""
+    listed = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
+    return f"; not counted: {listed}" if listed else ""
 
 
 def page_text(work: "UndecidedWork") -> str:
-    """What a table says of the page that the work was to be done on."""
+    """Return the state of the page of a piece of work."""
     return "not finished" if work.page_unfinished else ""
 
 
 def unfinished_text(number: int) -> str:
-    """`1 handed in without the page being finished`."""
-    return f"{number:,} handed in without the page being finished"
+    """Return `1 submitted without a finished page`."""
+    return f"{number:,} submitted without a finished page"
 
 
 def unknown_text(collected: "CollectionResult") -> str:
-    """What to add of HITs that the marketplace does not know."""
+    """Return a note about HITs that the marketplace does not know."""
     if not collected.unknown:
         return ""
-    return f"; {count(collected.unknown, 'HIT')} unknown to the marketplace, `outfox crowd status` lists them"
+    return f"; the marketplace does not know {count(collected.unknown, 'HIT')}, see `outfox crowd status`"
 
 
 def paid_text(paid: "PaymentResult") -> str:
-    """How much reached workers, and what did not."""
+    """Return how much was paid, and what was not."""
     if not (paid.rewards or paid.bonuses or paid.refused or paid.held or paid.in_doubt or paid.waiting):
         return "nothing was owed"
     parts = [
         f"paid {dollars(paid.cents)}: {count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
     ]
     parts += [f"{paid.refused} refused"] if paid.refused else []
-    parts += [f"{paid.held} held, `outfox crowd status` tells what to do"] if paid.held else []
-    parts += [f"{paid.in_doubt} in doubt, `outfox crowd reconcile` asks about them"] if paid.in_doubt else []
-    parts += [f"{paid.waiting} still owed, `outfox crowd pay` goes on"] if paid.waiting else []
+    parts += [f"{paid.held} held, see `outfox crowd status`"] if paid.held else []
+    parts += [f"{paid.in_doubt} in doubt, check with `outfox crowd reconcile`"] if paid.in_doubt else []
+    parts += [f"{paid.waiting} still owed, continue with `outfox crowd pay`"] if paid.waiting else []
     return "; ".join(parts)

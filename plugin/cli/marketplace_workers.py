@@ -9,7 +9,7 @@ import click
 
 from common.money import dollars
 from common.text import count
-from plugin.cli.crowd_context import YES, ask
+from plugin.cli.crowd_context import YES, confirm
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError
 
@@ -125,7 +125,7 @@ def _confirm(market: "Market", *, yes: bool) -> None:
     due = preview_payout(market)
     if due.shares:
         balances = count(len(due.shares), "worker's balance", "workers' balances")
-        ask(f"take {dollars(due.cents)} from {balances}, as paid by you?", yes=yes)
+        confirm(f"take {dollars(due.cents)} from {balances}, as paid by you?", yes=yes)
 
 
 def _names(given: Sequence[str], file: Path | None, count: int | None) -> list[str]:

@@ -225,7 +225,7 @@ class Demo:
         """Post the quiz for the whole simulated crowd, which is larger than the round needs."""
         if not self._options.recruits:
             return
-        services = self.app.crowd_services(store, self.app.crowd())
+        services = self.app.connected_crowd(ServiceContext(store, self._clock), self.app.crowd())
         with store.read() as session:
             task = find_task(session, TASK)
         services.access.qualification(task)

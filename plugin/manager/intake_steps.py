@@ -1,63 +1,55 @@
-"""The steps that take in what people did: on the marketplace, on their pages, and in Label Studio."""
+"""The steps that collect what people did: on the marketplace, on worker pages, and in Label Studio."""
 
 from common.text import count
-from plugin.crowd import ConnectedCrowd
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.crowd.qualifications import grant_passed_quizzes
-from round_manager.crowd.reviews import approve, find_assignment
-from round_manager.errors import BudgetError
-from round_manager.loop.queues import undecided_work
-from round_manager.services.context import ServiceContext
+from round_manager.services.connected_crowd import ConnectedCrowd
+from round_manager.services.reviews import approve_waiting, waiting_work
 from round_manager.services.work import end_overdue_work
+from round_manager.services.workers import qualify_passed
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 from round_manager.work.quizzes import ungranted_passes
 
-WORKS_AT_ONCE = 200
-WHY_APPROVED = "work is approved unless a person says otherwise"
-
 
 class Collect(CrowdStep):
-    """Reads what workers handed in; who did it is confirmed with that."""
+    """Collects submitted work, and confirms who did it."""
 
     name = "collect"
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         found = crowd.collector.run()
-        parts = [count(found.works, "new piece of work", "new pieces of work")] if found.works else []
+        parts = [count(found.works, "new assignment")] if found.works else []
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
         if found.unknown:
-            cure = "`outfox crowd status` lists them"
-            raise StepFailed(f"{count(found.unknown, 'HIT')} unknown to the marketplace; {cure}", retry=False)
+            text = f"the marketplace does not know {count(found.unknown, 'HIT')}"
+            raise StepFailed(f"{text}; see `outfox crowd status`", retry=False)
         return StepResult(", ".join(parts))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        return "read what workers handed in"
+        return "collect submitted work"
 
 
 class Sweep:
-    """Ends pages and leases whose time is over."""
+    """Ends expired pages and leases."""
 
     name = "sweep"
     each_task = False
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        swept = end_overdue_work(ServiceContext(context.store, context.clock))
-        return StepResult(
-            f"{count(swept, 'page or lease', 'pages and leases')} ended, their time was over" if swept else ""
-        )
+        swept = end_overdue_work(context.services)
+        return StepResult(f"{count(swept, 'expired page or lease', 'expired pages and leases')} ended" if swept else "")
 
     def preview(self, context: ManagerContext, task: str) -> str:
-        return "end pages and leases whose time is over"
+        return "end expired pages and leases"
 
 
 class Qualify(CrowdStep):
-    """Lets those work who passed a quiz."""
+    """Grants the qualification to workers who passed a quiz."""
 
     name = "qualify"
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        granted = grant_passed_quizzes(context.store, crowd.crowd.name, lambda: crowd.access)
+        granted = qualify_passed(context.services, crowd)
         return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -67,49 +59,35 @@ class Qualify(CrowdStep):
 
 
 class Approve(CrowdStep):
-    """Approves what was handed in, so that its reward is owed; what no budget covers is told.
+    """Approves submitted work, so that its reward is owed; fails if the budget does not cover it.
 
-    Where HITs show our own pages, what was handed in without its page being finished is a person's to decide.
+    If HITs show our own pages, a person decides about work whose page was not finished.
     """
 
     name = "approve"
     each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        market, approved, told = crowd.crowd.name, 0, ""
-        waiting, unfinished = self._waiting(context, market, task)
-        for first in range(0, len(waiting), WORKS_AT_ONCE):
-            try:
-                with context.store.write() as session:
-                    works = [find_assignment(session, market, one) for one in waiting[first : first + WORKS_AT_ONCE]]
-                    approved += approve(session, works, who=context.who, why=WHY_APPROVED, now=context.clock.now())
-            except BudgetError as error:
-                told = str(error)
-        if approved < len(waiting):
-            left = count(len(waiting) - approved, "piece of work", "pieces of work")
-            cure = f"`outfox round budget {task} DOLLARS` raises it"
-            raise StepFailed(told or f"the budget does not cover {left} that nobody planned for; {cure}", retry=False)
-        done = f"{count(approved, 'piece')} of work approved" if approved else ""
-        return StepResult(done, waits=_unfinished_text(len(unfinished)))
+        result = approve_waiting(context.services, context.actor, crowd, task, our_pages=context.our_pages)
+        if result.uncovered:
+            left = count(result.uncovered, "assignment")
+            advice = f"raise it with `outfox round budget {task} DOLLARS`"
+            text = f"the budget does not cover {left} that were not planned; {advice}"
+            raise StepFailed(str(result.problem) if result.problem else text, retry=False)
+        done = f"{count(result.approved, 'assignment')} approved" if result.approved else ""
+        return StepResult(done, waits=_unfinished_text(result.unfinished))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        waiting, _ = self._waiting(context, crowd.crowd.name, task)
-        return f"approve {count(len(waiting), 'piece')} of work" if waiting else ""
-
-    def _waiting(self, context: ManagerContext, market: str, task: str) -> tuple[list[str], list[str]]:
-        """Work that can be approved, and work that a person has to look at."""
-        with context.store.read() as session:
-            rows = undecided_work(session, market, find_task(session, task).id)
-        unfinished = [one for one, is_finished in rows if context.our_pages and not is_finished]
-        return [one for one, is_finished in rows if is_finished or not context.our_pages], unfinished
+        waiting = waiting_work(context.services, crowd, task, our_pages=context.our_pages).approvable
+        return f"approve {count(len(waiting), 'assignment')}" if waiting else ""
 
 
 def _unfinished_text(number: int) -> str:
     if not number:
         return ""
-    works = count(number, "piece of work was", "pieces of work were")
-    cure = "`outfox crowd status` lists it, and a person approves it by name or rejects it"
-    return f"{works} handed in without the page being finished; {cure}"
+    works = count(number, "assignment was", "assignments were")
+    advice = "see `outfox crowd status`, then approve it by name or reject it"
+    return f"{works} submitted without a finished page; {advice}"
 
 
 class Read:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from common.clock import Clock
-from plugin.crowd import ConnectedCrowd
 from plugin.errors import PluginError
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
 from round_manager.labelstudio.push import PushResult
+from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, Role, ServiceContext
 from round_manager.services.label_studio import TaskSync
 from round_manager.services.rounds import ModelDeployment

@@ -139,7 +139,7 @@ def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, n
 
 
 def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[int]]:
-    """Return the cents of each top-up that would be owed now, by HIT group; nobody gets a second top-up."""
+    """Return the cents of each top-up that would be owed now, by HIT group; an assignment gets one top-up at most."""
     had = set(
         session.scalars(
             select(LedgerEntry.assignment_id).where(
@@ -163,7 +163,7 @@ def missing_cents(session: Session, round: Round) -> int:
 def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, now: datetime) -> int:
     """Owe the top-ups of a round whose work is decided; return the cents, without fees.
 
-    Not before: a median takes all workers into account, and nobody gets a second top-up for the same work. Raises
+    Not before: a median takes all workers into account, and each assignment gets one top-up at most. Raises
     BudgetError, and changes nothing, if the budget does not cover them.
     """
     wages = group_wages(session, session.get_one(Task, round.task_id), round=round)

@@ -78,10 +78,10 @@ def check_request(session: Session, round: Round, request: HitRequest, *, now: d
         raise HitsNotAllowed("the HITs would expire before they are posted; choose a later end")
     if request.kind is HitKind.QUIZ and spec.quiz is None:
         problem = f"round {round.number} of {task} has no quiz; add `quiz` to task.yaml for the next round"
-        raise HitsNotAllowed(problem, hint=Hint("update_task", task=task))
+        raise HitsNotAllowed(problem, hint=Hint("apply_task_yaml", task=task))
     if request.kind is HitKind.QUIZ and not spec.pay.quiz_cents:
         problem = f"the quiz of round {round.number} of {task} pays nothing; set pay.quiz_cents in task.yaml"
-        raise HitsNotAllowed(problem, hint=Hint("update_task", task=task))
+        raise HitsNotAllowed(problem, hint=Hint("apply_task_yaml", task=task))
 
 
 def cost_of(session: Session, round: Round, request: HitRequest, crowd: Crowd) -> HitCost:

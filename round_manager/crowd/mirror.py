@@ -81,7 +81,7 @@ def mark_rejected(
 def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
     """Finish HITs that cannot get any more work, release what was not submitted, and return how many there were.
 
-    `over` are HITs that nobody works on or can accept; the others are finished when all their work is decided.
+    `over` are HITs without a worker that cannot be accepted; the others are finished once all their work is decided.
     """
     open_hits = [hit for hit in hits if hit.finished_at is None]
     counted = (
@@ -103,7 +103,7 @@ def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, no
 
 
 def is_over(posted: PostedHit) -> bool:
-    """Return whether nobody works on the HIT and nobody can accept it."""
+    """Return whether the HIT has no worker and can no longer be accepted."""
     return posted.state in OVER and posted.pending == 0
 
 

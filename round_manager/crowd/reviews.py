@@ -146,9 +146,7 @@ def find_assignment(session: Session, marketplace: str, external_id: str) -> Ass
 def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
     """Owe the rewards of submitted work, and return how many were not owed before."""
     for work in assignments:
-        if work.status is AssignmentStatus.REJECTED:
-            hint = Hint("override_rejection", assignment=work.external_id)
-            raise AssignmentStateError(f"{work.external_id} was rejected; override the rejection to pay it", hint=hint)
+        check_approvable(work)
     owed = set(session.scalars(select(LedgerEntry.assignment_id).where(*rewards_of(assignments))))
     new = [work for work in assignments if work.status is AssignmentStatus.SUBMITTED and work.id not in owed]
     new = _owe_covered(session, new, now)
@@ -156,6 +154,13 @@ def approve(session: Session, assignments: Sequence[Assignment], *, who: str, wh
     for work in new:
         audit.note(session, "approved", work, who=who, why=why, now=now, of=hits[work.hit_id])
     return len(new)
+
+
+def check_approvable(work: Assignment) -> None:
+    """Raise AssignmentStateError if the work was rejected."""
+    if work.status is AssignmentStatus.REJECTED:
+        hint = Hint("override_rejection", assignment=work.external_id)
+        raise AssignmentStateError(f"{work.external_id} was rejected; override the rejection to pay it", hint=hint)
 
 
 def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -> list[Assignment]:

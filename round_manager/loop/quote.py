@@ -52,7 +52,7 @@ class Quote:
     round_figures: BudgetFigures
     needs_qualification: bool
     quiz_attempts: int
-    # Whether a HIT has so many assignments that the fee on its rewards is higher.
+    # Whether the number of assignments raises the fee on rewards.
     fees_double: bool
     votes_wanted: VotesWanted | None = None
 

@@ -122,7 +122,7 @@ def _votes_per_page(spec: TaskSpec) -> int:
 
 
 def _vote_cents(spec: TaskSpec, hits: int, fees: FeeSchedule) -> int:
-    """Return what the first votes cost on the examples of so many creation HITs."""
+    """Return what the first votes cost on the examples of these creation HITs."""
     if not hits:
         return 0
     first = first_votes(spec.validation)

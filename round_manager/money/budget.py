@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from common.money import dollars
 from round_manager import audit
-from round_manager.errors import BudgetError, RoundClosed
+from round_manager.errors import BudgetError, RoundAlreadyClosed
 from round_manager.models import Round, RoundStatus, Task
 
 
@@ -47,12 +47,12 @@ def set_round_budget(
     before = figures(session, round, lock=True)
     bound = before.budget_cents - before.released_cents
     if round.status is RoundStatus.CLOSED:
-        raise RoundClosed(f"round {round.number} of {task.name} is closed; its budget cannot change")
+        raise RoundAlreadyClosed(f"round {round.number} of {task.name} is closed; its budget cannot change")
     if cents < bound:
         raise BudgetError(f"round {round.number} of {task.name} has already bound {dollars(bound)} ({before})")
     if cents > task.budget_cents:
         problem = f"task {task.name} may cost {dollars(task.budget_cents)}; raise budget.task_cents in task.yaml first"
-        raise BudgetError(problem, hint=Hint("update_task", task=task.name))
+        raise BudgetError(problem, hint=Hint("apply_task_yaml", task=task.name))
     round.budget_cents = cents
     note = {"before": {"budget_cents": before.budget_cents}, "after": {"budget_cents": cents}}
     audit.note(session, "changed the budget", round, who=who, why=why, now=now, of=round, **note)
@@ -72,7 +72,7 @@ def check_budget(session: Session, task: Task, round: Round | None, cents: int) 
             called = f"task {task.name}" if isinstance(owner, Task) else f"round {owner.number} of {task.name}"
             problem = f"{called} has {dollars(now.released_cents)} left ({now}), and this needs {dollars(cents)}"
             if isinstance(owner, Round):
-                raise BudgetError(problem, hint=Hint("set_round_budget", task=task.name))
+                raise BudgetError(f"{problem}; raise its budget", hint=Hint("set_round_budget", task=task.name))
             raise BudgetError(
-                f"{problem}; raise budget.task_cents in task.yaml", hint=Hint("update_task", task=task.name)
+                f"{problem}; raise budget.task_cents in task.yaml", hint=Hint("apply_task_yaml", task=task.name)
             )

@@ -48,7 +48,7 @@ def description_of(spec: TaskSpec, kind: HitKind) -> str:
     if kind is HitKind.QUIZ:
         asked = len(spec.quiz.questions) if spec.quiz else 0
         what = f"Read how this task works and answer {asked} question{'' if asked == 1 else 's'} about it."
-        return f"{what} It pays the same whether you pass or not; whoever passes can take the task's other HITs."
+        return f"{what} It pays the same whether you pass or not; once you pass, you can take the task's other HITs."
     most = spec.work.validations_per_hit
     some = f"up to {most} of them" if most > 1 else "one of them"
     if spec.kind == "qa":

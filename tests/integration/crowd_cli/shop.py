@@ -57,10 +57,15 @@ class Shop:
         return ran.out
 
     def refused(self, *arguments: object, code: int = 2) -> str:
-        """The line in which a command says what is wrong; nothing else came of it."""
-        ran = self.run(*arguments)
+        """The error code of a command that fails and prints nothing; `usage` for a wrong command line."""
+        return str(self.error(*arguments, code=code)["code"])
+
+    def error(self, *arguments: object, code: int = 2) -> dict[str, Any]:
+        """The error of a command that fails and prints nothing."""
+        ran = self.run(*arguments, "--json")
         assert (ran.code, ran.out, "Traceback" in ran.err) == (code, "", False), ran
-        return next(line for line in reversed(ran.err.splitlines()) if not line.startswith("  try:"))
+        last = ran.err.splitlines()[-1]
+        return dict(json.loads(last)) if last.startswith("{") else {"code": "usage", "error": last}
 
     def store(self) -> Store:
         """Our own books."""

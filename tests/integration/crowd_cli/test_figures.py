@@ -10,7 +10,7 @@ from round_manager.crowd.reviews import find_assignment, give_bonus, give_bonus_
 from round_manager.crowd.status import live_hits
 from round_manager.crowd.workers import worker_figures
 from round_manager.database.store import Store
-from round_manager.errors import BudgetError, CrowdWorkError
+from round_manager.errors import BonusAlreadyGiven, BudgetError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
 from round_manager.money.ledger import send
 from round_manager.money.statement import money_by_task, owed_by_kind
@@ -135,7 +135,7 @@ def test_of_the_same_bonus_given_by_several_at_once_one_is_owed(counter: Counter
             with counter.store.write() as session:
                 work = find_assignment(session, counter.crowd.name, done)
                 give_bonus_once(session, counter.crowd, work, 20, reason, who=OWNER, now=counter.clock.now())
-        except CrowdWorkError as error:
+        except BonusAlreadyGiven as error:
             refusals.append(str(error))
 
     for reason in ("Fast.", "Funny.", "Fair.", "Fine."):
@@ -146,4 +146,4 @@ def test_of_the_same_bonus_given_by_several_at_once_one_is_owed(counter: Counter
         for giver in givers:
             giver.join()
     assert counter.states(EntryKind.EXTRA) == {"owed": 4}
-    assert [f"{done} has this bonus already: $0.20, owed" in one for one in refusals] == [True] * 8
+    assert [done in one for one in refusals] == [True] * 8

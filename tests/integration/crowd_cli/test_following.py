@@ -15,9 +15,10 @@ from common.clock import SystemClock
 from crowd.errors import CrowdUnavailable
 from mturk.event_queue import open_queue
 from mturk.marketplace.event_delivery import EventForwarder
-from plugin.crowd import crowd_of, crowd_services
+from plugin.crowd import connected_crowd, crowd_of
 from plugin.settings import load_settings
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
+from round_manager.services.context import ServiceContext
 from tests.fakes.s3 import S3Server
 from tests.integration.crowd_cli.shop import Shop
 
@@ -51,7 +52,7 @@ def follow(
             stop.set()
 
     with shop.store() as store:
-        services = crowd_services(settings, store, crowd_of(settings), SystemClock())
+        services = connected_crowd(settings, ServiceContext(store, SystemClock()), crowd_of(settings))
         events = open_queue(queue, region="us-east-1") if queue else None
         watchdog = threading.Timer(20, stop.set)
         watchdog.start()
@@ -66,8 +67,8 @@ def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue:
     def hand_in() -> None:
         shop.hand_in()
         # What the marketplace tells, and tells again.
-        with EventForwarder(shop.market.market) as courier:
-            courier.deliver()
+        with EventForwarder(shop.market.market) as forwarder:
+            forwarder.deliver()
 
     # Long after the first reading has found nothing.
     threading.Timer(1.0, hand_in).start()
@@ -90,7 +91,7 @@ def test_rubbish_in_the_queue_and_a_marketplace_that_is_away_for_a_moment_do_not
         client.send_message(QueueUrl=queue, MessageBody=body)
     shop.post(1)
     shop.hand_in()
-    monkeypatch.setattr("round_manager.crowd.collection.SECONDS_AFTER_TROUBLE", 0.0)
+    monkeypatch.setattr("round_manager.crowd.collection.SECONDS_AFTER_ERROR", 0.0)
     failures = iter([CrowdUnavailable("away")])
     from round_manager.crowd.collection import Collector
 
@@ -120,4 +121,5 @@ def test_the_command_says_what_came_and_ends_with_ctrl_c(shop: Shop) -> None:
 
 def test_with_wrong_keys_it_does_not_begin(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", "x" * 40)
-    assert "access key" in shop.refused("follow")
+    ran = shop.run("follow")
+    assert (ran.code, "access key" in ran.err) == (2, True)

@@ -54,14 +54,14 @@ def test_the_statement_shows_each_day_and_says_that_it_adds_up(shop: Shop) -> No
     assert (line["confirmed_cents"], line["fee_cents"]) == (REWARD + REWARD_FEE, REWARD_FEE)
     yesterday = shop.asked("statement", SENTIMENT, "--day", f"{shop.today(-1):%Y-%m-%d}")
     assert [one["released_cents"] for one in yesterday["lines"]] == [240_000, 60_000]
-    assert "yet to come" in shop.refused("statement", "--day", f"{shop.today(1):%Y-%m-%d}")
+    assert shop.refused("statement", "--day", f"{shop.today(1):%Y-%m-%d}") == "usage"
 
 
 def test_books_that_were_spoiled_do_not_add_up(shop: Shop) -> None:
     shop.post(1)
     shop.spoil("UPDATE round SET reserved_cents = reserved_cents + 1")
     ran = shop.run("statement")
-    assert (ran.code, "DIFFER FROM THE KEPT SUMS BY $0.01" in ran.out) == (1, True)
+    assert (ran.code, "BY $0.01" in ran.out) == (1, True)
     assert shop.asked("statement", code=1)["drift_cents"] == 1
 
 
@@ -71,10 +71,10 @@ def test_the_same_bonus_is_given_once_unless_a_person_says_again(shop: Shop) -> 
     shop.asked("approve", "--all")
     bonus = ("bonus", work, "1.00", "--reason", "Fast.")
     assert "would give $1.00" in shop.text(*bonus, "--dry-run")
-    assert "add --yes" in shop.refused(*bonus)
+    assert shop.refused(*bonus) == "confirmation_required"
     assert shop.earned() == REWARD
     shop.asked(*bonus, "--yes")
-    assert "has this bonus already: $1.00, confirmed" in shop.refused(*bonus, "--yes")
+    assert shop.refused(*bonus, "--yes") == "bonus_already_given"
     assert shop.earned() == REWARD + 100
     shop.asked(*bonus, "--yes", "--again")
     assert shop.earned() == REWARD + 200
@@ -85,7 +85,7 @@ def test_of_the_same_command_run_twice_at_once_one_gives_the_bonus(shop: Shop) -
     bonus = [outfox, "crowd", "bonus", shop.worked(), "0.20", "--reason", "A race.", "--yes"]
     racers = [subprocess.Popen(bonus, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     late, first = sorted((*racer.communicate(), racer.returncode) for racer in racers)
-    assert (late[2], "has this bonus already: $0.20" in late[1]) == (2, True)
+    assert (late[2], "already has this bonus: $0.20" in late[1]) == (2, True)
     assert (first[2], "paid $0.20: 0 rewards and 1 bonus" in first[0]) == (0, True)
     assert shop.earned() == REWARD + 20
 
@@ -94,8 +94,8 @@ def test_a_bonus_that_another_gave_while_one_was_asked_is_not_given_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = shop.worked()
-    monkeypatch.setattr("plugin.cli.crowd_money.ask", lambda *_, **__: shop.owed_bonus(work, "Both saw it."))
-    assert "has this bonus already: $0.50, owed" in shop.refused("bonus", work, "0.50", "--reason", "Both saw it.")
+    monkeypatch.setattr("plugin.cli.crowd_money.confirm", lambda *_, **__: shop.owed_bonus(work, "Both saw it."))
+    assert shop.refused("bonus", work, "0.50", "--reason", "Both saw it.") == "bonus_already_given"
     assert shop.asked("pay")["paid"]["bonuses"] == 1
     assert shop.earned() == REWARD + 50
 
@@ -108,8 +108,7 @@ def test_a_bonus_that_another_command_has_paid_is_told_as_paid(shop: Shop, monke
         return really(self, progress)
 
     monkeypatch.setattr(PaymentSender, "run", after_another)
-    told = shop.text("bonus", work, "0.50", "--reason", "Well done.", "--yes")
-    assert "is given; another command, at the same time, has paid it" in told
+    assert "another process" in shop.text("bonus", work, "0.50", "--reason", "Well done.", "--yes")
     assert shop.earned() == REWARD + 50
 
 
@@ -117,10 +116,9 @@ def test_an_amount_that_cannot_be_paid_is_refused(shop: Shop) -> None:
     shop.post(1)
     work = shop.hand_in()
     shop.asked("status")
-    amounts = {"0": "at least 0.01", "1.005": "for example 12.50", "ten": "for example 12.50", "700": "$598.74 left"}
-    for amount, told in amounts.items():
+    for amount, error in {"0": "usage", "1.005": "usage", "ten": "usage", "700": "budget_exceeded"}.items():
         for more in ("--dry-run", "--yes"):
-            assert told in shop.refused("bonus", work, amount, "--reason", "Much.", more)
+            assert shop.refused("bonus", work, amount, "--reason", "Much.", more) == error
     assert (shop.figures().owed_cents, shop.earned()) == (0, 0)
 
 
@@ -129,7 +127,7 @@ def test_slow_work_is_warned_about_and_topped_up_once(shop: Shop) -> None:
     shop.hand_in(minutes=6)
     shop.asked("approve", "--all")
     told = shop.text("status")
-    assert "an hour in the median, less than the promised $15.00" in told
+    assert "$15.00" in told
     assert "`outfox crowd pay sentiment --top-up`" in told
 
     would = shop.asked("pay", SENTIMENT, "--top-up", "--dry-run")
@@ -153,21 +151,21 @@ def test_slow_work_is_warned_about_and_topped_up_once(shop: Shop) -> None:
 def test_a_rejection_needs_a_reason_and_can_be_taken_back(shop: Shop) -> None:
     shop.post(1)
     work = shop.hand_in()
-    assert "reason" in shop.refused("reject", work, "--reason", " ")
-    assert "--reason" in shop.refused("reject", work)
+    assert shop.refused("reject", work, "--reason", " ") == "usage"
+    assert shop.refused("reject", work) == "usage"
     shop.asked("status")
-    assert f"give ${(REWARD + REWARD_FEE) / 100:.2f} back" in shop.text("reject", work, "--reason", "No.", "--dry-run")
+    assert shop.asked("reject", work, "--reason", "No.", "--dry-run")["cents"] == REWARD + REWARD_FEE
     assert shop.figures().reserved_cents == EACH
 
-    assert "is rejected" in shop.text("reject", work, "--reason", "The same text twice.")
+    assert shop.asked("reject", work, "--reason", "The same text twice.")["status"] == "rejected"
     assert shop.figures().reserved_cents == 0
-    assert "--override" in shop.refused("approve", work)
+    assert shop.refused("approve", work) == "assignment_state"
     shop.asked("reject", work, "--reason", "A mistake.", "--override", "--dry-run")
     assert shop.earned() == 0
     assert shop.asked("reject", work, "--reason", "A mistake.", "--override")["paid"]["rewards"] == 1
     assert shop.earned() == REWARD
-    assert "only a rejection can be overridden" in shop.refused("reject", work, "--reason", "Once more.", "--override")
-    assert "cannot be rejected any more" in shop.refused("reject", work, "--reason", "After all.")
+    assert shop.refused("reject", work, "--reason", "Once more.", "--override") == "assignment_state"
+    assert shop.refused("reject", work, "--reason", "After all.") == "assignment_state"
     assert shop.figures().sent_cents == REWARD + REWARD_FEE
 
 
@@ -177,7 +175,7 @@ def test_work_that_is_not_there_is_told(shop: Shop) -> None:
         ("reject", "3NOTHING", "--reason", "x"),
         ("bonus", "3NOTHING", 1, "--reason", "x"),
     ):
-        assert "no work 3NOTHING has been collected" in shop.refused(*command)
-    assert "--all" in shop.refused("approve")
+        assert shop.refused(*command) == "assignment_not_found"
+    assert shop.refused("approve") == "usage"
     for named in (("approve", "other", "--all"), ("pay", "other"), ("statement", "other"), ("status", "other")):
-        assert "there is no task `other`" in shop.refused(*named)
+        assert shop.refused(*named) == "task_not_found"

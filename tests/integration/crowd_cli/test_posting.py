@@ -48,7 +48,7 @@ def test_posting_shows_the_cost_first_then_reserves_all_of_it(shop: Shop) -> Non
 
 
 def test_where_nobody_can_answer_nothing_is_posted_without_yes(shop: Shop) -> None:
-    assert "add --yes" in shop.refused(*POST, 1)
+    assert shop.refused(*POST, 1) == "confirmation_required"
     assert (shop.figures().reserved_cents, shop.account()) == (0, ALL_MONEY)
 
 
@@ -65,15 +65,16 @@ def test_on_a_terminal_a_person_is_asked(
 @pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
 def test_past_the_budget_nothing_is_posted_and_the_figures_are_told(shop: Shop, more: tuple[str, ...]) -> None:
     shop.post(1)
-    line = shop.refused(*POST, 476, *more)
-    for figure in ("round 1 of sentiment", "$598.74 left", "budget $600.00: $1.26 reserved", "needs $599.76"):
-        assert figure in line
+    error = shop.error(*POST, 476, *more)
+    assert (error["code"], error["hint"]["action"]) == ("budget_exceeded", "set_round_budget")
+    for figure in ("$598.74", "$600.00", "$1.26", "$599.76"):
+        assert figure in error["error"]
     assert shop.figures().reserved_cents == EACH
 
 
 def test_ten_assignments_are_warned_about(shop: Shop) -> None:
     post = ("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--dry-run", "--assignments")
-    assert "the fee on rewards is 40 %, not 20 %" in shop.text(*post, 10)
+    assert "40 %" in shop.text(*post, 10)
     assert "40 %" not in shop.text(*post, 9)
     ten, nine = (shop.asked(*post, number)["quote"]["total_fee_cents"] for number in (10, 9))
     assert (ten, nine) == (200, 90)
@@ -83,16 +84,16 @@ def test_after_a_crash_the_same_command_goes_on_and_plans_nothing_twice(shop: Sh
     shop.planned_hit(3)
     said = shop.asked("status")
     assert [(one["unsent"], one["cents"]) for one in said["planned"]] == [(3, 3 * EACH)]
-    assert "`outfox crowd post sentiment` posts them" in shop.text("status")
+    assert "`outfox crowd post sentiment`" in shop.text("status")
     again = shop.post(3)
     assert (again["continued"], again["planned"], again["posted"], again["waiting"]) == (True, 0, 3, 0)
     assert shop.figures().reserved_cents == 3 * EACH
-    assert "nothing was waiting" in shop.text("post", SENTIMENT)
+    assert shop.asked("post", SENTIMENT)["posted"] == 0
 
 
 def test_after_a_crash_in_the_middle_of_a_call_the_same_command_goes_on_too(shop: Shop) -> None:
     shop.planned_hit(3, sent_ago=timedelta())
-    assert "plans no new ones" in shop.run(*POST, 3, "--dry-run").err
+    assert shop.asked(*POST, 3, "--dry-run")["continued"]
     again = shop.post(3)
     assert (again["continued"], again["planned"], again["reconciled"], again["posted"]) == (True, 0, 3, 0)
     assert shop.asked("status")["groups"][0]["hits"] == 3
@@ -105,7 +106,7 @@ def test_an_account_that_does_not_cover_it_is_told_before_anything_is_planned(
     _, key = shop.market.make_requester("Poor", 100)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", key.id)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", key.secret)
-    assert "the account has $1.00 and posting needs $1.08" in shop.refused(*POST, 2, "--yes", code=3)
+    assert shop.refused(*POST, 2, "--yes", code=3) == "insufficient_funds"
     assert shop.figures().reserved_cents == 0
     assert shop.post(1)["posted"] == 1
 
@@ -118,18 +119,16 @@ def test_the_hits_stand_as_long_as_was_said_or_until_the_round_closes(shop: Shop
 
 def test_mistakes_are_told_with_the_cure(shop: Shop) -> None:
     assert shop.outfox("task", "create", "nli").code == 0
-    assert "`outfox round open nli` opens one" in shop.refused("post", "nli", "--kind", "create", "--hits", 1, "--yes")
-    assert "no task `nothing`; `outfox task list` shows those that there are" in shop.refused("post", "nothing")
-    assert "--kind" in shop.refused("post", SENTIMENT, "--hits", 1)
-    assert "-1" in shop.refused("post", SENTIMENT, "--kind", "create", "--hits", -1)
-    assert "0" in shop.refused(*POST, 1, "--assignments", 0)
+    assert shop.refused("post", "nli", "--kind", "create", "--hits", 1, "--yes") == "round_not_open"
+    assert shop.refused("post", "nothing") == "task_not_found"
+    assert shop.refused("post", SENTIMENT, "--hits", 1) == "usage"
+    assert shop.refused("post", SENTIMENT, "--kind", "create", "--hits", -1) == "usage"
+    assert shop.refused(*POST, 1, "--assignments", 0) == "usage"
 
 
 def test_places_in_which_there_is_nothing_to_validate_are_warned_of(shop: Shop) -> None:
     validate = ("post", SENTIMENT, "--kind", "validate", "--hits", 2, "--dry-run")
-    text = shop.text(*validate)
-    assert "0 votes are lacking; 0 places for them out already, 0 more places needed" in text
-    assert "warning: 2 places too many: workers would find nothing to validate there" in text
+    assert "warning: 2 places too many" in shop.text(*validate)
     said = shop.asked(*validate)["quote"]
     assert (said["votes_wanted"]["votes"], said["places_too_many"]) == (0, 2)
     assert "too many" not in shop.text("post", SENTIMENT, "--kind", "create", "--hits", 2, "--dry-run")

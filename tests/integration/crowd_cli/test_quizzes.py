@@ -74,13 +74,10 @@ def test_who_is_not_qualified_takes_the_quiz_once_and_nothing_else_and_is_paid(s
 
 
 @pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ({"quiz": None}, "round 1 of plain has no quiz; add `quiz` to its task.yaml"),
-        ({"pay": {"quiz_cents": 0}}, "the quiz of round 1 of plain pays nothing"),
-    ],
+    "part",
+    [{"quiz": None}, {"pay": {"quiz_cents": 0}}],
 )
-def test_a_round_without_a_paid_quiz_is_told_with_the_cure(shop: Shop, part: dict[str, Any], words: str) -> None:
+def test_a_round_without_a_paid_quiz_is_told_with_the_cure(shop: Shop, part: dict[str, Any]) -> None:
     pack, now = find_pack(SENTIMENT), datetime.now(UTC)
     changed = {name: value and getattr(pack.spec, name).model_copy(update=value) for name, value in part.items()}
     plain = replace(pack, spec=pack.spec.model_copy(update={"name": "plain", **changed}))
@@ -89,6 +86,5 @@ def test_a_round_without_a_paid_quiz_is_told_with_the_cure(shop: Shop, part: dic
         version = register_version(session, task, manifest_for(plain.spec), "models/x", now=now)
         open_round(session, task, [version], now=now, who="owner", why="a test")
     for more in ("--dry-run", "--yes"):
-        line = shop.refused("post", "plain", "--kind", "quiz", "--hits", 1, more)
-        assert words in line
-        assert "`outfox task create plain`" in line
+        error = shop.error("post", "plain", "--kind", "quiz", "--hits", 1, more)
+        assert (error["code"], error["hint"]["action"]) == ("hits_not_allowed", "apply_task_yaml")

@@ -10,7 +10,7 @@ def test_expired_hits_give_back_what_nobody_took_and_still_pay_for_what_was(shop
     shop.take("Bob")
     would = shop.asked("expire", SENTIMENT, "--all", "--dry-run")
     assert (len(would["hits"]), would["reserved_cents"]) == (3, 3 * EACH)
-    assert "add --yes" in shop.refused("expire", SENTIMENT, "--all")
+    assert shop.refused("expire", SENTIMENT, "--all") == "confirmation_required"
     assert shop.asked("status")["groups"][0]["available"] == 1
 
     said = shop.asked("expire", SENTIMENT, "--all", "--yes")
@@ -28,8 +28,8 @@ def test_hits_are_expired_by_name_or_kind(shop: Shop) -> None:
     shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")
     (validate,) = shop.asked("expire", SENTIMENT, "--all", "--kind", "validate", "--dry-run")["hits"]
     assert shop.asked("expire", SENTIMENT, validate, "--yes")["hits"] == [validate]
-    assert "can be taken" in shop.refused("expire", SENTIMENT, validate, "--yes")
-    assert "--all" in shop.refused("expire", SENTIMENT)
+    assert shop.refused("expire", SENTIMENT, validate, "--yes") == "hit_not_found"
+    assert shop.refused("expire", SENTIMENT) == "usage"
     assert shop.figures().reserved_cents == 2 * EACH
     shop.asked("expire", SENTIMENT, "--all", "--yes")
     assert "nothing to expire" in shop.text("expire", SENTIMENT, "--all", "--yes")
@@ -44,13 +44,13 @@ def test_what_was_planned_and_never_sent_is_given_up_with_the_rest(shop: Shop) -
     said = shop.asked("expire", SENTIMENT, "--all", "--yes")
     assert (said["given_up"], said["released_cents"]) == (2, 2 * EACH)
     assert shop.figures().reserved_cents == 0
-    assert "nothing was waiting" in shop.text("post", SENTIMENT)
+    assert shop.asked("post", SENTIMENT)["posted"] == 0
 
 
 def test_of_many_that_were_given_up_a_person_sees_the_newest_and_a_program_all(shop: Shop) -> None:
     shop.planned_hit(25)
     shop.asked("expire", SENTIMENT, "--all", "--yes")
-    assert "… and 15 more; --json shows all" in shop.text("status")
+    assert "… and 15 more" in shop.text("status")
     assert len({one["key"] for one in shop.asked("status")["refused"]}) == 25
 
 
@@ -62,16 +62,15 @@ def test_the_ids_of_decided_work_are_shown_for_a_bonus_or_second_thoughts(shop: 
     shop.asked("reject", second, "--reason", "It is empty.")
     told = shop.asked("status")["decided"]
     assert [(one["assignment_id"], one["status"]) for one in told] == [(second, "rejected"), (first, "approved")]
-    assert "2 pieces of work were decided on last, the newest first:" in shop.text("status")
     assert shop.asked("bonus", first, "0.10", "--reason", "Well done.", "--dry-run")["assignment"] == first
-    assert "`outfox crowd status` shows what was collected last" in shop.refused("bonus", "X1", "1", "--reason", "x")
+    assert shop.refused("bonus", "X1", "1", "--reason", "x") == "assignment_not_found"
 
 
 def test_what_to_do_next_is_told_where_there_is_nothing_yet(shop: Shop) -> None:
     assert "`outfox crowd post sentiment --kind create --hits 10 --dry-run`" in shop.text("status")
     assert "`outfox crowd status` reads the marketplace" in shop.text("workers")
     assert shop.outfox("task", "create", "nli").code == 0
-    assert "`outfox round open nli` opens one" in shop.text("status", "nli")
+    assert "`outfox round open nli`" in shop.text("status", "nli")
 
 
 def test_what_is_known_is_shown_without_the_marketplace(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +81,7 @@ def test_what_is_known_is_shown_without_the_marketplace(shop: Shop, monkeypatch:
     (group,) = shop.asked("status", "--no-collect")["groups"]
     assert (group["unfilled"], group["undecided"], group["available"]) == (2, 0, None)
     assert shop.asked("statement")["adds_up"]
-    assert "OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET" in shop.refused("status")
+    assert shop.refused("status") == "settings_error"
 
 
 def test_workers_are_listed_with_what_they_earned_the_latest_first(shop: Shop) -> None:
@@ -103,16 +102,14 @@ def test_who_lost_the_qualification_gets_no_more_work_and_is_paid_for_what_they_
     shop.post(2)
     shop.hand_in()
     worker = shop.worker().id
-    assert "would take the qualification" in shop.text(
-        "workers", "withdraw", SENTIMENT, worker, "--reason", "x", "--dry-run"
-    )
-    assert "--reason" in shop.refused("workers", "withdraw", SENTIMENT, worker)
+    assert shop.asked("workers", "withdraw", SENTIMENT, worker, "--reason", "x", "--dry-run")["dry_run"]
+    assert shop.refused("workers", "withdraw", SENTIMENT, worker) == "usage"
     shop.asked("workers", "withdraw", SENTIMENT, worker, "--reason", "Copied texts.")
     with pytest.raises(MarketError):
         shop.take()
     assert shop.asked("approve", "--all")["paid"]["rewards"] == 1
     assert shop.asked("workers")[0]["qualified_for"] == []
-    assert "would give the qualification" in shop.text("workers", "grant", SENTIMENT, worker, "--dry-run")
+    assert shop.asked("workers", "grant", SENTIMENT, worker, "--dry-run")["dry_run"]
     shop.asked("workers", "grant", SENTIMENT, worker)
     shop.take()
 
@@ -120,16 +117,16 @@ def test_who_lost_the_qualification_gets_no_more_work_and_is_paid_for_what_they_
 def test_a_block_holds_until_it_is_lifted(shop: Shop) -> None:
     shop.post(1)
     worker = shop.worker().id
-    assert "needs a reason" in shop.refused("block", worker)
-    assert "would block" in shop.text("block", worker, "--reason", "Spam.", "--dry-run")
-    assert "gets no more work" in shop.text("block", worker, "--reason", "Spam.")
+    assert shop.refused("block", worker) == "usage"
+    assert shop.asked("block", worker, "--reason", "Spam.", "--dry-run")["dry_run"]
+    assert shop.asked("block", worker, "--reason", "Spam.")["before"] is False
     assert shop.asked("block", worker, "--reason", "Spam.")["before"] is True
     assert shop.asked("workers")[0]["blocked"] == "Spam."
     with pytest.raises(MarketError):
         shop.take()
-    assert "gets work again" in shop.text("block", worker, "--lift")
+    assert shop.asked("block", worker, "--lift")["blocked"] is False
     shop.take()
-    assert "refused" in shop.refused("block", "ANOBODY0000000", "--reason", "Who?")
+    assert shop.refused("block", "ANOBODY0000000", "--reason", "Who?") == "not_on_crowd"
 
 
 def test_workers_are_written_to(shop: Shop) -> None:
@@ -137,10 +134,10 @@ def test_workers_are_written_to(shop: Shop) -> None:
     shop.hand_in()
     shop.asked("status")
     write = ("workers", "message", "--subject", "Round 2", "--text", "It opens on Monday.")
-    assert "name the workers" in shop.refused(*write, "--yes")
+    assert shop.refused(*write, "--yes") == "usage"
     assert shop.asked(*write, "--task", SENTIMENT, "--dry-run")["workers"] == [shop.worker().id]
     said = shop.asked(*write, "--task", SENTIMENT, "--yes")
     assert (said["workers"], said["undelivered"]) == ([shop.worker().id], [])
     missed = shop.asked(*write, shop.worker().id, "ANOBODY0000000", "--yes")["undelivered"]
     assert [one["worker_id"] for one in missed] == ["ANOBODY0000000"]
-    assert "up to 200" in shop.refused(*write[:3], "x" * 201, *write[4:], "--task", SENTIMENT, "--yes")
+    assert shop.refused(*write[:3], "x" * 201, *write[4:], "--task", SENTIMENT, "--yes") == "crowd_work_error"

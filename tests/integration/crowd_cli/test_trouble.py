@@ -33,7 +33,7 @@ def test_with_wrong_keys_nothing_is_planned_and_no_debt_is_lost(shop: Shop, monk
         ("pay",),
         ("expire", SENTIMENT, "--all", "--yes"),
     ):
-        assert "does not accept our access key" in shop.refused(*command)
+        assert shop.refused(*command) == "crowd_access_denied"
     assert (shop.figures().reserved_cents, shop.figures().owed_cents) == (2 * EACH - REWARD - REWARD_FEE, 54)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", shop.market.key.secret)
     assert shop.asked("pay")["paid"]["rewards"] == 1
@@ -51,7 +51,7 @@ def test_a_marketplace_that_is_down_is_worth_another_try(shop: Shop, monkeypatch
         ("approve", "--all"),
         ("expire", SENTIMENT, "--all", "--yes"),
     ):
-        assert "did not answer" in shop.refused(*command, code=3)
+        assert shop.refused(*command, code=3) == "crowd_unavailable"
     assert shop.figures().reserved_cents == EACH
     told = shop.run("balance", "--json")
     assert (told.code, told.err.startswith('{"error": ')) == (3, True)
@@ -66,7 +66,7 @@ def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, mon
         ran = shop.run(*bonus)
         assert (ran.code, "1 in doubt" in ran.out, "did not answer" in ran.err) == (3, True, True)
         assert shop.earned() == REWARD + 50
-        assert "has this bonus already: $0.50, sent" in shop.refused(*bonus)
+        assert shop.refused(*bonus) == "bonus_already_given"
         assert shop.asked("pay")["reconciled"]["found"] == 1
         assert proxy.calls("SendBonus") == 1
     assert shop.earned() == REWARD + 50
@@ -79,7 +79,7 @@ def test_a_hit_whose_answer_is_lost_is_posted_once(shop: Shop, monkeypatch: pyte
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
         proxy.next(Outcome.PASSED, Outcome.PASSED, Outcome.DROPPED_AFTER)
         ran = shop.run(*POST)
-        assert (ran.code, "1 in doubt; `outfox crowd post sentiment` goes on" in ran.out) == (3, True)
+        assert (ran.code, "1 in doubt" in ran.out) == (3, True)
         again = shop.asked(*POST)
     assert (again["continued"], again["reconciled"], again["posted"]) == (True, 1, 0)
     assert shop.spent() == REWARD + REWARD_FEE
@@ -88,7 +88,8 @@ def test_a_hit_whose_answer_is_lost_is_posted_once(shop: Shop, monkeypatch: pyte
 
 def test_without_keys_the_settings_are_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUTFOX_CROWD_KEY_ID")
-    assert "OUTFOX_CROWD_KEY_ID" in shop.refused("balance")
+    error = shop.error("balance")
+    assert (error["code"], "OUTFOX_CROWD_KEY_ID" in error["error"]) == ("settings_error", True)
 
 
 def test_a_payment_in_doubt_is_looked_up_and_made_once(shop: Shop) -> None:
@@ -96,7 +97,7 @@ def test_a_payment_in_doubt_is_looked_up_and_made_once(shop: Shop) -> None:
     shop.cut_off(key)
     doubt = shop.asked("status")["in_doubt"]
     assert [(one["key"], one["what"], one["cents"]) for one in doubt] == [(key, "extra", 60)]
-    assert "would ask about 0 HITs and 1 payment, $0.60 in all" in shop.text("reconcile", "--dry-run")
+    assert "0 HITs and 1 payment, $0.60 in all" in shop.text("reconcile", "--dry-run")
     assert shop.earned() == REWARD
     assert shop.asked("reconcile")["sent_again"] == 1
     assert shop.earned() == REWARD + 50
@@ -112,9 +113,9 @@ def test_a_held_payment_waits_for_a_persons_word(shop: Shop) -> None:
         shop.cut_off(key, ago=LONG_AGO)
     assert shop.asked("reconcile")["held"] == 2
     assert f"outfox crowd reconcile --paid {first}" in shop.text("status")
-    assert "one word at a time" in shop.refused("reconcile", "--paid", first, "--unpaid", first)
-    assert "no HIT" in shop.refused("reconcile", "--not-posted", first, "--dry-run")
-    assert "would write down" in shop.text("reconcile", "--unpaid", first, "--dry-run")
+    assert shop.refused("reconcile", "--paid", first, "--unpaid", first) == "usage"
+    assert shop.refused("reconcile", "--not-posted", first, "--dry-run") == "nothing_held"
+    assert shop.asked("reconcile", "--unpaid", first, "--dry-run")["dry_run"]
     assert shop.asked("pay")["paid"]["bonuses"] == 0
 
     shop.asked("reconcile", "--paid", first, "--why", "The worker has it.")
@@ -123,7 +124,7 @@ def test_a_held_payment_waits_for_a_persons_word(shop: Shop) -> None:
     assert shop.asked("pay")["paid"]["bonuses"] == 1
     assert shop.earned() == REWARD + 50
     assert shop.asked("status")["held"] == []
-    assert "no payment" in shop.refused("reconcile", "--paid", first)
+    assert shop.refused("reconcile", "--paid", first) == "nothing_held"
 
 
 def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
@@ -131,7 +132,7 @@ def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
     assert shop.asked("reconcile")["held"] == 1
     assert f"outfox crowd reconcile --not-posted {key}" in shop.text("status")
     assert shop.figures().reserved_cents == EACH
-    assert "never posted" in shop.text("reconcile", "--not-posted", key, "--why", "It is not listed there.")
+    shop.asked("reconcile", "--not-posted", key, "--why", "It is not listed there.")
     assert shop.figures().reserved_cents == 0
     assert [one["key"] for one in shop.asked("status")["refused"]] == [key]
 
@@ -144,7 +145,7 @@ def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listen
     monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
     ran = shop.run("balance")
     first, last = ran.err.splitlines()
-    assert (ran.code, first) == (3, "the marketplace does not answer; trying for 1 more second")
+    assert (ran.code, first) == (3, "the marketplace does not answer; retrying for 1 more second")
     assert "did not answer GetAccountBalance" in last
     # A program that reads standard error gets the error alone.
     assert json.loads(shop.run("balance", "--json").err)["error"] == last.removeprefix("outfox: ")
@@ -168,7 +169,7 @@ def test_a_marketplace_that_fails_is_given_all_the_time_and_told_of_once(capsys:
         with pytest.raises(CrowdUnavailable):
             retries.run(fails(CrowdUnavailable("HTTP 500")))
         assert 18 < sum(waited) < 20
-    assert capsys.readouterr().err == "the marketplace does not answer; trying for 20 more seconds\n"
+    assert capsys.readouterr().err == "the marketplace does not answer; retrying for 20 more seconds\n"
 
 
 def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money_and_is_listed(shop: Shop) -> None:
@@ -180,7 +181,7 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money_and_is_listed(
     told = shop.text("status")
     assert "1 HIT astray" in told
     assert lost in told
-    assert "1 HIT unknown to the marketplace, `outfox crowd status` lists them" in shop.text("approve", "--all")
+    assert shop.asked("approve", "--all")["collected"]["unknown"] == 1
 
 
 def test_with_the_key_of_another_account_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +203,7 @@ def test_with_the_key_of_another_account_nothing_is_done(shop: Shop, monkeypatch
         ("reconcile",),
         ("expire", SENTIMENT, "--all", "--yes"),
     ):
-        assert "use the access key of the account that posted it" in shop.refused(*command)
+        assert shop.refused(*command) == "wrong_crowd_account"
     assert shop.figures() == before
 
 
@@ -211,8 +212,8 @@ def test_a_bonus_for_work_that_the_marketplace_does_not_know_is_held_for_a_perso
     shop.post(1)
     shop.lose_a_hit()
     ran = shop.run("bonus", work, "0.50", "--reason", "Thanks.", "--yes")
-    assert (ran.code, "1 held, `outfox crowd status` tells what to do" in " ".join(ran.out.split())) == (2, True)
-    assert "outfox: 1 held; `outfox crowd status` tells why" in ran.err
+    assert (ran.code, "1 held" in ran.out) == (2, True)
+    assert "1 held" in ran.err
     assert "outfox crowd reconcile --paid x-" in shop.text("status")
 
 
@@ -223,6 +224,6 @@ def test_what_no_budget_covers_is_told_and_keeps_nobody_else_waiting(shop: Shop)
     for name in ("Ann", "Bob"):
         shop.hand_in(name)
     ran = shop.run("approve", "--all")
-    assert (ran.code, "2 new pieces of work, 1 newly approved; paid $0.45" in ran.out) == (2, True), ran
+    assert (ran.code, "1 newly approved; paid $0.45" in ran.out) == (2, True), ran
     assert "the budget does not cover 1 more" in ran.err
     assert shop.earned("Ann") + shop.earned("Bob") == REWARD

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from round_manager.errors import BudgetError
+from round_manager.errors import BudgetError, RoundAlreadyClosed
 from round_manager.models import AuditEntry, Round, RoundStatus, Task
 from round_manager.money.budget import set_round_budget
 from tests.integration.money.counter import OWNER, Counter
@@ -50,5 +50,5 @@ def test_a_closed_round_is_fixed(counter: Counter) -> None:
         round.status, round.validating_at = RoundStatus.VALIDATING, now
         session.flush()
         round.status, round.closed_at = RoundStatus.CLOSED, now
-    with pytest.raises(BudgetError):
+    with pytest.raises(RoundAlreadyClosed):
         set_to(counter, 100_00)

@@ -7,7 +7,14 @@ import pytest
 from crowd.errors import CrowdAccessDenied, CrowdBusy, CrowdUnavailable, NotOnCrowd
 from crowd.port import AssignmentState
 from round_manager.crowd.reconciliation import resolve_payment
-from round_manager.errors import BudgetError, CrowdWorkError, LedgerError
+from round_manager.errors import (
+    AssignmentStateError,
+    BudgetError,
+    CrowdWorkError,
+    NothingHeld,
+    ReasonRequired,
+    WrongCrowdAccount,
+)
 from round_manager.models import EntryKind
 from tests.integration.money.counter import OWNER, Counter
 
@@ -78,7 +85,7 @@ def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(count
     assert new != key
     assert counter.payments.run().bonuses == 1
     assert [bonus.key for bonus in counter.crowd.bonuses(assignment_id=done)] == [new]
-    with pytest.raises(LedgerError):
+    with pytest.raises(NothingHeld):
         resolve_payment(counter.store, key, paid=True, who=OWNER, why="", now=counter.clock.now())
     counter.check()
 
@@ -138,14 +145,14 @@ def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Co
 
 def test_a_person_rejects_with_a_reason_and_can_think_again(counter: Counter) -> None:
     (done,) = counter.collected()
-    with pytest.raises(CrowdWorkError):
+    with pytest.raises(ReasonRequired):
         counter.rejections.reject(done, "  ", who=OWNER)
     assert counter.crowd.assignment(done).state is AssignmentState.SUBMITTED
     counter.rejections.reject(done, "The text is copied from the instructions.", who=OWNER)
     counter.rejections.reject(done, "Again.", who=OWNER)
     assert counter.crowd.assignment(done).feedback == "The text is copied from the instructions."
     assert counter.figures().reserved_cents == 0
-    with pytest.raises(CrowdWorkError):
+    with pytest.raises(AssignmentStateError):
         counter.approve([done])
     counter.rejections.override(done, who=OWNER, why="I was wrong")
     assert counter.payments.run().rewards == 1
@@ -167,7 +174,7 @@ def test_a_lost_answer_to_an_override_is_made_good(counter: Counter) -> None:
 def test_work_that_is_being_paid_cannot_be_rejected(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.approve([done])
-    with pytest.raises(CrowdWorkError):
+    with pytest.raises(AssignmentStateError):
         counter.rejections.reject(done, "Too late.", who=OWNER)
 
 
@@ -175,7 +182,7 @@ def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -
     (done,) = counter.collected()
     with pytest.raises(BudgetError):
         counter.bonus(done, 10_000_000)
-    with pytest.raises(CrowdWorkError):
+    with pytest.raises(ReasonRequired):
         counter.bonus(done, 10, " ")
     with pytest.raises(CrowdWorkError):
         counter.bonus(done, 0)
@@ -189,7 +196,7 @@ def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None
     before = counter.figures()
     for run in (counter.stranger.payments.run, counter.stranger.poster.run, counter.stranger.collector.run):
         counter.plan(1)
-        with pytest.raises(CrowdWorkError):
+        with pytest.raises(WrongCrowdAccount):
             run()
     assert counter.states()["owed"] == 1
     assert counter.states(EntryKind.EXTRA) == {"owed": 1}

@@ -26,7 +26,7 @@ def test_workers_read_how_to_get_the_qualification(counter: Counter) -> None:
     held = counter.access.qualification(counter.task)
     there = counter.crowd.ensure_qualification(held.name, "")
     title = counter.task.spec["title"]
-    assert there.description == f"Pass the quiz of “{title}”; it is paid, passed or not, and stands among our tasks."
+    assert f"Pass the quiz of “{title}”" in there.description
 
 
 def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: Counter) -> None:

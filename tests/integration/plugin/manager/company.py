@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from plugin.crowd import ConnectedCrowd
 from plugin.manager.loop import STEPS, Manager, StepOutcome
 from plugin.manager.step import ManagerContext, Step
 from round_manager.archive.storage import open_archives
@@ -38,6 +37,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
+from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import register_versions
 from round_manager.services.rounds import ModelDeployment

@@ -187,7 +187,7 @@ def test_a_round_does_not_close_on_pay_that_its_budget_does_not_cover(small: Fou
         company.write()
         company.check()
     assert company.statuses()[0] == "validating"
-    assert "raise the budget" in failures(company)["top-up"]
+    assert "$11.04" in failures(company)["top-up"]
     raise_budget(company, 4_000)
     company.play(lambda: company.is_over(1))
     assert failures(company) == {}

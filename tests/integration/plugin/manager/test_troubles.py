@@ -65,7 +65,7 @@ def test_an_unavailable_marketplace_stops_only_its_own_steps(small: Found) -> No
     assert [outcome.step for outcome in outcomes] == list(STEP_NAMES)
     # Steps that do not need it run: an expired page is ended, and the pass is recorded.
     assert [one.name for one in failing(company)] == ["collect"]
-    assert company.manage()[0].result.done == "1 new piece of work"
+    assert company.manage()[0].result.done == "1 new assignment"
     assert failing(company) == []
 
 
@@ -201,7 +201,7 @@ def test_a_dry_run_describes_the_pass_and_changes_nothing(small: Found) -> None:
     company.write()
     before, calls = company.books(), company.crowd.calls.total()
     told = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
-    assert told["collect"] == "read what workers handed in"
+    assert told["collect"] == "collect submitted work"
     assert told["supply"] == told["pay"] == told["open"] == ""
     assert (company.books(), company.crowd.calls.total()) == (before, calls)
     (broken,) = Manager(company.context(), [Broken(Away("no answer"))]).preview()
@@ -234,8 +234,8 @@ def test_unfinished_work_is_left_to_a_person(small: Found) -> None:
     company.crowd.accept(str(second.external_id), "W8")
     straight = company.crowd.submit(str(second.external_id), "W8")
     (approve,) = [one for one in company.manage(our_pages=True) if one.step == "approve"]
-    assert approve.result.done == "1 piece of work approved"
-    assert "1 piece of work was handed in without the page being finished" in approve.result.waits
+    assert approve.result.done == "1 assignment approved"
+    assert approve.result.waits.startswith("1 assignment")
     with company.store.read() as session:
         assert [one.waits for one in problem_steps(session) if one.name == "approve"] == [approve.result.waits]
     states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
@@ -243,4 +243,4 @@ def test_unfinished_work_is_left_to_a_person(small: Found) -> None:
     assert list(states.values()) == ["approved"]
     # With pages of the owner's own, this is unknown.
     (approve,) = [one for one in company.manage() if one.step == "approve"]
-    assert (approve.result.done, approve.result.waits) == ("1 piece of work approved", "")
+    assert (approve.result.done, approve.result.waits) == ("1 assignment approved", "")

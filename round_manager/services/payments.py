@@ -1,0 +1,291 @@
+"""Use cases of money on a crowd: balance, bonus, top up, reconcile, statement, and the ledger."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from sqlalchemy import select
+
+from common.errors import Hint
+from round_manager.crowd import fair_pay, reviews
+from round_manager.crowd.fair_pay import GroupWage, group_wages, missing_cents, new_top_ups, owe_fair_pay
+from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
+from round_manager.crowd.status import LooseEnds, loose_ends
+from round_manager.errors import NothingHeld
+from round_manager.loop.waiting import awaits_only_pay
+from round_manager.models import EntryState, LedgerEntry, Round, Task
+from round_manager.money.statement import (
+    Owed,
+    StatementLine,
+    TaskMoney,
+    drift,
+    end_of,
+    money_by_task,
+    owed_by_kind,
+    statement,
+)
+from round_manager.services.connected_crowd import ConnectedCrowd, account_cents
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.tasks.rounds import list_rounds, live_round
+from round_manager.tasks.tasks import find_task, list_tasks
+
+PAGE = 100
+
+
+@dataclass(frozen=True)
+class AccountBalance:
+    """The account's balance and what all tasks have reserved and owe."""
+
+    account_cents: int
+    tasks: list[TaskMoney]
+
+    @property
+    def owed_cents(self) -> int:
+        """What is owed, with fees."""
+        return sum(one.owed_cents for one in self.tasks)
+
+    @property
+    def owed_bonuses_cents(self) -> int:
+        """Owed bonuses, with fees: the marketplace sets rewards aside when HITs are posted, but not bonuses."""
+        return sum(one.owed_bonuses_cents for one in self.tasks)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the account covers the owed bonuses."""
+        return self.account_cents >= self.owed_bonuses_cents
+
+
+@dataclass(frozen=True)
+class GroupTopUp:
+    """The top-ups of one HIT group."""
+
+    task: str
+    kind: str
+    group_id: str
+    assignments: int
+    median_hourly_cents: int
+    minimum_hourly_cents: int
+    top_ups: int
+    cents: int
+    fee_cents: int
+
+
+@dataclass(frozen=True)
+class TopUpPlan:
+    """The top-ups that would be owed now, and everything that would then be owed."""
+
+    wages: list[GroupWage]
+    groups: list[GroupTopUp]
+    cents: int
+    owed: list[Owed]
+
+
+@dataclass(frozen=True)
+class StatementReport:
+    """Statement lines, the newest day first; `drift_cents` is how far they differ from the stored sums, always 0."""
+
+    lines: list[StatementLine]
+    drift_cents: int
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every line adds up and nothing differs."""
+        return all(line.adds_up for line in self.lines) and not self.drift_cents
+
+
+class HeldOutcome(enum.StrEnum):
+    """What a person found out about something that is held."""
+
+    PAID = "paid"
+    UNPAID = "unpaid"
+    NOT_POSTED = "not posted"
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One ledger entry."""
+
+    id: int
+    key: str
+    task: str
+    kind: str
+    state: str
+    cents: int
+    fee_cents: int
+    reserved_at: datetime
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True)
+class LedgerPage:
+    """Ledger entries, the newest first; `next_before` continues the list, None at its end."""
+
+    rows: list[LedgerRow]
+    next_before: int | None
+
+
+def account_balance(context: ServiceContext, crowd: ConnectedCrowd) -> AccountBalance:
+    """Return the account's balance and what all tasks have reserved and owe on this marketplace."""
+    account = account_cents(context, crowd)
+    with context.store.read() as session:
+        return AccountBalance(account, money_by_task(session, crowd.name))
+
+
+def give_bonus(
+    context: ServiceContext,
+    actor: Actor,
+    crowd: ConnectedCrowd,
+    assignment: str,
+    cents: int,
+    *,
+    reason: str,
+    again: bool = False,
+    dry_run: bool = False,
+) -> LedgerEntry:
+    """Owe a bonus to the worker of an assignment; the same one is given twice only with `again`."""
+    give = reviews.give_bonus if again else reviews.give_bonus_once
+    with context.store.dry_run() if dry_run else context.store.write() as session:
+        work = reviews.find_assignment(session, crowd.name, assignment)
+        return give(session, crowd.crowd, work, cents, reason, who=actor.name, now=context.now())
+
+
+def is_paid(context: ServiceContext, entry: LedgerEntry) -> bool:
+    """Return whether a payment is confirmed."""
+    with context.store.read() as session:
+        return session.get_one(LedgerEntry, entry.id).state is EntryState.CONFIRMED
+
+
+def owed_payments(context: ServiceContext, crowd: ConnectedCrowd) -> list[Owed]:
+    """Return what is owed and not sent, by kind."""
+    with context.store.read() as session:
+        return owed_by_kind(session, crowd.name)
+
+
+def plan_top_ups(
+    context: ServiceContext, crowd: ConnectedCrowd, task: str | None = None, *, top_up: bool = True
+) -> TopUpPlan:
+    """Return the top-ups that bring low pay to the minimum; raise BudgetError if a budget does not cover them."""
+    with context.store.read() as session:
+        tasks = [find_task(session, task)] if task else list_tasks(session)
+        wages = [wage for one in tasks for wage in group_wages(session, one)] if top_up else []
+        new = new_top_ups(session, wages)
+    groups = [_group_top_up(crowd, wage, new[wage.group_id]) for wage in wages]
+    cents, owed = _owe_top_ups(context, crowd, wages, dry_run=True)
+    return TopUpPlan(wages, groups, cents, owed)
+
+
+def owe_top_ups(context: ServiceContext, crowd: ConnectedCrowd, plan: TopUpPlan) -> int:
+    """Owe the planned top-ups, once for each assignment; return the cents, without fees."""
+    return _owe_top_ups(context, crowd, plan.wages, dry_run=False)[0]
+
+
+def missing_pay(context: ServiceContext, task: str) -> int:
+    """Return what the live round's workers lack to the minimum, if the round waits for nothing else."""
+    with context.store.read() as session:
+        live = live_round(session, find_task(session, task).id)
+        is_due = live is not None and awaits_only_pay(session, live, now=context.now())
+        return missing_cents(session, live) if live and is_due else 0
+
+
+def top_up_round(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> int:
+    """Owe what the live round's workers lack to the minimum, if the round waits for nothing else; return the cents."""
+    if not missing_pay(context, task):
+        return 0
+    with context.store.write() as session:
+        live, now = live_round(session, find_task(session, task).id), context.now()
+        is_due = live is not None and awaits_only_pay(session, live, now=now)
+        return owe_fair_pay(session, crowd.crowd, live, now=now) if live and is_due else 0
+
+
+def statement_report(context: ServiceContext, task: str | None, *, last: date, days: int) -> StatementReport:
+    """Return the statements of one task or of all tasks for a number of days, the newest first."""
+    today = context.now().date()
+    lines: list[StatementLine] = []
+    drifted = 0
+    with context.store.read() as session:
+        tasks = [find_task(session, task)] if task else list_tasks(session)
+        for day in (last - timedelta(days=back) for back in range(days)):
+            for owner in tasks:
+                if day < last and day < owner.created_at.astimezone(UTC).date():
+                    continue
+                # Nothing is dated in the future, so the end of today shows the current state.
+                found = statement(session, owner, at=end_of(day))
+                lines += found
+                if day == today:
+                    owners: list[Task | Round] = [owner, *list_rounds(session, owner)]
+                    drifted += sum(drift(session, one, line) for one, line in zip(owners, found, strict=True))
+    return StatementReport(lines, drifted)
+
+
+def find_loose_ends(context: ServiceContext, marketplace: str) -> LooseEnds:
+    """Return HITs and payments that are in doubt, held, refused or astray."""
+    with context.store.read() as session:
+        return loose_ends(session, marketplace)
+
+
+def resolve_held(
+    context: ServiceContext,
+    actor: Actor,
+    marketplace: str,
+    key: str,
+    outcome: HeldOutcome,
+    *,
+    reason: str = "",
+    dry_run: bool = False,
+) -> str | None:
+    """Record what a person found out about a held HIT or payment; return the key of the payment that is valid now."""
+    is_hit = outcome is HeldOutcome.NOT_POSTED
+    if dry_run:
+        held = find_loose_ends(context, marketplace).held
+        if not any(one.key == key and (one.what == "HIT") == is_hit for one in held):
+            raise NothingHeld(f"no {'HIT' if is_hit else 'payment'} {key} is held", hint=Hint("show_crowd"))
+        return None
+    if is_hit:
+        resolve_hit(context.store, key, who=actor.name, why=reason, now=context.now())
+        return None
+    paid = outcome is HeldOutcome.PAID
+    return resolve_payment(context.store, key, paid=paid, who=actor.name, why=reason, now=context.now())
+
+
+def list_ledger(
+    context: ServiceContext, *, task: str | None = None, before: int | None = None, limit: int = PAGE
+) -> LedgerPage:
+    """Return a page of ledger entries, the newest first, of one task or of all tasks."""
+    wanted = select(LedgerEntry, Task.name).join(Task, Task.id == LedgerEntry.task_id)
+    with context.store.read() as session:
+        if task is not None:
+            wanted = wanted.where(LedgerEntry.task_id == find_task(session, task).id)
+        if before is not None:
+            wanted = wanted.where(LedgerEntry.id < before)
+        found = session.execute(wanted.order_by(LedgerEntry.id.desc()).limit(limit + 1)).all()
+    rows = [
+        LedgerRow(
+            entry.id, entry.key, name, entry.kind.value, entry.state.value, entry.cents, entry.fee_cents,
+            entry.reserved_at, entry.settled_at,
+        )
+        for entry, name in found[:limit]
+    ]  # fmt: skip
+    return LedgerPage(rows, rows[-1].id if len(found) > limit else None)
+
+
+def _owe_top_ups(
+    context: ServiceContext, crowd: ConnectedCrowd, wages: Sequence[GroupWage], *, dry_run: bool
+) -> tuple[int, list[Owed]]:
+    with context.store.dry_run() if dry_run else context.store.write() as session:
+        cents = fair_pay.owe_top_ups(session, crowd.crowd, wages, now=context.now())
+        return cents, owed_by_kind(session, crowd.name)
+
+
+def _group_top_up(crowd: ConnectedCrowd, wage: GroupWage, cents: Sequence[int]) -> GroupTopUp:
+    return GroupTopUp(
+        task=wage.task,
+        kind=wage.kind.value,
+        group_id=wage.group_id,
+        assignments=wage.assignments,
+        median_hourly_cents=wage.median_hourly_cents,
+        minimum_hourly_cents=wage.minimum_hourly_cents,
+        top_ups=len(cents),
+        cents=sum(cents),
+        fee_cents=sum(crowd.crowd.bonus_price(one).fee_cents for one in cents),
+    )

@@ -1,0 +1,149 @@
+"""Use cases of submitted work: select, approve, reject, and override a rejection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.progress import Progress
+from crowd.profile import Price
+from round_manager.crowd import reviews
+from round_manager.crowd.reviews import UndecidedWork, find_assignment, undecided
+from round_manager.errors import AssignmentNotFound, AssignmentStateError, BudgetError, ReasonRequired
+from round_manager.loop.queues import undecided_work
+from round_manager.models import AssignmentStatus, EntryKind
+from round_manager.money.ledger import owe_rewards, owed_entry
+from round_manager.money.statement import reward_cost
+from round_manager.services.connected_crowd import ConnectedCrowd
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.tasks.tasks import find_task
+
+BATCH = 200
+APPROVED_BY_DEFAULT = "work is approved unless a person decides otherwise"
+
+
+@dataclass(frozen=True)
+class WorkSelection:
+    """Work to approve, and work that is left out because its page was not finished."""
+
+    chosen: list[UndecidedWork]
+    left_out: list[UndecidedWork]
+
+
+@dataclass(frozen=True)
+class WaitingWork:
+    """The ids of a task's submitted work: to approve, and for a person to decide because its page was not finished."""
+
+    approvable: list[str]
+    unfinished: list[str]
+
+
+@dataclass(frozen=True)
+class ApprovalResult:
+    """How much work was approved and how much was not covered; `problem` is the budget's error, if there is one."""
+
+    approved: int
+    uncovered: int
+    unfinished: int
+    problem: BudgetError | None = None
+
+
+def select_work(
+    context: ServiceContext,
+    crowd: ConnectedCrowd,
+    *,
+    task: str | None = None,
+    assignments: Sequence[str] = (),
+    our_pages: bool = False,
+) -> WorkSelection:
+    """Return the undecided work that was named, or all of it with a finished page."""
+    with context.store.read() as session:
+        task_id = find_task(session, task).id if task else None
+        for one in assignments:
+            reviews.check_approvable(find_assignment(session, crowd.name, one))
+        waiting = undecided(session, crowd.name, task_id, our_pages=our_pages)
+    if assignments:
+        return WorkSelection([one for one in waiting if one.assignment_id in assignments], [])
+    return WorkSelection(
+        [one for one in waiting if not one.page_unfinished], [one for one in waiting if one.page_unfinished]
+    )
+
+
+def price_of(context: ServiceContext, crowd: ConnectedCrowd, works: Sequence[UndecidedWork]) -> Price:
+    """Return what approving this work costs."""
+    cents = sum(one.reward_cents for one in works)
+    with context.store.read() as session:
+        found = [find_assignment(session, crowd.name, one.assignment_id) for one in works]
+        return Price(cents, sum(reward_cost(session, one) for one in found) - cents)
+
+
+def approve_work(
+    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, works: Sequence[UndecidedWork], *, reason: str = ""
+) -> int:
+    """Owe the rewards of this work; return how many the budget covers. The next payment pays them."""
+    with context.store.write() as session:
+        found = [find_assignment(session, crowd.name, one.assignment_id) for one in works]
+        return reviews.approve(session, found, who=actor.name, why=reason, now=context.now())
+
+
+def waiting_work(context: ServiceContext, crowd: ConnectedCrowd, task: str, *, our_pages: bool) -> WaitingWork:
+    """Return a task's submitted work without a decision."""
+    with context.store.read() as session:
+        rows = undecided_work(session, crowd.name, find_task(session, task).id)
+    return WaitingWork(
+        [one for one, is_finished in rows if is_finished or not our_pages],
+        [one for one, is_finished in rows if our_pages and not is_finished],
+    )
+
+
+def approve_waiting(
+    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str, *, our_pages: bool
+) -> ApprovalResult:
+    """Approve all of a task's submitted work, except work whose page was not finished."""
+    waiting = waiting_work(context, crowd, task, our_pages=our_pages)
+    approved, problem = 0, None
+    for first in range(0, len(waiting.approvable), BATCH):
+        try:
+            with context.store.write() as session:
+                some = [find_assignment(session, crowd.name, one) for one in waiting.approvable[first : first + BATCH]]
+                approved += reviews.approve(session, some, who=actor.name, why=APPROVED_BY_DEFAULT, now=context.now())
+        except BudgetError as error:
+            problem = error
+    return ApprovalResult(approved, len(waiting.approvable) - approved, len(waiting.unfinished), problem)
+
+
+def ensure_collected(crowd: ConnectedCrowd, context: ServiceContext, assignment: str, progress: Progress) -> None:
+    """Collect from the marketplace if the assignment is not known yet."""
+    try:
+        with context.store.read() as session:
+            find_assignment(session, crowd.name, assignment)
+    except AssignmentNotFound:
+        crowd.collector.run(progress)
+
+
+def preview_rejection(context: ServiceContext, crowd: ConnectedCrowd, assignment: str, *, override: bool) -> int:
+    """Return what a rejection would release, or an override would cost, with the fee; raise if it is not possible."""
+    with context.store.read() as session:
+        work = find_assignment(session, crowd.name, assignment)
+        is_paying = owed_entry(session, work, EntryKind.REWARD) is not None
+        cents = reward_cost(session, work)
+    needed = AssignmentStatus.REJECTED if override else AssignmentStatus.SUBMITTED
+    if work.status is not needed or is_paying:
+        state = "approved and being paid" if is_paying else work.status.value
+        raise AssignmentStateError(f"{assignment} is {state}; it would have to be {needed.value}")
+    if override:
+        with context.store.dry_run() as session:
+            owe_rewards(session, [find_assignment(session, crowd.name, assignment)], now=context.now())
+    return cents
+
+
+def reject_work(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str) -> None:
+    """Reject work on the marketplace, which is then not paid."""
+    crowd.rejections.reject(assignment, reason, who=actor.name)
+
+
+def override_rejection(
+    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str
+) -> None:
+    """Owe the reward of rejected work; the next payment overrides the rejection on the marketplace."""
+    if not reason.strip():
+        raise ReasonRequired("overriding a rejection needs a reason")
+    crowd.rejections.override(assignment, who=actor.name, why=reason)

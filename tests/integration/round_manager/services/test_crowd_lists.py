@@ -1,0 +1,40 @@
+"""Paged lists of the ledger and of workers."""
+
+import pytest
+
+from round_manager.errors import TaskNotFound
+from round_manager.services.context import ServiceContext
+from round_manager.services.payments import list_ledger
+from round_manager.services.workers import list_workers
+from tests.integration.money.counter import OWNER, Counter
+
+
+@pytest.fixture
+def context(counter: Counter) -> ServiceContext:
+    return ServiceContext(counter.store, counter.clock)
+
+
+def test_the_ledger_is_read_in_pages_from_the_newest_entry(counter: Counter, context: ServiceContext) -> None:
+    counter.post(3)
+    whole = list_ledger(context)
+    assert whole.next_before is None
+    assert [row.id for row in whole.rows] == sorted((row.id for row in whole.rows), reverse=True)
+    assert {row.state for row in whole.rows} == {"reserved"}
+    first = list_ledger(context, task=counter.task.name, limit=4)
+    second = list_ledger(context, task=counter.task.name, limit=4, before=first.next_before)
+    assert [*first.rows, *second.rows] == whole.rows
+    assert (len(first.rows), second.next_before) == (4, None)
+
+
+def test_the_ledger_of_an_unknown_task_is_an_error(context: ServiceContext) -> None:
+    with pytest.raises(TaskNotFound):
+        list_ledger(context, task="other")
+
+
+def test_workers_are_read_in_pages(counter: Counter, context: ServiceContext) -> None:
+    for worker in ("W1", "W2", "W3"):
+        counter.access.grant(counter.task, worker, who=OWNER, why="")
+    whole = list_workers(context, counter.crowd.name)
+    assert (len(whole.workers), whole.total) == (3, 3)
+    page = list_workers(context, counter.crowd.name, task=counter.task.name, offset=1, limit=1)
+    assert (page.workers, page.total) == (whole.workers[1:2], 3)
