@@ -14,9 +14,9 @@ import click
 
 from common.errors import CodedError
 from plugin import __version__
-from plugin.cli.hints import command_for
 from plugin.cli.lazy import LazyGroup
 from plugin.cli.output import discard_output, escape_controls, prepare_streams
+from plugin.hints import command_for
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
 from plugin.wiring import Application

@@ -14,10 +14,10 @@ from rich.console import Group
 from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_context import DRY_RUN
-from plugin.cli.hints import with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.rotation import WHY
+from plugin.hints import with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from plugin.cli.crowd_context import (
     open_crowd_context,
 )
 from plugin.cli.crowd_texts import asking, when
-from plugin.cli.hints import advice_for
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
+from plugin.hints import advice_for
 from plugin.settings import Settings
 from plugin.wiring import Application
 

@@ -6,9 +6,9 @@ import click
 
 from common.errors import Hint
 from plugin.cli.crowd_texts import when
-from plugin.cli.hints import command_for
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.cli.rotation import WHY
+from plugin.hints import command_for
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

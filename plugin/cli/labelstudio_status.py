@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count
-from plugin.cli.hints import command_for
 from plugin.cli.output import table
+from plugin.hints import command_for
 from round_manager.labelstudio.status import LabelStudioStatus, ProjectStatus
 from round_manager.labelstudio.upload_queue import CrowdCounts
 

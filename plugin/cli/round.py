@@ -12,7 +12,6 @@ from common.money import dollars
 from common.text import count
 from plugin.cli.crowd_context import DOLLARS
 from plugin.cli.crowd_texts import not_counted_text, when
-from plugin.cli.hints import advice_for, hint_data, with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
 from plugin.cli.progress import ProgressBar
@@ -20,6 +19,7 @@ from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.cli.round_archive import freeze, verify
 from plugin.cli.round_metrics import metrics
 from plugin.cli.round_validation import aggregate, decide, flags
+from plugin.hints import advice_for, hint_data, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than
-from plugin.cli.hints import command_for, with_command
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.hints import command_for, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from common.errors import Hint
 from common.money import dollars
 from common.text import count
 from plugin.cli.crowd_texts import when
-from plugin.cli.hints import command_for, hint_data, with_command
 from plugin.cli.output import json_option, show, table
+from plugin.hints import command_for, hint_data, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from common.errors import Hint
 from common.money import dollars
 from common.text import count
 from plugin.cli.crowd_texts import not_counted_text
-from plugin.cli.hints import command_for
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
+from plugin.hints import command_for
 from plugin.settings import DATABASE, Settings
 from plugin.wiring import Application
 from templates import Pack, PackError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from common.clock import Clock
 from common.text import count
-from plugin.cli.hints import with_command
+from plugin.hints import with_command
 from round_manager.database.store import Store
 from round_manager.loop.manager_record import problem_steps
 from round_manager.loop.overview import task_overview

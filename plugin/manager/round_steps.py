@@ -2,7 +2,7 @@
 
 from common.errors import Hint
 from common.text import count
-from plugin.cli.hints import advice_for, command_for, with_command
+from plugin.hints import advice_for, command_for, with_command
 from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
 from round_manager.errors import BudgetError, RoundError
 from round_manager.services import archives, rounds, validation

@@ -8,9 +8,9 @@ import click
 import pytest
 
 from plugin.cli import cli
-from plugin.cli.hints import COMMANDS
+from plugin.hints import COMMANDS
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("common", "crowd", "mturk", "ml_backend", "round_manager", "templates", "plugin")
 
 
