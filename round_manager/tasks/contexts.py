@@ -71,12 +71,6 @@ def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext
     _put_in_order(session, task, [*live, *rest])
 
 
-def live_contexts(session: Session, task_id: int) -> list[Context]:
-    """Return the contexts that are still handed out, in the owner's order."""
-    living = select(Context).where(Context.task_id == task_id, Context.retired_at.is_(None))
-    return list(session.scalars(living.order_by(Context.position)))
-
-
 def count_contexts(session: Session, task_id: int, *, retired: bool = False) -> int:
     """Return the number of contexts that are handed out, or that are retired."""
     return session.scalar(select(func.count()).select_from(Context).where(*_which(task_id, retired=retired))) or 0

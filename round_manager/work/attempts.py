@@ -57,14 +57,6 @@ class PageInput:
     label: str | None = None
     answer: Mapping[str, Any] | None = None
 
-    @classmethod
-    def read(cls, value: Any) -> "PageInput":
-        """Return what a page sent as JSON; only its form is checked."""
-        fields = value.get("fields") if isinstance(value, dict) else None
-        if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
-            raise PageInputUnreadable
-        return cls(fields, *read_target(value))
-
 
 @dataclass(frozen=True)
 class AttemptInput:

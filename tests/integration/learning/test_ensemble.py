@@ -23,13 +23,13 @@ from round_manager.errors import StaleVerdict
 from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import Submission, submit
 from round_manager.models import Attempt, ModelVersion, Source
-from round_manager.tasks.contexts import live_contexts
 from round_manager.tasks.rounds import collected, live_round, pinned_versions
 from round_manager.tasks.tasks import create_task, find_task
 from round_manager.validation.metrics import round_metrics
 from round_manager.workers import ensure_worker
 from templates import Pack
 from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.contexts import live_contexts
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.fakes.round_opener import RoundOpener
 from tests.fakes.sink import ListSink

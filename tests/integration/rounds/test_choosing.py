@@ -13,10 +13,10 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from round_manager.errors import NothingToDo
 from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
-from round_manager.tasks.contexts import live_contexts
 from round_manager.work import context_strategies
 from round_manager.work.context_strategies import RANKS
 from round_manager.work.leases import lease_contexts
+from tests.fakes.contexts import live_contexts
 from tests.integration.rounds.conftest import BeginSeason
 from tests.integration.rounds.season import Season
 from tests.integration.rounds.test_context_files import row, upload

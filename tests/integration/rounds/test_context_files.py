@@ -6,10 +6,11 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.models import AuditEntry, Context
-from round_manager.tasks.contexts import count_contexts, list_contexts, live_contexts, update_contexts
+from round_manager.tasks.contexts import count_contexts, list_contexts, update_contexts
 from round_manager.work.context_uploads import ContextsUploaded, upload_contexts
 from templates.errors import PackError, Problem
 from templates.rows import Context as PackContext
+from tests.fakes.contexts import live_contexts
 from tests.integration.rounds.season import DAY, OWNER, Season
 
 LABELS = ("negative", "neutral", "positive")

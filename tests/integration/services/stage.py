@@ -17,7 +17,6 @@ from round_manager.database.store import Store
 from round_manager.examples.submissions import Submission
 from round_manager.learning.versions import register_version
 from round_manager.models import Context, LabelStudioLink, LabelStudioTask, ProjectKind, Round, Source, Task
-from round_manager.tasks.contexts import live_contexts
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
 from round_manager.workers import ensure_worker
@@ -25,6 +24,7 @@ from templates import Pack, TaskSpec
 from templates import find_pack as load_pack
 from templates.spec import TrainingSettings
 from tests.fakes.clock import NOON
+from tests.fakes.contexts import live_contexts
 from tests.fakes.target import FakeTarget
 
 MINUTE = timedelta(minutes=1)

@@ -12,12 +12,13 @@ from round_manager.errors import StoredSpecInvalid, TaskError, TaskNotFound
 from round_manager.models import AuditEntry, Context, GoldItem, Round, RoundStatus, Task
 from round_manager.money.budget import set_round_budget
 from round_manager.specs import spec_of
-from round_manager.tasks.contexts import live_contexts, pack_context
+from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import draft_round, list_rounds
 from round_manager.tasks.tasks import create_task, find_task, list_tasks
 from templates import find_pack, load_pack
 from tests.conftest import PACKS, replace_in
 from tests.fakes.clock import NOON
+from tests.fakes.contexts import live_contexts
 from tests.integration.services.stage import Stage
 
 CopyOf = Callable[[str], Path]
