@@ -115,7 +115,7 @@ def _record(path: Path) -> FileRecord:
 
 
 def _rename(draft: Path, target: Path) -> bool:
-    """Rename the draft to its final name; return False where the version exists already."""
+    """Rename the draft to its final name; return False if the version exists already."""
     try:
         draft.rename(target)
     except OSError:

@@ -30,7 +30,7 @@ class Network(Protocol):
         ...
 
     def run(self, inputs: Mapping[str, TokenArray]) -> tuple[Scores, ...]:
-        """Return the network's outputs for a batch; raise ModelError where it cannot run."""
+        """Return the network's outputs for a batch; raise ModelError if it cannot run."""
         ...
 
 
@@ -144,7 +144,7 @@ class TextEncoder:
 
 
 def read_tokenizer(directory: Path) -> Tokenizer:
-    """Return the tokenizer in a model's folder; raise ModelFileCorrupt where it cannot be read."""
+    """Return the tokenizer in a model's folder; raise ModelFileCorrupt if it cannot be read."""
     path = directory / FILE
     try:
         return Tokenizer.from_file(str(path))

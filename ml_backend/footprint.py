@@ -1,4 +1,4 @@
-"""A model's footprint: the memory of a process that does nothing but load it and answer."""
+"""The memory footprint of a model, measured in a process that only loads it and predicts."""
 
 import json
 import logging
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from common.errors import one_line
 
-SECONDS = 300
+TIMEOUT_SECONDS = 300
 WORDS = 60
 
 log = logging.getLogger(__name__)
 
 
 def footprint(directory: Path) -> int | None:
-    """The most bytes that a fresh process has resident while the version answers; None where that cannot be told."""
-    # -P: whatever lies in the folder that it is started in is not ours to import.
+    """Return the peak resident bytes of a fresh process that runs the version; None if it cannot be measured."""
+    # -P: files in the current directory must not be imported.
     command = [sys.executable, "-P", "-m", "ml_backend.footprint", str(directory)]
     try:
-        ran = subprocess.run(command, capture_output=True, check=True, timeout=SECONDS)
-        return int(json.loads(ran.stdout))
+        done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
+        return int(json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        log.warning("the memory of %s was not measured: %s", directory.name, one_line(error))
+        log.warning("could not measure the memory of %s: %s", directory.name, one_line(error))
         return None
 
 
 def main(directory: Path) -> None:
-    """Loads the version, asks it something long, and prints the bytes."""
+    """Load the version, run a batch of long rows, and print the peak resident bytes."""
     from ml_backend.artefact import read_manifest
     from ml_backend.targets.loading import load_target
 

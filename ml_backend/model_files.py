@@ -79,7 +79,7 @@ def check_parts(directory: Path) -> tuple[Path, ...]:
 
 
 def read_json_object(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """Return the JSON object in an untrusted file; raise ModelFileCorrupt where there is none."""
+    """Return the JSON object in an untrusted file; raise ModelFileCorrupt if there is none."""
     try:
         if path.stat().st_size > max_bytes:
             raise ModelFileCorrupt(f"{path} is larger than {max_bytes:,} bytes; restore the file")
@@ -96,7 +96,7 @@ def read_json_object(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, A
 
 
 def check_onnx(path: Path) -> OnnxFile:
-    """Return a description of an ONNX file; raise ModelError where it refers to other files or code, or loops."""
+    """Return a description of an ONNX file; raise ModelError if it refers to other files or code, or loops."""
     import onnx
 
     model = _read_onnx(path)

@@ -1,4 +1,4 @@
-"""The one place that prepares text for a model: what training, serving and evaluation all read."""
+"""Text normalisation, the same for training, serving and evaluation."""
 
 import re
 import unicodedata
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import emoji
 
-# One character of the result, and the piece original[start:end] that it stands for.
+# One character of the result, and the range original[start:end] that it comes from.
 Piece = tuple[str, int, int]
 
-# Text that needs no more than single spaces: no emoji, nothing invisible, nothing that could be composed.
+# Plain text that only needs single spaces: no emoji, no invisible and no combining characters.
 _PLAIN = re.compile(r"[\t\n\r -~\u00a0-\u00a8\u00aa-\u00ac\u00af-\u024f\u2013\u2014\u2018\u2019\u201c\u201d\u2026]*")
 _JOINERS = "\u200c\u200d"
 _VARIATION_SELECTORS = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
@@ -18,31 +18,31 @@ _VARIATION_SELECTORS = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F
 
 @dataclass(frozen=True)
 class Aligned:
-    """Normalised text that knows where each of its characters came from."""
+    """Normalised text with the origin of each of its characters."""
 
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """The range of the original that text[start:end] stands for; the range given must not be empty."""
+        """Return the range of the original that text[start:end] comes from; the given range must not be empty."""
         return self.starts[start], self.ends[end - 1]
 
 
 def normalise(text: str) -> str:
-    """The text as models read it: NFC, emoji in words, nothing invisible, single spaces."""
+    """Return the text as models read it: NFC, emoji as words, no invisible characters, single spaces."""
     if _PLAIN.fullmatch(text):
         return " ".join(text.split())
     return align(text).text
 
 
 def align(text: str) -> Aligned:
-    """What `normalise` gives, with a way back to the characters of the original."""
+    """Return the normalised text together with the origin of its characters."""
     if _PLAIN.fullmatch(text) and " ".join(text.split()) == text:
         return Aligned(text, range(len(text)), range(1, len(text) + 1))
-    pieces = list(_visible(list(_spelled_out(text))))
+    pieces = list(_drop_invisible(list(_spell_out_emoji(text))))
     if not unicodedata.is_normalized("NFC", "".join(char for char, _, _ in pieces)):
-        pieces = list(_composed(pieces))
+        pieces = list(_compose(pieces))
     pieces = list(_single_spaced(pieces))
     return Aligned(
         "".join(char for char, _, _ in pieces),
@@ -51,8 +51,8 @@ def align(text: str) -> Aligned:
     )
 
 
-def _spelled_out(text: str) -> Iterator[Piece]:
-    """Every emoji becomes its name: small vocabularies have no emoji, so a model would not see which one it is."""
+def _spell_out_emoji(text: str) -> Iterator[Piece]:
+    """Replace every emoji with its name: small vocabularies have no emoji, so all of them would look the same."""
     if text.isascii():
         yield from ((char, place, place + 1) for place, char in enumerate(text))
         return
@@ -69,12 +69,12 @@ def _spelled_out(text: str) -> Iterator[Piece]:
         place = end
 
 
-def _visible(pieces: list[Piece]) -> Iterator[Piece]:
-    """Leave out what nobody can see, so that a word broken up by it is that word again."""
+def _drop_invisible(pieces: list[Piece]) -> Iterator[Piece]:
+    """Drop invisible characters, so that a word that they split becomes whole again."""
     before = ""
     for char, start, end in pieces:
         if char in _JOINERS:
-            # Scripts without capitals need joiners inside words; elsewhere they only hide things.
+            # Scripts without capitals need joiners inside words; elsewhere they are only used to hide something.
             keep = before != "" and unicodedata.category(before) in ("Lo", "Mn", "Mc")
         elif ord(char) in _VARIATION_SELECTORS:
             keep = False
@@ -85,8 +85,8 @@ def _visible(pieces: list[Piece]) -> Iterator[Piece]:
             before = char
 
 
-def _composed(pieces: list[Piece]) -> Iterator[Piece]:
-    """NFC, one group of characters that belong together at a time."""
+def _compose(pieces: list[Piece]) -> Iterator[Piece]:
+    """Apply NFC to one group of combining characters at a time."""
     first = 0
     while first < len(pieces):
         group = pieces[first][0]

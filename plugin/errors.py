@@ -3,6 +3,7 @@
 PluginError
 ├── SettingsError              a setting is missing or invalid
 │   └── UnknownSetting         a setting does not exist
+├── InputFileError             a file or argument of a command cannot be read
 └── LabelStudioNotInstalled    Label Studio, its SDK or its editor is not installed
 """
 
@@ -26,6 +27,12 @@ class UnknownSetting(SettingsError):
     """A setting that does not exist."""
 
     code = "unknown_setting"
+
+
+class InputFileError(PluginError):
+    """A file or argument of a command that cannot be read."""
+
+    code = "input_file_error"
 
 
 class LabelStudioNotInstalled(PluginError):

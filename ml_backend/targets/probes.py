@@ -21,7 +21,7 @@ MAX_BYTES = 4_000_000
 
 
 def check_ready(target: Target) -> None:
-    """Warm the target up and check its probes; raise ModelError where it is not fit to serve."""
+    """Warm the target up and check its probes; raise ModelError if it is not fit to serve."""
     warm_up(target)
     check_probes(target)
 

@@ -62,7 +62,7 @@ class Capabilities:
         batch_size: The number of rows in a call beyond which larger calls gain nothing.
         concurrency: How many calls may run at a time; None: bound by this machine's processors.
         deadline: Seconds after which a call is given up; None: as long as the caller waits.
-        warm_up: One call per entry before the target serves, with a text of so many words; empty: none.
+        warm_up: One call per entry before the target serves, with a text of that many words; empty: no warm-up.
         probes: Rows with known answers, checked wherever the version is loaded; empty: nothing to check.
         max_input_tokens: Longer inputs are cut or read in windows; None: unlimited or unknown.
         cost_per_call: An upper bound in millionths of the currency unit; None: free, because it runs here.
@@ -99,7 +99,7 @@ class Target(Protocol):
 
 
 def texts_of_rows(rows: Sequence[Row], fields: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the texts that a target reads of each row; raise ModelInputInvalid where one is missing."""
+    """Return the texts that a target reads of each row; raise ModelInputInvalid if one is missing."""
     texts = []
     for number, row in enumerate(rows):
         for name in fields:

@@ -137,7 +137,7 @@ def on_best_device(network: PreTrainedModel) -> PreTrainedModel:
 
 
 def text_encoder(tokenizer: PreTrainedTokenizerBase, network: PreTrainedModel, max_length: int) -> TextEncoder:
-    """Return the encoder of a network; raise ModelMismatch where the network cannot read `max_length` tokens."""
+    """Return the encoder of a network; raise ModelMismatch if the network cannot read `max_length` tokens."""
     positions = getattr(network.config, "max_position_embeddings", None)
     limit = min(tokenizer.model_max_length, positions if isinstance(positions, int) else max_length)
     if max_length > limit:

@@ -127,7 +127,7 @@ def choose_artefact(job: ExportJob, reference: HeldOutResult) -> ServingArtefact
 
 
 def _check(job: ExportJob, precision: Precision, reference: HeldOutResult) -> HeldOutResult:
-    """Return the predictions of an exported form, read from the files that will serve; raise where it is not fit."""
+    """Return the predictions of an exported form, read from the files that will serve; raise if it is not fit."""
     data = job.data
     folder = _write(job, precision)
     network, encoder = open_onnx(folder, data.spec.kind, len(data.spec.label_names), data.spec.model.max_length)

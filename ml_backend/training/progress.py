@@ -20,7 +20,7 @@ class ProgressMonitor:
             self._progress.start(total_steps, what)
 
     def step(self, steps: int = 1, note: str = "") -> None:
-        """Report that more steps are done; raise TrainingCancelled where the training was cancelled."""
+        """Report that more steps are done; raise TrainingCancelled if the training was cancelled."""
         if self._progress:
             self._progress.advance(steps, note)
         self.check()

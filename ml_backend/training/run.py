@@ -152,7 +152,7 @@ def _save(draft: Path, start: Start, served: ServingArtefact) -> None:
 
 def _pool(start: Start, data: TrainingData, settings: TrainingSettings, encoder: TextEncoder) -> None:
     if len(data.spec.model_input) == 1:
-        # Fine-tuning learns by itself to put the meaning of a text into the first token.
+        # Fine-tuning learns to put the meaning of a text into the first token.
         if settings.mode == "head":
             add_mean_pooling(start.network)
     elif settings.mode == "head" or start.base == EMBEDDED:

@@ -1,4 +1,4 @@
-"""`outfox model`: train a task's model, ask it, measure it, let it answer."""
+"""`outfox model`: train, query and evaluate the models of a task, and choose those that serve."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import LARGEST_NUMBER, PACK
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import pins, publish, rollback, rotate, verify
-from plugin.errors import PluginError
+from plugin.errors import InputFileError
 from plugin.wiring import Application
 from templates import Pack, TaskSpec
 from templates.row_checks import InvalidJsonValue, read_json_line
@@ -25,13 +25,13 @@ RUNTIME = click.option(
     type=click.Choice(["auto", "onnx", "torch"]),
     default="auto",
     show_default=True,
-    help="What runs the model; auto: ONNX Runtime where the version has it.",
+    help="What runs the model; auto: ONNX Runtime if the version has an export.",
 )
 
 
 @click.group(commands=[rotate, rollback, pins, verify, publish, retrain, jobs, cancel, lineage])
 def model() -> None:
-    """Train, ask and measure the models in the loop, and choose those that answer."""
+    """Train, query and evaluate target models, and choose those that serve."""
 
 
 @model.command()
@@ -39,7 +39,7 @@ def model() -> None:
 @click.option("--mode", type=click.Choice(["full", "head"]), help="full: fine-tune; head: seconds. Default: pack's.")
 @click.option("--rows", type=click.Path(path_type=Path), help="Train on this JSONL file instead of the pack's seed.")
 @click.option("--parent", metavar="VERSION", help="Start from this version instead of the base model.")
-@click.option("--epochs", type=click.IntRange(1, 100), help="Most passes over the data. Default: the pack's.")
+@click.option("--epochs", type=click.IntRange(1, 100), help="Maximum passes over the data. Default: the pack's.")
 @click.option("--seed", type=click.IntRange(0, LARGEST_NUMBER), help="Random seed. Default: the pack's.")
 @json_option
 @click.pass_obj
@@ -52,7 +52,7 @@ def train(
     epochs: int | None,
     seed: int | None,
 ) -> None:
-    """Train a model version of a task; Ctrl-C stops it and leaves nothing behind."""
+    """Train a model version of a task; Ctrl-C stops it and writes nothing."""
     settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.training import train as train_model
@@ -81,7 +81,7 @@ def train(
 @click.argument("pack", type=PACK)
 @click.argument("fields", nargs=-1, metavar="[FIELD=TEXT]...")
 @click.option("--rows", type=click.File("rb"), help="Read rows from a JSONL file; - for standard input.")
-@click.option("--target", help="The right answer; the verdict is then told too.")
+@click.option("--target", help="The right answer; the verdict is then printed too.")
 @VERSION
 @RUNTIME
 @json_option
@@ -95,45 +95,43 @@ def predict(
     version: str | None,
     runtime: str,
 ) -> None:
-    """Ask a model, for example: outfox model predict sentiment text="What a day." --target negative."""
+    """Query a model, for example: outfox model predict sentiment text="What a day." --target negative."""
     settings = app.settings
-    from datetime import UTC, datetime
-
     from ml_backend.artefact import version_folder
     from ml_backend.targets.loading import load_target
     from ml_backend.verdict import judge
 
-    asked = _asked(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
-    predictor = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
-    answers = predictor.predict(asked)
-    now = datetime.now(UTC)
+    inputs = _read_rows(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
+    model = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    predictions = model.predict(inputs)
     found: list[dict[str, Any]] = []
-    for row, answer in zip(asked, answers, strict=True):
-        verdict = judge(pack.spec, row, [(predictor.version, answer)], target, now=now)
-        said = verdict.shown
-        found.append({**row, "prediction": said.prediction, "confidence": round(said.confidence, 4), **_more(verdict)})
+    for row, prediction in zip(inputs, predictions, strict=True):
+        verdict = judge(pack.spec, row, [(model.version, prediction)], target, now=app.clock.now())
+        output = verdict.shown
+        confidence = round(output.confidence, 4)
+        found.append({**row, "prediction": output.prediction, "confidence": confidence, **_verdict_data(verdict)})
     columns = ("prediction", "confidence", "fooled", *pack.spec.model_input)
     show(found, table(columns, [[one.get(column, "") for column in columns] for one in found]))
 
 
 @model.command()
 @click.argument("pack", type=PACK)
-@click.option("--rows", type=click.Path(path_type=Path), help="Measure on this JSONL file; default: the held-out seed.")
+@click.option("--rows", type=click.Path(path_type=Path), help="Evaluate on this JSONL file; default: held-out seed.")
 @VERSION
 @RUNTIME
 @json_option
 @click.pass_obj
 def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
-    """Measure a model version on rows with known answers."""
+    """Evaluate a model version on rows with known answers."""
     settings = app.settings
     from ml_backend.artefact import version_folder
-    from ml_backend.evaluation import evaluate as measure
+    from ml_backend.evaluation import evaluate as evaluate_model
     from ml_backend.targets.loading import load_target
 
-    predictor = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
-    measured = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
-    metrics = measure(predictor, measured, pack.spec)
-    show({"version": predictor.version, "rows": len(measured), **metrics}, f"{predictor.version}: {_figures(metrics)}")
+    model = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    chosen = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
+    metrics = evaluate_model(model, chosen, pack.spec)
+    show({"version": model.version, "rows": len(chosen), **metrics}, f"{model.version}: {_figures(metrics)}")
 
 
 @model.command("list")
@@ -151,14 +149,14 @@ def list_models(app: Application, task: str | None) -> None:
         (one.task, one.version, one.mode, _serves(one), one.parent or "", one.created_at[:19], _figures(one.metrics))
         for one in found
     ]
-    nothing = f"{task} has no model yet" if task else "there is no model yet"
-    text = table(columns, rows) if rows else f"{nothing}; `outfox model train {task or 'PACK'}` makes one"
+    nothing = f"{task} has no model yet" if task else "no models yet"
+    text = table(columns, rows) if rows else f"{nothing}; `outfox model train {task or 'PACK'}` trains one"
     show([dict(zip(columns, row, strict=True)) for row in rows], text)
 
 
 def _rows(path: Path, spec: TaskSpec) -> Any:
     if not path.is_file():
-        raise PluginError(f"there is no file {path}")
+        raise InputFileError(f"file {path} does not exist")
     return read_seed(path, spec)
 
 
@@ -167,17 +165,17 @@ def _from_arguments(arguments: tuple[str, ...], spec: TaskSpec) -> dict[str, str
     return _complete(given, spec, "")
 
 
-def _asked(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
-    asked = []
+def _read_rows(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
+    found = []
     for number, line in enumerate(file, 1):
         try:
             row = read_json_line(line.decode("utf-8"))
         except InvalidJsonValue as error:
-            raise PluginError(f"line {number} {error}") from error
+            raise InputFileError(f"line {number} {error}") from error
         except (ValueError, RecursionError) as error:
-            raise PluginError(f"line {number} is not JSON in UTF-8; write one object per line") from error
-        asked.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
-    return asked
+            raise InputFileError(f"line {number} is not JSON in UTF-8; write one object per line") from error
+        found.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
+    return found
 
 
 def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str, str]:
@@ -185,14 +183,14 @@ def _complete(row: Mapping[str, object], spec: TaskSpec, where: str) -> dict[str
         if not isinstance(row.get(name), str):
             wanted = " ".join(f'{field}="…"' for field in spec.model_input)
             them = "it" if len(spec.model_input) == 1 else "them"
-            raise PluginError(f"{where}the model reads {', '.join(spec.model_input)}; give {them} as {wanted}")
-    # Half an emoji is a text for Python, but cannot be printed or sent anywhere.
+            raise InputFileError(f"{where}the model reads {', '.join(spec.model_input)}; give {them} as {wanted}")
+    # Half an emoji is a valid Python string, but cannot be printed or sent.
     return {name: str(row[name]).encode("utf-8", "replace").decode("utf-8") for name in spec.model_input}
 
 
-def _more(verdict: Any) -> dict[str, Any]:
-    more = {"probabilities": dict(verdict.shown.probabilities)} if verdict.shown.probabilities else {}
-    return more if verdict.fooled is None else {**more, "fooled": verdict.fooled}
+def _verdict_data(verdict: Any) -> dict[str, Any]:
+    data = {"probabilities": dict(verdict.shown.probabilities)} if verdict.shown.probabilities else {}
+    return data if verdict.fooled is None else {**data, "fooled": verdict.fooled}
 
 
 def _serves(manifest: Any) -> str:

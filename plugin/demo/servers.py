@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from common.progress import Progress
-from plugin.child import Child, is_up
 from plugin.demo.home import DemoHome, port_of
 from plugin.errors import PluginError
 from plugin.labelstudio.server import LabelStudioServer
+from plugin.server_process import ServerProcess, is_up
 
 SECONDS_TO_START = 120.0
 POLL_SECONDS = 0.1
@@ -36,7 +36,7 @@ class Server:
     """One of our own commands; without an address, it serves no requests."""
 
     name: str
-    child: Child
+    child: ServerProcess
     url: str = ""
     failures: int = 0
     restart_at: float = 0.0
@@ -94,7 +94,7 @@ def demo_server(home: DemoHome, name: str, *arguments: str, url: str = "") -> Se
     # -P: do not import modules from the current folder.
     command = [sys.executable, "-P", "-c", PROGRAM, name, *port, *arguments]
     log, pid = (home.folder / f"{name}.{what}" for what in ("log", "pid"))
-    return Server(name, Child(command, home.environment(), home.folder, log, pid, SECONDS_TO_STOP), url)
+    return Server(name, ServerProcess(command, home.environment(), home.folder, log, pid, SECONDS_TO_STOP), url)
 
 
 class LabelStudioStart:

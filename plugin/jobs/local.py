@@ -50,7 +50,7 @@ class LocalJobRunner:
         self._processes: dict[str, _Process] = {}
 
     def start(self, request: JobRequest) -> None:
-        """Start the job in a session of its own, so that Ctrl-C in this process does not reach it."""
+        """Start the job in a new session, so that Ctrl-C in this process does not reach it."""
         if request.token in self._processes:
             return
         with self._log_file(request).open("ab") as log:

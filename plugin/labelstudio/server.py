@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from plugin.child import Child, is_up
 from plugin.errors import LabelStudioNotInstalled, PluginError
+from plugin.server_process import ServerProcess, is_up
 
 HOST = "127.0.0.1"
 # The first start migrates the database; later ones take about ten seconds.
@@ -56,7 +56,7 @@ class LabelStudioServer:
     email: str
     password: str = field(repr=False)
     token: str = field(repr=False)
-    _child: Child | None = field(default=None, init=False, repr=False)
+    _child: ServerProcess | None = field(default=None, init=False, repr=False)
 
     @property
     def url(self) -> str:
@@ -125,11 +125,11 @@ class LabelStudioServer:
                     f"port {self.port} is in use; choose another port for Label Studio"
                 ) from error
 
-    def _new_child(self) -> Child:
+    def _new_child(self) -> ServerProcess:
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]
         command = [sys.executable, "-m", "label_studio.server", "start", "--no-browser", *place]
         pid_file = self.data_dir / "label-studio.pid"
-        return Child(command, self._environment(), self.data_dir, self.log_file, pid_file)
+        return ServerProcess(command, self._environment(), self.data_dir, self.log_file, pid_file)
 
     def _environment(self) -> dict[str, str]:
         # Settings of another Django or Label Studio in our environment must not leak in.

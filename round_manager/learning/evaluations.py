@@ -44,7 +44,7 @@ class Comparison:
 class GuardDecision:
     """Whether a new model may serve: all comparisons, and how many points it may lose on any of them.
 
-    `not_compared` maps earlier versions that cannot be evaluated any more to the reason.
+    `not_compared` maps earlier versions that can no longer be evaluated to the reason.
     """
 
     comparisons: Sequence[Comparison]
@@ -58,7 +58,7 @@ class GuardDecision:
 
     @property
     def accepted(self) -> bool:
-        """Whether there is no regression."""
+        """Whether the new model has no regression."""
         return not self.regressions
 
     def reason(self) -> str:
@@ -103,7 +103,7 @@ def store_evaluation(
     memory_bytes: int | None,
     now: datetime,
 ) -> Evaluation:
-    """Store an evaluation; return the existing one where another process stored it at the same moment.
+    """Store an evaluation; return the existing one if another process stored it at the same moment.
 
     Fairness and robustness stay empty: nothing measures them yet.
     """

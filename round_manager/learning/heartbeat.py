@@ -63,7 +63,7 @@ class TrainingHeartbeat:
         return self._signal is not JobSignal.CONTINUE
 
     def check(self) -> None:
-        """Send a heartbeat now; raise TrainingCancelled where the job should not continue."""
+        """Send a heartbeat now; raise TrainingCancelled if the job should not continue."""
         self._send()
         self._raise_if_cancelled()
 
@@ -82,7 +82,7 @@ class TrainingHeartbeat:
             try:
                 self._send()
             except RoundManagerError as error:
-                # Whether to continue is asked again before anything changes, so a missed heartbeat does no harm.
+                # Whether to continue is asked again before anything changes, so a missed heartbeat is harmless.
                 log.warning("could not record the progress of the training: %s", error)
 
     def _send(self) -> None:

@@ -75,7 +75,7 @@ def _read_none(name: str) -> Manifest | None:
 def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_none) -> list[Ancestor]:
     """Return the version and its ancestors, newest first, as far back as they are known.
 
-    A version that no round was played against is not registered: `read` returns its manifest, None where there is none.
+    A version that no round was played against is not registered: `read` returns its manifest, None if there is none.
     """
     rounds = {one.number: one for one in list_rounds(session, task)}
     line: list[Ancestor] = []

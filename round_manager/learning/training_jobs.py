@@ -39,7 +39,7 @@ FRESH = timedelta(seconds=5)
 # Linux reports the start of a process to the second.
 CLOCK_ERROR = timedelta(seconds=2)
 PROC = Path("/proc")
-# The audit log's action for a round that teaches nothing: no training of it is pending any more.
+# The audit log's action for a round that teaches nothing and needs no training.
 PASSED_OVER = "passed over"
 
 
@@ -69,7 +69,7 @@ class JobProgress:
 
 
 class JobSignal(enum.Enum):
-    """What a running job is told when it sends a heartbeat."""
+    """The reply to a heartbeat: whether the job should continue."""
 
     CONTINUE = "continue"
     CANCEL = "cancel"
@@ -90,7 +90,7 @@ class PendingTraining:
 
 @contextmanager
 def training_lock(store: Store, name: str) -> Iterator[None]:
-    """Hold the task's training lock until the end of the block; raise TrainingBusy where another process holds it."""
+    """Hold the task's training lock until the end of the block; raise TrainingBusy if another process holds it."""
 
     def refuse() -> None:
         with store.read() as session:
@@ -142,7 +142,7 @@ def record_failure(
 ) -> TrainingJob | None:
     """Record the job of a dead process as failed, unless it recorded its own end; requires the training lock.
 
-    A process that died before its job started gets a job now, so that failures are counted; None where no training
+    A process that died before its job started gets a job now, so that failures are counted; None if no training
     is pending.
     """
     job = find_job(session, task, owner.token)
@@ -156,7 +156,7 @@ def record_failure(
 
 
 def record_stop(session: Session, task: Task, token: str, reason: str, *, now: datetime) -> TrainingJob | None:
-    """Record the job of a process that was stopped, unless it recorded its own end; None where it has no job."""
+    """Record the job of a process that was stopped, unless it recorded its own end; None if it has no job."""
     job = find_job(session, task, token)
     if job is None or job.state is not TrainingState.RUNNING:
         return job
@@ -218,7 +218,7 @@ def finish_job(
     figures: dict[str, Any] | None = None,
     retry: bool = False,
 ) -> TrainingJob:
-    """Record the end of a job; raise TrainingEnded where it has ended already.
+    """Record the end of a job; raise TrainingEnded if it has ended already.
 
     A job that a user asked to cancel is recorded as cancelled, however its process ended; otherwise it would be
     started again. `retry` marks a failure that a retry may resolve.
@@ -299,7 +299,7 @@ def skip_round(session: Session, task: Task, why: str, *, who: str, now: datetim
 
 
 def skipped_round(session: Session, task: Task) -> str | None:
-    """Return why the last closed round needs no training; None where it was not skipped."""
+    """Return why the last closed round needs no training; None if it was not skipped."""
     rounds = closed_rounds(session, task)
     if not rounds:
         return None

@@ -18,7 +18,7 @@ MAX_CODE_VERSION = 80
 
 
 def register_version(session: Session, task: Task, manifest: Manifest, uri: str, *, now: datetime) -> ModelVersion:
-    """Return the version's row, registered now if it was not; raise ModelVersionChanged where its files differ.
+    """Return the version's row, registered now if it was not; raise ModelVersionChanged if its files differ.
 
     Its parent is linked where it is registered already: register parents first.
     """

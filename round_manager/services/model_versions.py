@@ -76,7 +76,7 @@ def _serving(registry: Registry, task: str) -> Sequence[str]:
 
 
 def _manifest(registry: Registry, task: str, version: str) -> Manifest | None:
-    """Return the manifest of a version; None where the registry has no complete one."""
+    """Return the manifest of a version; None if the registry has no complete one."""
     try:
         return read_manifest(registry.fetch(task, version))
     except ModelError:

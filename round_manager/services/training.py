@@ -120,7 +120,7 @@ def _order(context: ServiceContext, actor: Actor, pack: Pack, mode: str | None) 
             current = replace(pack, spec=spec_of(task))
             data = training_rows(session, task, current.spec, current.seed)
     except NothingToLearn as nothing:
-        # A retry would find no more to learn: without this the next round would wait for ever.
+        # A retry would find nothing new either; without this the next round would wait for ever.
         with context.store.write() as session:
             found = find_task(session, pack.spec.name)
             skip_round(session, found, str(nothing), who=actor.name, now=context.now())

@@ -80,7 +80,7 @@ class TrainingSupervisor:
         self._requests[task] = request
 
     def ended(self, task: str) -> TrainingEnd | None:
-        """Return once how the task's training ended; None while it runs, or where there is none."""
+        """Return once how the task's training ended; None while it runs, or if there is none."""
         request = self._requests.get(task)
         status = self._runner.status(request) if request else None
         if request is None or status is None or not status.has_ended:

@@ -1,12 +1,40 @@
-"""Fixtures of the domain's tests: a task with an open round, and a crowd with money, on both databases."""
+"""Fixtures of the domain's tests: a task with an open round and a crowd with money, and a task to train models of."""
+
+from pathlib import Path
 
 import pytest
 
 from round_manager.database.store import Store
+from templates import Pack
 from tests.integration.money.counter import Counter, open_counter
+from tests.integration.round_manager.learning.school import School, found_school, small_pack, teach
 
 
 @pytest.fixture
 def counter(store: Store) -> Counter:
     """The sentiment task with round 1 open, and a crowd with money."""
     return open_counter(store)
+
+
+@pytest.fixture(scope="session")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
+    """A small pack with the same number of held-out rows for each label."""
+    return small_pack(tmp_path_factory.mktemp("packs"))
+
+
+@pytest.fixture
+def school(store: Store, pack: Pack, tmp_path: Path) -> School:
+    """The task without a round, on each kind of database."""
+    return found_school(store, pack, tmp_path / "models")
+
+
+@pytest.fixture
+def any_school(any_store: Store, pack: Pack, tmp_path: Path) -> School:
+    """The task without a round, for tests that do not depend on the kind of database."""
+    return found_school(any_store, pack, tmp_path / "models")
+
+
+@pytest.fixture
+def taught(any_school: School) -> School:
+    """A task whose model predicts `positive`, with one closed round of negative rows that fooled it."""
+    return teach(any_school)

@@ -27,7 +27,7 @@ from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_versio
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.crowd_cli.shop import SENTIMENT, Shop
-from tests.integration.learning.school import TASK, School, first_round, small_pack
+from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.commands import leaf_commands
 from tests.integration.snapshots.recorder import Recorder

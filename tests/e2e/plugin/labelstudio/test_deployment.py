@@ -11,7 +11,7 @@ from typing import Any
 from tests.e2e.deploy.compose import EXAMPLE, services, variables_of
 from tests.e2e.deploy.machine import PATIENCE, Machine
 from tests.e2e.plugin.labelstudio.conftest import Studio
-from tests.integration.learning.school import small_pack
+from tests.integration.round_manager.learning.school import small_pack
 
 SIGTERM = -15
 SECONDS_BETWEEN_LOOKS = 2.0

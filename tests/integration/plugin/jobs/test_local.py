@@ -16,8 +16,8 @@ from round_manager.models import TrainingState
 from round_manager.services.training_supervisor import record_job_end
 from tests.fakes.clock import NOON
 from tests.fakes.registry import eventually
-from tests.integration.learning.conftest import any_school, pack, taught  # noqa: F401 - fixtures
-from tests.integration.learning.school import ACTOR, TASK, School
+from tests.integration.round_manager.conftest import any_school, pack, taught  # noqa: F401 - fixtures
+from tests.integration.round_manager.learning.school import ACTOR, TASK, School
 
 ENDLESS = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {ENDLESS}"

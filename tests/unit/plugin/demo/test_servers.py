@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from common.progress import NoProgress
-from plugin.child import Child
 from plugin.demo.home import DemoHome
 from plugin.demo.servers import DemoServerFailed, Server, demo_server
 from plugin.local_server import free_port
+from plugin.server_process import ServerProcess
 from plugin.settings import load_settings
 
 SECONDS = 20.0
 
 
 def _server(folder: Path, program: str) -> Server:
-    return Server("serve", Child([sys.executable, "-c", program], {}, folder, folder / "serve.log"))
+    return Server("serve", ServerProcess([sys.executable, "-c", program], {}, folder, folder / "serve.log"))
 
 
 def _until(is_so: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ from tests.fakes.contexts import live_contexts
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.fakes.round_opener import RoundOpener
 from tests.fakes.sink import ListSink
-from tests.integration.learning.school import TASK
+from tests.integration.round_manager.learning.school import TASK
 
 SECRET = "s" * 32
 

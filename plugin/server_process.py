@@ -1,4 +1,4 @@
-"""A server as a child process: started with its log in a file, looked at, and ended for certain."""
+"""A server as a child process: started with a log file, checked, and reliably stopped."""
 
 import os
 import signal
@@ -11,18 +11,18 @@ from pathlib import Path
 
 import requests
 
-SECONDS_TO_STOP = 10.0
-SECONDS_BETWEEN_LOOKS = 0.2
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.2
 LAST_LINES = 12
-# It notes its number itself before it becomes the server: whoever starts it may be killed before they know it.
-NOTED = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
+# The process writes its own pid before it becomes the server: its parent may be killed before it knows the pid.
+WRITE_PID = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
 
 
 @dataclass
-class Child:
-    """One server on this machine; nothing of it is left after `stop`, which waits so long before it kills.
+class ServerProcess:
+    """One server on this machine. `stop` leaves nothing of it behind; it kills after `seconds_to_stop`.
 
-    With a `pid_file`, whoever starts it again after our own process was killed ends the one that was left behind.
+    With a `pid_file`, the next start ends a server that was left behind when the parent process was killed.
     """
 
     command: Sequence[str]
@@ -30,32 +30,32 @@ class Child:
     folder: Path
     log_file: Path
     pid_file: Path | None = None
-    seconds_to_stop: float = SECONDS_TO_STOP
+    seconds_to_stop: float = STOP_SECONDS
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
     def lives(self) -> bool:
-        """Whether it runs."""
+        """Whether the server runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts it; what it says goes to its log."""
+        """Start the server; its output goes to the log file."""
         self.end_leftover()
-        noted = () if self.pid_file is None else (*NOTED, str(self.pid_file.resolve()))
+        write_pid = () if self.pid_file is None else (*WRITE_PID, str(self.pid_file.resolve()))
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                [*noted, *self.command],
+                [*write_pid, *self.command],
                 cwd=self.folder,
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # A process group of its own: ended whole, and not by the Ctrl-C that our own process gets.
+                # A new process group: it can be ended as a whole, and Ctrl-C in this process does not reach it.
                 start_new_session=True,
             )
 
     def stop(self) -> None:
-        """Ends it and everything that it started; does nothing when it does not run."""
+        """End the server and everything that it started; do nothing if it does not run."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -72,7 +72,7 @@ class Child:
             self.pid_file.unlink(missing_ok=True)
 
     def end_leftover(self) -> None:
-        """Ends the one that a process of ours started before it was killed; nothing that only has its number."""
+        """End a server that an earlier process left behind, but no other process that has its pid now."""
         if self.lives or self.pid_file is None or not self.pid_file.is_file():
             return
         pid = self.pid_file.read_text(encoding="ascii").strip()
@@ -82,45 +82,45 @@ class Child:
         self.pid_file.unlink(missing_ok=True)
 
     def log(self) -> str:
-        """What it said so far."""
+        """Return its output so far."""
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
     def last_words(self) -> str:
-        """The end of its log, for people."""
+        """Return the end of its log, indented."""
         return "\n".join(f"  {line}" for line in self.log().splitlines()[-LAST_LINES:])
 
     def _is_ours(self, pid: str) -> bool:
-        """Whether the process of that number runs this very command."""
-        look = ["ps", "-ww", "-o", "args=", "-p", pid]
-        told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False)
-        return told.stdout.strip() == " ".join(self.command)
+        """Return whether the process with that pid runs this command."""
+        command = ["ps", "-ww", "-o", "args=", "-p", pid]
+        listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        return listed.stdout.strip() == " ".join(self.command)
 
 
 def _end(group: str, how: signal.Signals, seconds: float) -> None:
-    """Tells a process group to end, if any of it is left, and waits until none is, but not longer than so."""
+    """Send a signal to a process group, if it still has members, and wait until it has none."""
     deadline = time.monotonic() + seconds
     if _has_members(group):
         with suppress(ProcessLookupError):
             os.killpg(int(group), how)
     while _has_members(group) and time.monotonic() < deadline:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(POLL_SECONDS)
 
 
 def _has_members(group: str) -> bool:
-    """Whether anything of a process group is left that could hold a port: a command's name is gone before its sockets.
+    """Return whether a process group has a member that could hold a port.
 
-    Nothing of a zombie is left but its number, unless other threads of it are still on their way out.
+    A zombie holds nothing, unless other threads of it are still ending.
     """
-    look = ["ps", "-ax", "-o", "pgid=,stat="]
-    told = subprocess.run(look, stdout=subprocess.PIPE, text=True, check=False)
-    states = [state for one, state in map(str.split, told.stdout.splitlines()) if one == group]
+    command = ["ps", "-ax", "-o", "pgid=,stat="]
+    listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    states = [state for one, state in map(str.split, listed.stdout.splitlines()) if one == group]
     return any(not state.startswith("Z") or "l" in state for state in states)
 
 
 def is_up(url: str) -> bool:
-    """Whether a server on this machine says that it is well."""
+    """Return whether a server on this machine reports that it is healthy."""
     with requests.Session() as session:
-        session.trust_env = False  # a proxy knows nothing of this machine's ports
+        session.trust_env = False  # a proxy cannot reach this machine's ports
         try:
             return session.get(f"{url}/health", timeout=2).ok
         except requests.RequestException:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from round_manager.models import AuditEntry, TrainingState
 from tests.fakes.registry import corrupt, make_version
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import TASK, Row, School, first_round, last_job, retrain, unchanged
+from tests.integration.round_manager.learning.school import TASK, Row, School, first_round, last_job, retrain, unchanged
 
 
 def audited(school: School, action: str) -> AuditEntry:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugin.child import Child
+from plugin.server_process import ServerProcess
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
 STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(120)"]
@@ -27,8 +27,8 @@ time.sleep(120)
 """
 
 
-def _child(folder: Path, command: list[str], seconds_to_stop: float = 10.0) -> Child:
-    return Child(command, dict(os.environ), folder, folder / "it.log", folder / "it.pid", seconds_to_stop)
+def _child(folder: Path, command: list[str], seconds_to_stop: float = 10.0) -> ServerProcess:
+    return ServerProcess(command, dict(os.environ), folder, folder / "it.log", folder / "it.pid", seconds_to_stop)
 
 
 def _started(folder: Path, command: list[str]) -> "subprocess.Popen[bytes]":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from templates import BUILT_IN
-from tests.conftest import Outfox
+from tests.conftest import Outfox, Ran
 
 # In one process of a parallel run, or both would train.
 pytestmark = pytest.mark.xdist_group("cli-model")
@@ -34,13 +34,13 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Small:
     command = ["--home", str(root / "home"), "model", "train", str(pack), "--mode", "head", "--json"]
     outfox = Path(sys.executable).parent / "outfox"
     ran = subprocess.run([str(outfox), *command], capture_output=True, text=True, check=True)
-    assert "done in" in ran.stderr, "progress is told where there is no terminal"
+    assert "done in" in ran.stderr, "progress is printed without a terminal too"
     return Small(pack, root / "home", ran.stdout)
 
 
 @pytest.fixture
 def small(trained_once: Small, tmp_path: Path) -> Small:
-    """The same in a home of the test's own, which it may spoil."""
+    """A copy in a home of its own, which a test may change."""
     shutil.copytree(trained_once.home, tmp_path / "home")
     pack = Path(shutil.copytree(trained_once.pack, tmp_path / "sentiment"))
     return Small(pack, tmp_path / "home", trained_once.printed)
@@ -50,7 +50,7 @@ def model_folder(small: Small) -> Path:
     return small.home / "models" / "sentiment" / str(json.loads(small.printed)["version"])
 
 
-def test_a_model_is_trained_listed_measured_and_asked(outfox: Outfox, small: Small) -> None:
+def test_a_model_is_trained_listed_evaluated_and_queried(outfox: Outfox, small: Small) -> None:
     version = json.loads(small.printed)["version"]
 
     listed = json.loads(outfox("model", "list", "--json").out)
@@ -67,7 +67,7 @@ def test_a_model_is_trained_listed_measured_and_asked(outfox: Outfox, small: Sma
     assert sum(said["probabilities"].values()) == pytest.approx(1, abs=1e-3)
 
 
-def test_many_rows_are_asked_from_a_file(outfox: Outfox, small: Small, tmp_path: Path) -> None:
+def test_rows_are_read_from_a_file(outfox: Outfox, small: Small, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": f"Row {number} was fine."}) + "\n" for number in range(70)))
     said = json.loads(outfox("model", "predict", small.pack, "--rows", rows, "--json").out)
@@ -85,7 +85,7 @@ def test_many_rows_are_asked_from_a_file(outfox: Outfox, small: Small, tmp_path:
         (b'{"text": "half \\ud83d emoji"}', 0),
     ],
 )
-def test_a_row_that_cannot_be_read_is_one_line_and_half_an_emoji_does_no_harm(
+def test_an_unreadable_row_is_one_line_and_half_an_emoji_is_accepted(
     outfox: Outfox, small: Small, tmp_path: Path, line: bytes, code: int
 ) -> None:
     (tmp_path / "rows.jsonl").write_bytes(line + b"\n")
@@ -100,47 +100,50 @@ def test_the_same_data_and_seed_give_the_same_version(outfox: Outfox, small: Sma
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "code"),
     [
-        (("model", "predict", "sentiment", "text=x"), "outfox model train"),
-        (("model", "evaluate", "sentiment", "--version", "mffffffffffff"), "outfox model train"),
-        (("model", "train", "sentiment", "--parent", "mffffffffffff"), "outfox model train"),
-        (("model", "train", "sentiment", "--rows", "/no/such/file"), "no file"),
+        (("model", "predict", "sentiment", "text=x"), "model_not_found"),
+        (("model", "evaluate", "sentiment", "--version", "mffffffffffff"), "model_not_found"),
+        (("model", "train", "sentiment", "--parent", "mffffffffffff"), "model_not_found"),
+        (("model", "train", "sentiment", "--rows", "/no/such/file"), "input_file_error"),
     ],
 )
-def test_a_model_that_is_not_there_is_one_line(outfox: Outfox, arguments: tuple[str, ...], expected: str) -> None:
-    ran = outfox(*arguments)
-    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-    assert expected in ran.err
+def test_a_missing_model_or_file_is_an_error_with_a_code(
+    outfox: Outfox, arguments: tuple[str, ...], code: str
+) -> None:
+    assert error_of(outfox(*arguments, "--json")) == code
+
+
+def error_of(ran: Ran) -> str:
+    """The code of the one error that a command with --json printed."""
+    assert (ran.code, ran.out) == (2, ""), ran.err
+    (line,) = ran.err.splitlines()
+    return str(json.loads(line)["code"])
 
 
 @pytest.mark.parametrize("version", ["mffffffffffff", "../../etc", "."])
-def test_a_version_that_is_not_there_is_one_line(outfox: Outfox, small: Small, version: str) -> None:
-    ran = outfox("model", "evaluate", small.pack, "--version", version)
-    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-    assert version in ran.err
+def test_a_missing_version_is_not_found(outfox: Outfox, small: Small, version: str) -> None:
+    assert error_of(outfox("model", "evaluate", small.pack, "--version", version, "--json")) == "model_not_found"
 
 
-def test_a_truncated_model_is_refused_in_one_line(outfox: Outfox, small: Small) -> None:
+def test_a_truncated_model_is_refused(outfox: Outfox, small: Small) -> None:
     weights = model_folder(small) / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
-    ran = outfox("model", "predict", small.pack, "text=x")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+    assert error_of(outfox("model", "predict", small.pack, "text=x", "--json")) == "model_file_corrupt"
 
 
-def test_a_pickle_beside_a_model_is_refused_in_one_line(outfox: Outfox, small: Small) -> None:
+def test_a_pickle_next_to_a_model_is_refused(outfox: Outfox, small: Small) -> None:
     (model_folder(small) / "pytorch_model.bin").write_bytes(b"\x80\x04.")
-    ran = outfox("model", "predict", small.pack, "text=x")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+    assert error_of(outfox("model", "predict", small.pack, "text=x", "--json")) == "model_file_unsafe"
 
 
-@pytest.mark.parametrize("spoil", ["pickle", "truncated"])
+@pytest.mark.parametrize("fault", ["pickle", "truncated"])
 def test_a_base_model_that_is_unsafe_or_broken_trains_nothing(
-    outfox: Outfox, small: Small, tmp_path: Path, spoil: str
+    outfox: Outfox, small: Small, tmp_path: Path, fault: str
 ) -> None:
     base = Path(shutil.copytree(model_folder(small), tmp_path / "base"))
     shutil.rmtree(tmp_path / "home" / "models")
-    if spoil == "pickle":
+    if fault == "pickle":
         (base / "model.safetensors").rename(base / "pytorch_model.bin")
     else:
         (base / "model.safetensors").write_bytes((base / "model.safetensors").read_bytes()[:5000])

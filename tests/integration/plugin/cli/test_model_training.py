@@ -34,11 +34,11 @@ from round_manager.tasks.tasks import find_task
 from tests.conftest import Outfox, replace_in
 from tests.fakes.registry import eventually, load_fixed
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import ACTOR, OWNER, TASK, School, first_round, small_pack
-from tests.integration.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
+from tests.integration.round_manager.learning.school import ACTOR, OWNER, TASK, School, first_round, small_pack
+from tests.integration.round_manager.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def local_runner(home: Path) -> LocalJobRunner:

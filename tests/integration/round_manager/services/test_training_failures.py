@@ -16,7 +16,7 @@ from round_manager.models import TrainingJob, TrainingState
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import TASK, School, evaluations, last_job, retrain, unchanged
+from tests.integration.round_manager.learning.school import TASK, School, evaluations, last_job, retrain, unchanged
 
 
 class Ticking(SettableClock):

@@ -7,7 +7,7 @@ from round_manager.errors import NothingToLearn, RoundError
 from round_manager.learning.training_jobs import list_jobs, pending_training
 from round_manager.models import AuditEntry
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import Row, School, first_round, retrain
+from tests.integration.round_manager.learning.school import Row, School, first_round, retrain
 
 COPY = Row("A row that fooled, number 0.")
 

@@ -29,7 +29,7 @@ from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.training import cancel_training
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
-from tests.integration.learning.school import OWNER, TASK, Row, School, first_round
+from tests.integration.round_manager.learning.school import OWNER, TASK, Row, School, first_round
 
 
 def url_of(store: Store) -> str:

@@ -12,7 +12,7 @@ from round_manager.models import ExampleStatus, Round, Split
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
 from tests.fakes.clock import NOON
-from tests.integration.learning.school import Row, School, first_round
+from tests.integration.round_manager.learning.school import Row, School, first_round
 
 FROM_SEED = 12
 WORDS = "apples bridges candles drums engines forests gardens harbours islands jackets kettles lanterns mirrors needles"

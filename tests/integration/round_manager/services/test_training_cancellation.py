@@ -26,7 +26,7 @@ from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.databases import Databases
-from tests.integration.learning.school import (
+from tests.integration.round_manager.learning.school import (
     OWNER,
     TASK,
     School,
@@ -38,7 +38,7 @@ from tests.integration.learning.school import (
     teach,
     unchanged,
 )
-from tests.integration.learning.test_training_jobs import url_of
+from tests.integration.round_manager.learning.test_training_jobs import url_of
 
 DROP_ALL = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 

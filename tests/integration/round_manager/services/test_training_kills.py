@@ -14,8 +14,8 @@ from round_manager.services.context import ServiceContext
 from round_manager.services.training import retrain as retrain_task
 from tests.fakes.registry import QuickRegistry
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import ACTOR, School, first_round
-from tests.integration.learning.test_training_jobs import url_of
+from tests.integration.round_manager.learning.school import ACTOR, School, first_round
+from tests.integration.round_manager.learning.test_training_jobs import url_of
 
 MOST_RUNS = 200
 

@@ -13,7 +13,7 @@ from round_manager.learning.training_jobs import pending_training
 from round_manager.models import AuditEntry, Evaluation, Split, TrainingState
 from tests.fakes.registry import eventually, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import (
+from tests.integration.round_manager.learning.school import (
     TASK,
     Row,
     School,

@@ -12,7 +12,7 @@ from tests.conftest import Outfox, Ran
 from tests.fakes.registry import corrupt, load_fixed, make_version
 from tests.fakes.round_opener import RoundOpener
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.learning.school import TASK, School, first_round, small_pack
+from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
 
 
 @pytest.fixture

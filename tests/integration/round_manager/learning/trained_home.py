@@ -11,7 +11,7 @@ from ml_backend.training import train
 from round_manager.database.store import open_store
 from templates import load_pack
 from tests.conftest import Outfox, replace_in
-from tests.integration.learning.school import TASK, Row, School, first_round, small_pack
+from tests.integration.round_manager.learning.school import TASK, Row, School, first_round, small_pack
 
 
 @dataclass(frozen=True)

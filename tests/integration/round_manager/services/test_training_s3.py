@@ -10,7 +10,7 @@ from ml_backend.registry.registry import open_registry
 from round_manager.services.model_versions import register_versions
 from tests.fakes.registry import make_version
 from tests.fakes.s3 import BUCKET, S3Server
-from tests.integration.learning.school import TASK, School, first_round, retrain
+from tests.integration.round_manager.learning.school import TASK, School, first_round, retrain
 
 
 @pytest.fixture
