@@ -108,9 +108,7 @@ def test_the_same_data_and_seed_give_the_same_version(outfox: Outfox, small: Sma
         (("model", "train", "sentiment", "--rows", "/no/such/file"), "input_file_error"),
     ],
 )
-def test_a_missing_model_or_file_is_an_error_with_a_code(
-    outfox: Outfox, arguments: tuple[str, ...], code: str
-) -> None:
+def test_a_missing_model_or_file_is_an_error_with_a_code(outfox: Outfox, arguments: tuple[str, ...], code: str) -> None:
     assert error_of(outfox(*arguments, "--json")) == code
 
 
