@@ -90,7 +90,7 @@ def serve_marketplace(config: MarketplaceConfig, address: Address, workers: Work
 
 
 def _event_forwarder(config: MarketplaceConfig) -> Callable[[Callable[[float], bool]], None]:
-    """Return the function that delivers events in a process of its own, until it is asked to stop."""
+    """Return the function that delivers events in a separate process, until it is asked to stop."""
 
     def run(should_stop: Callable[[float], bool]) -> None:
         with open_market(config.database, config.clock) as market, EventForwarder(market):

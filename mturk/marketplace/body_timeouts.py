@@ -100,7 +100,7 @@ class BodyTimeouts:
             raise TimeoutError("the request body took too long")
 
     def _run(self) -> None:
-        """Check all reads periodically; end when there are none."""
+        """Check all reads periodically; end when none is left."""
         while True:
             time.sleep(self._limits.poll_seconds)
             with self._lock:

@@ -5,27 +5,27 @@ MarketError                     the request is refused; nothing was changed
 ├── InvalidQuestion             the XML of a question is invalid
 ├── InvalidEndpoint             the destination of events is not an SQS queue
 ├── EntityNotFound              the requester has no such HIT, assignment, worker or qualification
-│   ├── AccountNotFound         there is no requester of that name
+│   ├── AccountNotFound         no requester has this name
 │   ├── AccessKeyNotFound       the requester has no such access key
-│   ├── WorkerNotFound          there is no such worker
-│   └── PayoutNotFound          there is no such payout
+│   ├── WorkerNotFound          the worker does not exist
+│   └── PayoutNotFound          the payout does not exist
 ├── EntityExists                the name is taken
 ├── InvalidState                the HIT or assignment is not in a state that allows this
 ├── UnsupportedOperation        MTurk has the operation, this marketplace does not
-├── InsufficientFunds           the requester's balance is too low
+├── InsufficientBalance         the requester's balance is too low
 ├── DuplicateToken              the request token was used within the last day
 ├── InvalidLink                 a sign-in link does not work
 │   ├── LinkNotFound            no worker was given this link
 │   ├── LinkUsed                the link was used before
 │   └── LinkExpired             the link was not used in time
 └── WorkerActionRefused         a worker cannot do this
-    ├── WorkNotFound            there is no such group, HIT or assignment
+    ├── WorkNotFound            the group, HIT or assignment does not exist
     ├── NoWorkLeft              the group has nothing more for this worker
     ├── NotQualified            the worker does not meet the requirements
     ├── QueueFull               the worker holds as many assignments as allowed
     ├── NotTheHolder            another worker has this assignment
     ├── AssignmentExpired       no worker has it: its time ran out, or it was returned
-    └── AlreadySubmitted        it was submitted before
+    └── AssignmentAlreadySubmitted  it was submitted before
 MarketDatabaseError             the database cannot be used
 """
 
@@ -81,13 +81,13 @@ class EntityNotFound(MarketError):
 
 
 class AccountNotFound(EntityNotFound):
-    """There is no requester of that name."""
+    """No requester has this name."""
 
     code = "account_not_found"
 
     def __init__(self, name: str) -> None:
         hint = Hint("create_marketplace_account", account=name)
-        super().__init__("RequesterDoesNotExist", f"there is no account {name}", hint=hint)
+        super().__init__("RequesterDoesNotExist", f"account {name} does not exist", hint=hint)
 
 
 class AccessKeyNotFound(EntityNotFound):
@@ -101,7 +101,7 @@ class AccessKeyNotFound(EntityNotFound):
 
 
 class WorkerNotFound(EntityNotFound):
-    """There is no such worker."""
+    """The worker does not exist."""
 
     code = "worker_not_found"
 
@@ -111,7 +111,7 @@ class WorkerNotFound(EntityNotFound):
 
 
 class PayoutNotFound(EntityNotFound):
-    """There is no such payout."""
+    """The payout does not exist."""
 
     code = "payout_not_found"
 
@@ -137,7 +137,7 @@ class UnsupportedOperation(MarketError):
         super().__init__("NotSupported", f"{operation} is not supported by this marketplace")
 
 
-class InsufficientFunds(MarketError):
+class InsufficientBalance(MarketError):
     """The requester's balance is too low; the same call can succeed after a deposit."""
 
     code = "market_insufficient_funds"
@@ -171,7 +171,7 @@ class LinkNotFound(InvalidLink):
     """No worker was given this link."""
 
     code = "link_not_found"
-    message = "there is no such link; ask the person who runs this crowd for another one"
+    message = "this link does not exist; ask the person who runs this crowd for another one"
 
 
 class LinkUsed(InvalidLink):
@@ -195,7 +195,7 @@ class WorkerActionRefused(MarketError):
 
 
 class WorkNotFound(WorkerActionRefused):
-    """There is no such group, HIT or assignment."""
+    """The group, HIT or assignment does not exist."""
 
     code = "work_not_found"
 
@@ -238,10 +238,10 @@ class AssignmentExpired(WorkerActionRefused):
         )
 
 
-class AlreadySubmitted(WorkerActionRefused):
+class AssignmentAlreadySubmitted(WorkerActionRefused):
     """It was submitted before."""
 
-    code = "already_submitted"
+    code = "assignment_already_submitted"
 
     def __init__(self) -> None:
         super().__init__("InvalidAssignmentState", "this assignment was submitted already")

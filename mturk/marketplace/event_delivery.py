@@ -30,7 +30,7 @@ REGION = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com")
 log = logging.getLogger(__name__)
 
 
-class DeliveryFailed(CodedError):
+class EventDeliveryFailed(CodedError):
     """A queue did not accept a message; it is retried later."""
 
     code = "event_delivery_failed"
@@ -38,7 +38,7 @@ class DeliveryFailed(CodedError):
 
 
 class QueueSender(Protocol):
-    """Sends messages to queues; raises DeliveryFailed."""
+    """Sends messages to queues; raises EventDeliveryFailed."""
 
     def __call__(self, queue_url: str, body: str) -> None:
         """Send a message; it is in the queue when this returns."""
@@ -57,7 +57,7 @@ class SqsSender:
             self._client(queue_url).send_message(QueueUrl=queue_url, MessageBody=body)
         except (BotoCoreError, ClientError, ValueError) as error:
             # Without the message, which may contain data that does not belong in our log.
-            raise DeliveryFailed(type(error).__name__) from error
+            raise EventDeliveryFailed(type(error).__name__) from error
 
     def _client(self, queue_url: str) -> Any:
         parts = urlsplit(queue_url)
@@ -141,7 +141,7 @@ class EventForwarder:
         """Send an event; return whether it was delivered or given up."""
         try:
             self._send(event.destination, event.body)
-        except DeliveryFailed as error:
+        except EventDeliveryFailed as error:
             now = self._market.now()
             if now - event.made_at > GIVE_UP_AFTER:
                 log.warning("gave up delivering event %d after %d attempts (%s)", event.number, event.tries, error)

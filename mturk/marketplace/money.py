@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace.errors import InsufficientFunds
+from mturk.marketplace.errors import InsufficientBalance
 from mturk.marketplace.tables.people import Account, Movement
 
 DEPOSITS = "deposits"
@@ -90,7 +90,7 @@ def pay(
     total = sum(cents for _, cents, _ in payments)
     payer = accounts[source]
     if source != DEPOSITS and payer.balance_cents < total:
-        raise InsufficientFunds(total, payer.balance_cents)
+        raise InsufficientBalance(total, payer.balance_cents)
     for target, cents, reason in payments:
         if not cents:
             continue

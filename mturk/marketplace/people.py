@@ -31,7 +31,7 @@ def add_requester(session: Session, name: str, now: datetime) -> Requester:
     for known in session.scalars(select(Requester.name)):
         if known.casefold() == name.casefold():
             raise EntityExists(
-                "RequesterAlreadyExists", f"there is already an account {known}; use this exact name, or choose another"
+                "RequesterAlreadyExists", f"account {known} exists already; use this exact name, or choose another"
             )
     requester = Requester(id=person_id(), name=name, created_at=now)
     session.add(requester)

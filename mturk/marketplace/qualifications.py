@@ -58,7 +58,7 @@ class UnmetRequirement:
     first: GuardedAction
 
 
-class WorkerProfile:
+class WorkerScores:
     """A worker's scores and blocks, read once for many HIT types."""
 
     def __init__(self, session: Session, worker: Worker) -> None:

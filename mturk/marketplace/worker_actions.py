@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from mturk.marketplace import assignments, events, hits
 from mturk.marketplace.errors import (
-    AlreadySubmitted,
+    AssignmentAlreadySubmitted,
     AssignmentExpired,
     NotQualified,
     NotTheHolder,
@@ -17,7 +17,7 @@ from mturk.marketplace.errors import (
     QueueFull,
     WorkNotFound,
 )
-from mturk.marketplace.qualifications import GuardedAction, WorkerProfile
+from mturk.marketplace.qualifications import GuardedAction, WorkerScores
 from mturk.marketplace.questions import answers_xml
 from mturk.marketplace.tables.people import Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitStatus, HitType, ReturnedHit
@@ -62,10 +62,10 @@ def list_groups(session: Session, worker: Worker, now: datetime) -> list[HitGrou
         .join(Requester, Requester.id == HitType.requester_id)
         .order_by(open_hits.c.created_at.desc(), HitType.number.desc())
     ).all()
-    profile = WorkerProfile(session, worker)
+    scores = WorkerScores(session, worker)
     listed = []
     for hit_type, requester, available, created_at, expires_at in found:
-        unmet = profile.unmet_requirements(hit_type)
+        unmet = scores.unmet_requirements(hit_type)
         if any(one.first is GuardedAction.DISCOVER for one in unmet):
             continue
         listed.append(
@@ -151,7 +151,7 @@ def find_assignment(session: Session, assignment_id: str, worker_id: str | None 
     """Return an assignment that a worker holds or has submitted; with a worker's id, it has to be that worker."""
     assignment = session.scalar(select(Assignment).where(Assignment.id == assignment_id))
     if assignment is None:
-        raise WorkNotFound("AssignmentDoesNotExist", "there is no such assignment")
+        raise WorkNotFound("AssignmentDoesNotExist", "this assignment does not exist")
     if assignment.status is AssignmentStatus.FREE:
         raise AssignmentExpired
     if worker_id is not None and assignment.worker_id != worker_id:
@@ -162,12 +162,12 @@ def find_assignment(session: Session, assignment_id: str, worker_id: str | None 
 def _find_type(session: Session, group_id: str) -> HitType:
     hit_type = session.scalars(select(HitType).where(HitType.group_id == group_id)).one_or_none()
     if hit_type is None:
-        raise WorkNotFound("HITGroupDoesNotExist", "there is no such group of HITs")
+        raise WorkNotFound("HITGroupDoesNotExist", "this group of HITs does not exist")
     return hit_type
 
 
 def _check_requirements(session: Session, worker: Worker, hit_type: HitType, action: GuardedAction) -> None:
-    unmet = [one for one in WorkerProfile(session, worker).unmet_requirements(hit_type) if one.first <= action]
+    unmet = [one for one in WorkerScores(session, worker).unmet_requirements(hit_type) if one.first <= action]
     if unmet:
         raise NotQualified("DoesNotMeetRequirements", " ".join(one.why for one in unmet))
 
@@ -185,14 +185,14 @@ def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime
         hit = session.scalars(query.order_by(Hit.number).limit(1)).one_or_none()
         if hit is not None:
             return hit
-    raise NoWorkLeft("NoMoreWorkableHITsInGroupException", "there is no more work for you in this group at the moment")
+    raise NoWorkLeft("NoMoreWorkableHITsInGroupException", "this group has nothing left for you at the moment")
 
 
 def _active_assignment(session: Session, assignment_id: str, worker_id: str | None, now: datetime) -> Assignment:
     """Return an accepted assignment; with a worker's id, that worker has to hold it."""
     assignment = find_assignment(session, assignment_id, worker_id)
     if assignment.status is not AssignmentStatus.ACCEPTED:
-        raise AlreadySubmitted
+        raise AssignmentAlreadySubmitted
     if assignment.deadline is not None and assignment.deadline <= now:
         raise AssignmentExpired
     return assignment

@@ -28,7 +28,7 @@ FIELD = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 class SignatureError(ProtocolError):
     """A request without a valid signature."""
 
-    code = "invalid_signature"
+    code = "invalid_request_signature"
 
 
 @dataclass(frozen=True)

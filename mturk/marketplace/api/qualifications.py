@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 from mturk.marketplace.api.call import Call, Members, Operation
 from mturk.marketplace.errors import EntityExists, EntityNotFound, InvalidParameter
 from mturk.marketplace.hits import check_range
-from mturk.marketplace.qualifications import BUILT_IN, LOCALE, WorkerProfile
+from mturk.marketplace.qualifications import BUILT_IN, LOCALE, WorkerScores
 from mturk.marketplace.tables.base import entity_id
 from mturk.marketplace.tables.people import Grant, GrantStatus, QualificationType
 
@@ -137,7 +137,7 @@ def get_qualification_score(call: Call, members: Members) -> Members:
         if grant is None:
             raise _not_granted(key, worker.id)
         return {"Qualification": _grant_members(grant)}
-    score = WorkerProfile(call.session, worker).score(key)
+    score = WorkerScores(call.session, worker).score(key)
     if score is None:
         raise _not_granted(key, worker.id)
     value = {"LocaleValue": {"Country": score}} if key == LOCALE else {"IntegerValue": score}

@@ -120,8 +120,8 @@ def find_payout(market: Market, batch_id: str) -> PayoutBatch:
         payout = session.scalar(select(Payout).where(Payout.id == batch_id))
         if payout is None:
             known = session.scalars(select(Payout.id).order_by(Payout.number.desc()).limit(3)).all()
-            latest = f"the latest are {', '.join(known)}" if known else "there are none yet"
-            raise PayoutNotFound("PayoutDoesNotExist", f"there is no payout {batch_id}; {latest}")
+            latest = f"the latest are {', '.join(known)}" if known else "none was made yet"
+            raise PayoutNotFound("PayoutDoesNotExist", f"payout {batch_id} does not exist; {latest}")
         lines = select(PayoutLine).where(PayoutLine.payout_id == batch_id)
         ordered = session.scalars(lines.order_by(PayoutLine.name, PayoutLine.worker_id))
         shares = tuple(PayoutShare(line.worker_id, line.name, line.cents) for line in ordered)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import (
-    AlreadySubmitted,
+    AssignmentAlreadySubmitted,
     AssignmentExpired,
     NotQualified,
     NotTheHolder,
@@ -109,7 +109,7 @@ def find_task(market: Market, worker_id: str, assignment_id: str) -> HeldTask:
     with market.read() as session:
         assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
         if assignment.status is not AssignmentStatus.ACCEPTED:
-            raise AlreadySubmitted
+            raise AssignmentAlreadySubmitted
         return _task(session, assignment, market.now())
 
 

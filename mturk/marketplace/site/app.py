@@ -17,7 +17,7 @@ from mturk.marketplace.site import texts
 from mturk.marketplace.site.auth import SiteAuth
 from mturk.marketplace.site.earnings import EarningsPages
 from mturk.marketplace.site.frame import ACCEPTED_PATH, outcome_page, receive_submission
-from mturk.marketplace.site.texts import FILTERS, NOTICES, SiteError, StatusPage
+from mturk.marketplace.site.texts import FILTERS, NOTICES, StatusPage, StatusPageError
 from mturk.marketplace.site.work import WorkPages
 from mturk.profile import SUBMIT_PATH
 
@@ -113,8 +113,8 @@ def _security_headers() -> dict[str, str]:
 
 
 def _add_error_pages(app: Flask) -> None:
-    @app.errorhandler(SiteError)
-    def site_error(error: SiteError) -> Any:
+    @app.errorhandler(StatusPageError)
+    def site_error(error: StatusPageError) -> Any:
         return _show(error.page)
 
     @app.errorhandler(MarketError)

@@ -14,7 +14,7 @@ from mturk.marketplace.market import Market
 from mturk.marketplace.services import sign_in
 from mturk.marketplace.services.sign_in import Visitor
 from mturk.marketplace.site import texts
-from mturk.marketplace.site.texts import SiteError
+from mturk.marketplace.site.texts import StatusPageError
 
 COOKIE = "outfox_worker"
 JOINING = "outfox_joining"
@@ -34,7 +34,7 @@ class LinkGuessLimiter:
         """Refuse an address that tried too many."""
         attempts = self._attempts.get(address)
         if attempts is not None and len(attempts) == MAX_WRONG_LINKS and self._now() - attempts[0] < WRONG_LINKS_PERIOD:
-            raise SiteError(texts.TOO_MANY_WRONG_LINKS)
+            raise StatusPageError(texts.TOO_MANY_WRONG_LINKS)
 
     def count(self, address: str) -> None:
         """Count one more."""
@@ -65,17 +65,17 @@ class SiteAuth:
         return visitor
 
     def require_visitor(self) -> Visitor:
-        """Return the signed-in worker; end the request if there is none."""
+        """Return the signed-in worker; otherwise end the request."""
         visitor = self.visitor()
         if visitor is None:
-            raise SiteError(texts.SIGNED_OUT)
+            raise StatusPageError(texts.SIGNED_OUT)
         return visitor
 
     def require_form(self) -> Visitor:
         """Return the signed-in worker who sends a form; end the request if its CSRF token is wrong."""
         visitor = self.require_visitor()
         if not hmac.compare_digest(request.form.get("csrf", "").encode(), visitor.csrf.encode()):
-            raise SiteError(texts.OLD_FORM)
+            raise StatusPageError(texts.OLD_FORM)
         return visitor
 
     def login_token(self) -> str:
@@ -112,7 +112,7 @@ class SiteAuth:
         self._link_owner_name(token)
         csrf = request.cookies.get(self._joining, "")
         if not csrf or not hmac.compare_digest(request.form.get("csrf", "").encode(), csrf.encode()):
-            raise SiteError(texts.OLD_FORM)
+            raise StatusPageError(texts.OLD_FORM)
         login_token = sign_in.sign_in(self.market, token, self.login_token())
         response = redirect(url_for("work.find", said="welcome"), 303)
         self._set(response, self._cookie, login_token, sign_in.LOGIN_LIFE)

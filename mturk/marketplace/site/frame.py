@@ -14,7 +14,7 @@ from common.origins import origin_of
 from mturk.marketplace.market import Market
 from mturk.marketplace.services.work import submit_task
 from mturk.marketplace.site import texts
-from mturk.marketplace.site.texts import SiteError, StatusPage
+from mturk.marketplace.site.texts import StatusPage, StatusPageError
 from mturk.profile import MTURK
 
 NOT_ACCEPTED = MTURK.page.preview_assignment
@@ -73,16 +73,16 @@ def receive_submission(market: Market, secret: str = "") -> Response:
     assignment_id = _first(fields, "assignmentId")
     g.assignment_id = assignment_id
     if not assignment_id:
-        raise SiteError(texts.NO_ASSIGNMENT)
+        raise StatusPageError(texts.NO_ASSIGNMENT)
     if assignment_id == NOT_ACCEPTED:
-        raise SiteError(texts.PREVIEW)
+        raise StatusPageError(texts.PREVIEW)
     if not secret:
-        raise SiteError(texts.NO_PASS)
+        raise StatusPageError(texts.NO_PASS)
     if any(file.filename or file.stream.read(1) for file in request.files.values()):
-        raise SiteError(texts.FILES)
+        raise StatusPageError(texts.FILES)
     answers = {name: VALUE_SEPARATOR.join(values) for name, values in fields.items() if name not in FRAME_PARAMETERS}
     if sum(len(name.encode()) + len(value.encode()) for name, value in answers.items()) > MAX_ANSWER_BYTES:
-        raise SiteError(texts.TOO_LARGE)
+        raise StatusPageError(texts.TOO_LARGE)
     worker_id = _first(fields, "workerId") or None
     submit_task(market, secret, assignment_id, answers, worker_id)
     return outcome_page(texts.THANKS)

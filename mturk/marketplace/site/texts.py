@@ -28,7 +28,7 @@ class StatusPage:
     links: tuple[tuple[str, str], ...] = (FIND,)
 
 
-class SiteError(Exception):
+class StatusPageError(Exception):
     """Ends a request with a status page instead of the requested one."""
 
     def __init__(self, page: StatusPage) -> None:
@@ -85,9 +85,9 @@ _PAGES: dict[type[errors.MarketError], StatusPage] = {
         "It is available to others again and cannot be submitted. This does not count against you.",
         (QUEUE, FIND),
     ),
-    errors.AlreadySubmitted: StatusPage(
+    errors.AssignmentAlreadySubmitted: StatusPage(
         409,
-        errors.AlreadySubmitted.code,
+        errors.AssignmentAlreadySubmitted.code,
         "You have already submitted this",
         "Your first submission counts, and it is safe.",
         (EARNINGS, FIND),

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from common.clock import SystemClock
 from mturk.marketplace import worker_actions
-from mturk.marketplace.errors import AlreadySubmitted, MarketError, NoWorkLeft
+from mturk.marketplace.errors import AssignmentAlreadySubmitted, MarketError, NoWorkLeft
 from mturk.marketplace.market import open_market
 from mturk.marketplace.services import earnings
 from mturk.marketplace.tables.people import Account
@@ -78,7 +78,7 @@ def test_one_of_many_submissions_counts(lab: Requests) -> None:
     held = lab.server.accept(lab.server.make_worker(), lab.type_id)
     got = _concurrently(4, lambda _: lab.server.submit(held))
     assert sum(isinstance(one, Assignment) for one in got) == 1
-    assert sum(isinstance(one, AlreadySubmitted) for one in got) == 3
+    assert sum(isinstance(one, AssignmentAlreadySubmitted) for one in got) == 3
     assert lab.counts(hit) == (0, 0, 0)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mturk.marketplace import events
-from mturk.marketplace.event_delivery import LEASE, DeliveryFailed, EventForwarder, SqsSender
+from mturk.marketplace.event_delivery import LEASE, EventDeliveryFailed, EventForwarder, SqsSender
 from mturk.marketplace.tables.work import OutgoingEvent
 from tests.fakes.market import StillWorld
 
@@ -19,7 +19,7 @@ class FakeQueue:
     def __call__(self, queue_url: str, body: str) -> None:
         self.calls += 1
         if not self.available:
-            raise DeliveryFailed("unavailable")
+            raise EventDeliveryFailed("unavailable")
         self.received.append(queue_url)
 
 
@@ -84,5 +84,5 @@ def test_events_leased_by_a_killed_forwarder_are_delivered_by_another(world: Sti
 
 
 def test_a_destination_that_does_not_answer_is_a_failed_delivery() -> None:
-    with pytest.raises(DeliveryFailed):
+    with pytest.raises(EventDeliveryFailed):
         SqsSender(aws_access_key_id="a", aws_secret_access_key="b")("http://127.0.0.1:1/1/queue", "{}")

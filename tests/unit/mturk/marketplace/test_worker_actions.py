@@ -4,7 +4,7 @@ import pytest
 
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import (
-    AlreadySubmitted,
+    AssignmentAlreadySubmitted,
     AssignmentExpired,
     NotTheHolder,
     NoWorkLeft,
@@ -104,7 +104,7 @@ def test_work_is_submitted_once_and_only_by_its_holder(world: StillWorld) -> Non
     with pytest.raises(NotTheHolder):
         world.submit(held, worker_id=bob.id)
     world.submit(held, {"text": "first"}, worker_id=ann.id)
-    with pytest.raises(AlreadySubmitted):
+    with pytest.raises(AssignmentAlreadySubmitted):
         world.submit(held, {"text": "second"})
     assert "first" in world.assignment(held.id).answer
     with pytest.raises(WorkNotFound), world.market.write() as session:

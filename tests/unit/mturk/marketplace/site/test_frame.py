@@ -87,7 +87,7 @@ def test_a_second_submission_changes_nothing(world: StillWorld, held: AcceptedTa
     browser = world.site().test_client()
     browser.post(held.path, data={"assignmentId": held.id, "text": "first"})
     response = browser.post(held.path, data={"assignmentId": held.id, "text": "second"})
-    assert (response.status_code, has_code(response, "already_submitted")) == (409, True)
+    assert (response.status_code, has_code(response, "assignment_already_submitted")) == (409, True)
     assert 'data-outcome="refused"' in response.text
     assert "X-Frame-Options" not in response.headers, "otherwise the worker would see an empty frame"
     assert answers(world, held.id) == {"text": "first"}
