@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ml_backend.artefact import UNFINISHED, flush, sweep, verify
-from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.errors import RegistryNotWritable
 
 
 def install_folder(target: Path, fill: Callable[[Path], None]) -> Path:
@@ -29,7 +29,7 @@ def install_folder(target: Path, fill: Callable[[Path], None]) -> Path:
         _move(draft, target)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RegistryError(f"cannot write {target}: {reason}; check free space and permissions") from error
+        raise RegistryNotWritable(f"cannot write {target}: {reason}; check free space and permissions") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
@@ -42,7 +42,9 @@ def remove_folder(directory: Path) -> None:
         directory.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        raise RegistryError(f"cannot remove the corrupt folder {directory}: {error.strerror}; remove it") from error
+        raise RegistryNotWritable(
+            f"cannot remove the corrupt folder {directory}: {error.strerror}; remove it"
+        ) from error
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:

@@ -13,7 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from ml_backend.registry.errors import RegistryError, RegistryUnreachable
+from ml_backend.registry.errors import RegistryCorrupt, RegistryMisconfigured, RegistryUnreachable
 
 # A small request must not block for long: two short attempts, at most 10 seconds in total.
 SMALL_REQUESTS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2})
@@ -50,7 +50,7 @@ class Bucket:
         """Open s3://bucket/prefix with the credentials and the endpoint that boto3 finds."""
         name, _, prefix = url.removeprefix("s3://").partition("/")
         if not name:
-            raise RegistryError(f"{url} does not name a bucket; use s3://bucket/prefix")
+            raise RegistryMisconfigured(f"{url} does not name a bucket; use s3://bucket/prefix")
         with _translate_errors(url):
             session = boto3.session.Session()
             client, transfers = session.client("s3", config=SMALL_REQUESTS), session.client("s3", config=TRANSFERS)
@@ -97,14 +97,14 @@ class Bucket:
             with _translate_errors(self.where(key)), path.open("rb") as file:
                 self._put(key, file, {"ChecksumSHA256": checksum, "Metadata": {"sha256": sha256}}, self._transfers)
         except OSError as error:
-            raise RegistryError(f"cannot read {path}: {error.strerror}; restore the folder") from error
+            raise RegistryCorrupt(f"cannot read {path}: {error.strerror}; restore the folder") from error
 
     def download(self, key: str, path: Path, size: int) -> None:
         """Download the object into a file, at most one byte more than its expected size."""
         with _translate_errors(self.where(key)), path.open("xb") as file:
             found = self._get(self._transfers.get_object, key)
             if found is None:
-                raise RegistryError(f"{self.where(key)} is missing; publish the version again")
+                raise RegistryCorrupt(f"{self.where(key)} is missing; publish the version again")
             left = size + 1
             while left and (piece := found["Body"].read(min(PIECE, left))):
                 file.write(piece)
@@ -117,9 +117,9 @@ class Bucket:
         with _translate_errors(self.where(key)):
             found = self._get(self._transfers.get_object, key, Range=f"bytes={start}-{stop - 1}")
         if found is None:
-            raise RegistryError(f"{self.where(key)} is missing; restore it")
+            raise RegistryCorrupt(f"{self.where(key)} is missing; restore it")
         if found["Metadata"].get("sha256") != sha256:
-            raise RegistryError(f"{self.where(key)} has changed; restore it")
+            raise RegistryCorrupt(f"{self.where(key)} has changed; restore it")
         return self._read(key, found["Body"])
 
     def below(self, prefix: str) -> list[ListedObject]:
@@ -184,8 +184,10 @@ def _translate_errors(where: str) -> Iterator[None]:
         if status >= 500 or status == 429 or code in ("RequestTimeout", "SlowDown"):
             raise RegistryUnreachable(f"{where} does not answer ({code}); try again") from error
         text = f"{where} cannot be used ({code}, HTTP {status})"
-        raise RegistryError(f"{text}; check the bucket's name and the credentials") from error
+        raise RegistryMisconfigured(f"{text}; check the bucket's name and the credentials") from error
     except NoCredentialsError as error:
-        raise RegistryError(f"{where} needs credentials; set those that boto3 reads, such as AWS_PROFILE") from error
+        raise RegistryMisconfigured(
+            f"{where} needs credentials; set those that boto3 reads, such as AWS_PROFILE"
+        ) from error
     except BotoCoreError as error:
         raise RegistryUnreachable(f"{where} does not answer ({error}); check the network and try again") from error

@@ -2,7 +2,9 @@
 
 RegistryError               the registry's content or a request to it is invalid
 ├── RegistryUnreachable     the registry does not answer; retrying can help
-├── RegistryCorrupt         a file in the registry is corrupt or belongs elsewhere
+├── RegistryMisconfigured   the address, the credentials or the permissions are wrong
+├── RegistryNotWritable     a file or folder cannot be written
+├── RegistryCorrupt         a file in the registry is missing, corrupt or belongs elsewhere
 ├── RegistryBusy            another process holds the lock on the pins
 ├── InvalidPins             the name, version or round to pin is invalid
 ├── NoEarlierPins           there is nothing to roll back to
@@ -34,8 +36,20 @@ class RegistryUnreachable(RegistryError):
     retry = True
 
 
+class RegistryMisconfigured(RegistryError):
+    """The registry's address, credentials or permissions are wrong."""
+
+    code = "registry_misconfigured"
+
+
+class RegistryNotWritable(RegistryError):
+    """A file or folder of the registry cannot be written."""
+
+    code = "registry_not_writable"
+
+
 class RegistryCorrupt(RegistryError):
-    """A file in the registry is corrupt or belongs to another task or version."""
+    """A file in the registry is missing, corrupt, or belongs to another task or version."""
 
     code = "registry_corrupt"
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from flask import Flask
 
+from common.clock import Clock
 from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache, SharedCache
@@ -92,6 +93,7 @@ class BackendConfig:
 
     packs: Mapping[str, Pack]
     open_models: Callable[[], RunningModelProvider]
+    clock: Clock
     deliver: Callable[[Sequence[AttemptRecord]], None] | None = None
     outbox: Path | None = None
     auth: BasicAuth | None = field(default=None, repr=False)
@@ -114,6 +116,7 @@ class Backend:
             config.packs,
             self._models,
             self._outbox or NoSink(),
+            config.clock,
             limiter=ConcurrencyLimiter(config.at_once, config.room),
             feedback_cache=FeedbackCache(SharedCache(shared) if shared else MemoryCache()),
             on_verdict=metrics.judged,

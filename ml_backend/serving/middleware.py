@@ -40,12 +40,18 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 _log = logging.getLogger(__name__)
 
 
+class InvalidBasicAuth(BackendError):
+    """The user or password for basic authentication is invalid."""
+
+    code = "invalid_basic_auth"
+
+
 class BasicAuth:
     """The user and password that every request must carry, as Label Studio sends them."""
 
     def __init__(self, user: str, password: str) -> None:
         if not user or not password or ":" in user:
-            raise BackendError("basic authentication needs a user without a colon and a password, as user:password")
+            raise InvalidBasicAuth("basic authentication needs a user without a colon and a password, as user:password")
         self._expected = sha256(f"{user}:{password}".encode()).digest()
 
     def allows(self, header: str | None) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from common.clock import Clock, SystemClock
+from common.clock import Clock
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import InvalidRequest, UnknownTask
 from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache
@@ -75,7 +75,7 @@ class VerdictService:
         packs: Mapping[str, Pack],
         models: ModelProvider,
         sink: AttemptSink,
-        clock: Clock | None = None,
+        clock: Clock,
         *,
         limiter: ConcurrencyLimiter | None = None,
         feedback_cache: FeedbackCache | None = None,
@@ -88,7 +88,7 @@ class VerdictService:
         self.limiter = limiter or ConcurrencyLimiter(at_once=1, room=64)
         self.timeout = timeout
         self.bulk_timeout = bulk_timeout
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._feedback_cache = feedback_cache or FeedbackCache(MemoryCache())
         self._on_verdict = on_verdict
         self._limiters: dict[tuple[str, ...], ConcurrencyLimiter] = {}

@@ -126,6 +126,7 @@ def ml_backend(
     config = BackendConfig(
         packs,
         open_models,
+        app.clock,
         deliver=app.attempt_delivery(by_post=attempts == "web"),
         outbox=settings.make_home() / "tries",
         auth=BasicAuth(*auth) if auth else None,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.clock import SystemClock
 from ml_backend.serving import request_body
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.backend import BackendConfig, serve
@@ -49,7 +50,7 @@ def main() -> None:
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
             file.writelines(json.dumps(one.to_json()) + "\n" for one in attempts)
 
-    config = BackendConfig(packs, models, deliver, folder / "outbox", **settings)
+    config = BackendConfig(packs, models, SystemClock(), deliver, folder / "outbox", **settings)
     serve(config, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
 
 

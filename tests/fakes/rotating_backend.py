@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from common.clock import SystemClock
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.registry import open_registry
 from ml_backend.serving.backend import BackendConfig, serve
@@ -20,7 +21,7 @@ def main() -> None:
 
     listening = Address("127.0.0.1", 0).listen()
     print(f"serving at http://127.0.0.1:{listening.getsockname()[1]}/tasks/TASK", flush=True)
-    serve(BackendConfig({TASK: find_pack(TASK)}, open_pool, at_once=2), listening)
+    serve(BackendConfig({TASK: find_pack(TASK)}, open_pool, SystemClock(), at_once=2), listening)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_a_round_gets_several_versions_of_its_own(outfox: Outfox, models: Path) 
         (("rotate", TASK, "../../etc"), "invalid_pins", "list_all_models"),
         (("rotate", "../etc", "m000000000000"), "invalid_pins", None),
         (("rollback", TASK), "no_earlier_pins", "show_pins"),
-        (("pins", "--registry", "s3://"), "registry_error", None),
+        (("pins", "--registry", "s3://"), "registry_misconfigured", None),
     ],
 )
 def test_a_mistake_has_a_code_and_a_hint(

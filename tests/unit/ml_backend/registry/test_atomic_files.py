@@ -8,7 +8,7 @@ import pytest
 
 from ml_backend.errors import ModelError
 from ml_backend.registry.atomic_files import install_folder, replace_file
-from ml_backend.registry.errors import RegistryError
+from ml_backend.registry.errors import RegistryNotWritable, RegistryUnreachable
 from ml_backend.registry.local import LocalRegistry
 from tests.fakes.registry import TASK, corrupt, make_version
 
@@ -51,7 +51,7 @@ def test_a_disk_that_is_full_while_publishing_leaves_nothing_behind(
     if after == len(list(version.iterdir())):
         registry.publish(version)
         return
-    with pytest.raises(RegistryError, match="No space left on device"):
+    with pytest.raises(RegistryNotWritable, match="No space left on device"):
         registry.publish(version)
     assert everything_below(tmp_path / "models") == [TASK]
     assert registry.versions(TASK) == []
@@ -68,7 +68,7 @@ def test_a_disk_that_is_full_while_pinning_leaves_the_old_pins(tmp_path: Path, m
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RegistryError, match="No space left"):
+    with pytest.raises(RegistryUnreachable, match="No space left"):
         registry.set_pins(TASK, [two])
     assert registry.pins(TASK) == pins
     assert not list((tmp_path / TASK).glob(".pins.json.*"))

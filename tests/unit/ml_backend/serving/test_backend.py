@@ -7,6 +7,7 @@ from ml_backend.serving.errors import UnknownTask
 from ml_backend.serving.service import VerdictService
 from templates import Pack, find_pack
 from templates.errors import TemplateError
+from tests.fakes.clock import SettableClock
 from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 
@@ -40,7 +41,7 @@ def test_a_pack_that_is_added_later_is_found_once(caplog: pytest.LogCaptureFixtu
 def test_a_service_answers_for_a_task_as_soon_as_its_pack_is_known() -> None:
     folder = Folder()
     catalogue, models = PackCatalogue(folder.find), FakeModelProvider(find_pack("qa"))
-    service = VerdictService(catalogue, models, ListSink())
+    service = VerdictService(catalogue, models, ListSink(), SettableClock())
     with pytest.raises(UnknownTask):
         service.versions("qa", None)
     folder.there.add("qa")

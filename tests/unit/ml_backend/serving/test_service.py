@@ -201,7 +201,7 @@ def test_a_call_that_waited_is_answered_by_the_new_version(world: World) -> None
             take_over()
             super().acquire(deadline)
 
-    service = VerdictService(world.packs, world.models, world.sink, limiter=LateGate(1, 1))
+    service = VerdictService(world.packs, world.models, world.sink, world.clock, limiter=LateGate(1, 1))
     body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))
     assert service.predict("sentiment", None, body, time.monotonic())["model_version"] == "new"
 
@@ -248,7 +248,7 @@ def test_a_bulk_call_times_out_at_its_deadline(world: World) -> None:
     pack, arrived, timeout = world.packs["sentiment"], time.monotonic(), 0.05
     predictor = FakeTarget(pack.spec, before=lambda: _wait_until(arrived + timeout))
     world.models.place("sentiment", predictor)
-    service = VerdictService(world.packs, world.models, world.sink, bulk_timeout=timeout)
+    service = VerdictService(world.packs, world.models, world.sink, world.clock, bulk_timeout=timeout)
     with pytest.raises(AnswerTimeout):
         service.predict("sentiment", None, calls.bulk(pack, ROWS_PER_SLOT * 3, text="A text."), arrived)
     assert len(predictor.asked) == ROWS_PER_SLOT
@@ -310,7 +310,7 @@ def test_a_target_elsewhere_gets_no_more_calls_at_a_time_than_it_allows(world: W
     target = FakeTarget(spec, before=hold)
     target.capabilities = replace(target.capabilities, concurrency=1, is_local=False, cost_per_call=1)
     world.models.place("sentiment", target)
-    service = VerdictService(world.packs, world.models, world.sink, timeout=0.1)
+    service = VerdictService(world.packs, world.models, world.sink, world.clock, timeout=0.1)
     body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))
     first = threading.Thread(target=service.predict, args=("sentiment", None, body, time.monotonic()))
     first.start()

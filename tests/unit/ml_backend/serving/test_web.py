@@ -171,7 +171,7 @@ def test_a_new_task_that_is_loading_does_not_make_the_backend_unhealthy(world: W
 def test_a_full_backend_refuses_at_once_and_says_when_to_retry(world: World) -> None:
     limiter = ConcurrencyLimiter(at_once=1, room=0)
     limiter.acquire(float("inf"))
-    service = VerdictService(world.packs, world.models, world.sink, limiter=limiter)
+    service = VerdictService(world.packs, world.models, world.sink, world.clock, limiter=limiter)
     client = backend_app(service).test_client()
     pack = find_pack("qa")
     response = predict(client, pack, calls.writes(pack, "Who?"))
@@ -286,7 +286,7 @@ def test_the_status_reports_queue_load_models_latency_and_sink(client: FlaskClie
 
 def test_the_metrics_count_requests_latencies_verdicts_and_attempts(world: World) -> None:
     metrics = Metrics()
-    service = VerdictService(world.packs, world.models, world.sink, on_verdict=metrics.judged)
+    service = VerdictService(world.packs, world.models, world.sink, world.clock, on_verdict=metrics.judged)
     client = backend_app(service, metrics=metrics).test_client()
     pack = find_pack("sentiment")
     for context in (calls.writes(pack, "It looks negative."), calls.writes(pack, "It looks positive.")):
