@@ -54,10 +54,10 @@ class JudgementRefused(PluginError):
     code = "judgement_refused"
 
 
-class VerdictNotTrusted(PluginError):
+class BackendVerdictRejected(PluginError):
     """The signature of the ML backend's verdict is invalid."""
 
-    code = "verdict_not_trusted"
+    code = "backend_verdict_rejected"
 
 
 class BackendJudge:
@@ -86,7 +86,7 @@ class BackendJudge:
             return self._signer.read(token, request.holder, now=self._now(), max_age=MAX_AGE)
         except VerdictError as error:
             text = f"the ML backend's verdict is not trusted: {error}"
-            raise VerdictNotTrusted(f"{text}; give both processes the same secret and correct clocks") from error
+            raise BackendVerdictRejected(f"{text}; give both processes the same secret and correct clocks") from error
 
     def _ask(self, url: str, request: JudgeRequest) -> str:
         body = {"fields": dict(request.fields), "target": request.target, "holder": request.holder}

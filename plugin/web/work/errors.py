@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from common.errors import CodedError
 from common.text import sentence
-from plugin.backend_client import BackendUnavailable, JudgementRefused, VerdictNotTrusted
+from plugin.backend_client import BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from plugin.errors import PluginError
 from plugin.web.error_responses import INTERNAL_ERROR, ApiError
 from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
@@ -96,7 +96,7 @@ def page_error(error: Exception) -> PageError:
 
 
 def _away_text(error: CodedError) -> str:
-    if isinstance(error, BackendUnavailable | JudgementRefused | VerdictNotTrusted | StaleVerdict):
+    if isinstance(error, BackendUnavailable | JudgementRefused | BackendVerdictRejected | StaleVerdict):
         return MODEL_AWAY
     # Otherwise the editor is not installed or the pack is missing, which the owner has to correct.
     return AWAY if isinstance(error, RoundManagerError) else FAILED

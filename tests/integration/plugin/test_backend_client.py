@@ -11,7 +11,7 @@ from ml_backend.judge import JudgeRequest
 from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
-from plugin.backend_client import BackendJudge, BackendUnavailable, JudgementRefused, VerdictNotTrusted
+from plugin.backend_client import BackendJudge, BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from tests.fakes.clock import SettableClock
 from tests.unit.ml_backend.serving.conftest import World, find_pack
 
@@ -59,11 +59,11 @@ def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(
 
 
 def test_a_verdict_of_another_secret_or_another_time_is_not_trusted(serving: RunningBackend) -> None:
-    with pytest.raises(VerdictNotTrusted):
+    with pytest.raises(BackendVerdictRejected):
         serving.judge(secrets=["t" * 32]).judge(request())
     late = SettableClock()
     late.advance(timedelta(hours=1))
-    with pytest.raises(VerdictNotTrusted):
+    with pytest.raises(BackendVerdictRejected):
         serving.judge(late).judge(request())
 
 
