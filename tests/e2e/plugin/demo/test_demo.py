@@ -72,8 +72,8 @@ def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        ran = outfox("demo", "--port", other.getsockname()[1], "--until-ready")
-    assert (ran.code, "is taken" in ran.err) == (2, True)
+        ran = outfox("demo", "--port", other.getsockname()[1], "--until-ready", "--json")
+    assert (ran.code, error_code(ran.err)) == (2, "label_studio_start_failed")
     assert not (home / "outfox.db").exists()
     assert not (home / "models").exists()
     assert not (home / "marketplace.db").exists()
@@ -83,9 +83,14 @@ def test_a_second_demo_in_the_same_home_is_refused(outfox: Outfox, tmp_path: Pat
     (tmp_path / "home").mkdir()
     with (tmp_path / "home" / "demo.lock").open("w") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
-        ran = outfox("demo", "--port", free_port(), "--until-ready")
-    assert (ran.code, "a demo runs in" in ran.err) == (2, True)
+        ran = outfox("demo", "--port", free_port(), "--until-ready", "--json")
+    assert (ran.code, error_code(ran.err)) == (2, "demo_running")
     assert not (tmp_path / "home" / "models").exists()
+
+
+def error_code(output: str) -> str:
+    """Return the code of the error that a command with --json printed last."""
+    return str(json.loads(output.splitlines()[-1])["code"])
 
 
 def _give_small_pack(folder: Path) -> None:
