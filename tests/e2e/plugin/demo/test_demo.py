@@ -1,4 +1,5 @@
 import fcntl
+import json
 import os
 import shutil
 import socket
