@@ -34,7 +34,6 @@ COMMANDS = {
     "list_trainings": "outfox model jobs {task}",
     "open_round": "outfox round open {task}",
     "override_rejection": "outfox crowd reject {assignment} --override --reason TEXT",
-    "pay": "outfox crowd pay",
     "pay_workers": "outfox crowd pay",
     "post_hits": "outfox crowd post {task}",
     "reconcile_crowd": "outfox crowd reconcile",

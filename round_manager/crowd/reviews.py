@@ -204,7 +204,7 @@ def give_bonus_once(
     if before is not None:
         since = f"{before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
         problem = f"{work.external_id} already has this bonus: {dollars(before.cents)}, {before.state.value}, {since}"
-        raise BonusAlreadyGiven(problem, hint=Hint("pay"))
+        raise BonusAlreadyGiven(problem, hint=Hint("pay_workers"))
     return give_bonus(session, crowd, work, cents, reason, who=who, now=now)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from round_manager.database.store import Store
 from templates import Pack
-from tests.integration.money.counter import Counter, open_counter
+from tests.integration.round_manager.crowd.counter import Counter, open_counter
 from tests.integration.round_manager.learning.school import School, found_school, small_pack, teach
 
 

@@ -25,8 +25,8 @@ from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.crowd_cli.conftest import books, market, page, shop  # noqa: F401 - fixtures
-from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.conftest import books, market, page, shop  # noqa: F401 - fixtures
+from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
 from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.commands import leaf_commands

@@ -6,7 +6,7 @@ from round_manager.errors import TaskNotFound
 from round_manager.services.context import ServiceContext
 from round_manager.services.payments import list_ledger
 from round_manager.services.workers import list_workers
-from tests.integration.money.counter import OWNER, Counter
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 @pytest.fixture

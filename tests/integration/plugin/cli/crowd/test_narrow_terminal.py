@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from plugin.cli.output import table
-from tests.integration.crowd_cli.shop import SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
 
 KEY, ASSIGNMENT = f"x-{'0a' * 16}", f"3{'ABC' * 9}XY"
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from round_manager.crowd.fair_pay import GroupWage, group_wages, owe_top_ups
 from round_manager.models import Assignment, EntryKind, HitKind, Round, Task
-from tests.integration.money.counter import Counter
+from tests.integration.round_manager.crowd.counter import Counter
 
 
 def wages(counter: Counter) -> list[GroupWage]:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from round_manager.errors import BudgetError, RoundAlreadyClosed
 from round_manager.models import AuditEntry, Round, RoundStatus, Task
 from round_manager.money.budget import set_round_budget
-from tests.integration.money.counter import OWNER, Counter
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 def set_to(counter: Counter, cents: int) -> None:

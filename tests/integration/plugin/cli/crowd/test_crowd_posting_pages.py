@@ -6,7 +6,7 @@ import pytest
 
 from plugin.page_check import OURS
 from tests.fakes.own_page import OwnPage
-from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import EACH, SENTIMENT, Shop
 
 POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1)
 NOWHERE = "http://127.0.0.1:9"

@@ -8,7 +8,7 @@ from crowd.port import Comparator
 from round_manager.crowd.hit_planning import order_terms
 from round_manager.errors import CrowdWorkError
 from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
-from tests.integration.money.counter import OWNER, Counter
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) -> None:

@@ -3,7 +3,7 @@
 from round_manager.loop.supply import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task
 from round_manager.validation.costs import PaidWork, paid_work
-from tests.integration.money.counter import OWNER, Counter
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 def plan(counter: Counter, people: int) -> list[Hit]:

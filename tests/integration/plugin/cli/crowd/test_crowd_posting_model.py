@@ -16,7 +16,7 @@ from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.own_page import OwnPage
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget
-from tests.integration.crowd_cli.shop import EACH, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import EACH, SENTIMENT, Shop
 from tests.integration.plugin.web.work.office import Served
 from tests.integration.round_manager.work.floor import pack_of
 

@@ -9,19 +9,12 @@ from round_manager.crowd.overview import FEW_HITS, OpenPlaces, find_overview, fi
 from round_manager.crowd.reviews import find_assignment, give_bonus, give_bonus_once
 from round_manager.crowd.status import live_hits
 from round_manager.crowd.workers import worker_figures
-from round_manager.database.store import Store
 from round_manager.errors import BonusAlreadyGiven, BudgetError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
 from round_manager.money.ledger import send
 from round_manager.money.statement import money_by_task, owed_by_kind
-from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
-from tests.integration.money.counter import OWNER, Counter, open_counter
-
-
-@pytest.fixture
-def counter(store: Store) -> Counter:
-    """The sentiment task's counter."""
-    return open_counter(store)
+from tests.integration.plugin.cli.crowd.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 def test_the_overview_counts_every_place_and_every_piece_of_work(counter: Counter) -> None:

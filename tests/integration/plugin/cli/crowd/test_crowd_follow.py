@@ -20,7 +20,7 @@ from plugin.settings import load_settings
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
 from round_manager.services.context import ServiceContext
 from tests.fakes.s3 import S3Server
-from tests.integration.crowd_cli.shop import Shop
+from tests.integration.plugin.cli.crowd.shop import Shop
 
 HOUR = 3_600.0
 

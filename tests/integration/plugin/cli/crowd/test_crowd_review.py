@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.crowd_cli.shop import REWARD, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import REWARD, SENTIMENT, Shop
 
 
 @pytest.fixture

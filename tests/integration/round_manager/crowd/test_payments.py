@@ -16,7 +16,7 @@ from round_manager.errors import (
     WrongCrowdAccount,
 )
 from round_manager.models import EntryKind
-from tests.integration.money.counter import OWNER, Counter
+from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
 def test_approved_work_is_paid_and_its_hit_is_finished(counter: Counter) -> None:

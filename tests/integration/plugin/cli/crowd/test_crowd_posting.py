@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.integration.crowd_cli.shop import BONUS, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import BONUS, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 POST = ("post", SENTIMENT, "--kind", "create", "--hits")
 ALL_MONEY = 1_000_000

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from crowd.errors import NotOnCrowd
 from round_manager.crowd.reconciliation import resolve_hit
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, Round, Worker
-from tests.integration.money.counter import DAY, OWNER, Counter
+from tests.integration.round_manager.crowd.counter import DAY, OWNER, Counter
 
 
 def test_work_is_mirrored_with_its_worker_and_its_times(counter: Counter) -> None:

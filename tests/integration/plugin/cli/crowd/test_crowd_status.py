@@ -1,7 +1,7 @@
 import pytest
 
 from mturk.marketplace.errors import MarketError
-from tests.integration.crowd_cli.shop import BONUS, BONUS_FEE, EACH, REWARD, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import BONUS, BONUS_FEE, EACH, REWARD, SENTIMENT, Shop
 
 
 def test_expired_hits_give_back_what_nobody_took_and_still_pay_for_what_was(shop: Shop) -> None:

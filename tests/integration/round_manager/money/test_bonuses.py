@@ -7,7 +7,7 @@ from round_manager.errors import LedgerError
 from round_manager.examples.submissions import submit
 from round_manager.models import Assignment, EntryKind, Example, Round
 from round_manager.money.ledger import owe_bonus, release
-from tests.integration.money.counter import Counter
+from tests.integration.round_manager.crowd.counter import Counter
 
 WHY = "It fooled the model."
 

@@ -7,7 +7,7 @@ import pytest
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
 from plugin.cli.crowd_retries import AnnouncedRetries
 from tests.fakes.marketplace_proxy import Outcome, proxy_of
-from tests.integration.crowd_cli.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 POST = ("post", SENTIMENT, "--kind", "create", "--hits", 1, "--yes")
 LONG_AGO = timedelta(hours=25)

@@ -8,7 +8,7 @@ import threading
 
 from round_manager.database.locks import process_lock
 from round_manager.database.store import Store
-from tests.integration.money.counter import Counter
+from tests.integration.round_manager.crowd.counter import Counter
 
 HOLDER = """
 import sys, time

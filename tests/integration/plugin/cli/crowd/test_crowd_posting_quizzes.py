@@ -13,7 +13,7 @@ from round_manager.learning.versions import register_version
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
-from tests.integration.crowd_cli.shop import REWARD, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import REWARD, SENTIMENT, Shop
 from tests.integration.services.stage import manifest_for
 
 QUIZ, QUIZ_FEE = 60, 12

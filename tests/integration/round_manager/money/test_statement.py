@@ -10,7 +10,7 @@ from crowd.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
 from round_manager.money.statement import StatementLine, end_of, statement
 from tests.integration.databases import Databases
-from tests.integration.money.counter import DAY, OWNER, Counter, open_counter
+from tests.integration.round_manager.crowd.counter import DAY, OWNER, Counter, open_counter
 
 
 def lines(counter: Counter, *, days_ago: int = 0) -> tuple[StatementLine, StatementLine]:

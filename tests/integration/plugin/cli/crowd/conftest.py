@@ -9,8 +9,8 @@ from round_manager.database.store import open_store
 from tests.conftest import Outfox
 from tests.fakes.market import MarketServer
 from tests.fakes.own_page import OwnPage
-from tests.integration.crowd_cli.shop import SENTIMENT, Shop
 from tests.integration.databases import Databases
+from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
 from tests.integration.services.stage import set_stage
 
 

@@ -7,7 +7,7 @@ import pytest
 from common.money import dollars
 from common.progress import Progress
 from round_manager.crowd.payments import PaymentResult, PaymentSender
-from tests.integration.crowd_cli.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
 START = 1_000_000
 

@@ -10,7 +10,7 @@ from round_manager.crowd.hit_planning import HitRequest, cost_of
 from round_manager.crowd.reconciliation import TIME_TO_ARRIVE
 from round_manager.errors import BudgetError, CrowdWorkError
 from round_manager.models import AuditEntry, EntryKind, Hit, HitKind, HitStatus, Round
-from tests.integration.money.counter import DAY, OWNER, Counter
+from tests.integration.round_manager.crowd.counter import DAY, OWNER, Counter
 
 
 def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(counter: Counter) -> None:
