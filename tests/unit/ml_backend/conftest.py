@@ -105,7 +105,7 @@ def quick(**changed: Any) -> TrainingSettings:
 
 
 class Seen:
-    """A Progress that remembers what it was told."""
+    """A Progress that records its calls."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []
@@ -125,7 +125,7 @@ class Seen:
 
 
 def visible(models: Path) -> Sequence[str]:
-    """What somebody who looks into the models' folder takes for a model."""
+    """The folders below the models' folder that look like versions."""
     return sorted(path.name for path in models.glob("*/*") if not path.name.startswith(".") and path.is_dir())
 
 

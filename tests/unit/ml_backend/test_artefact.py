@@ -70,16 +70,16 @@ def edit(directory: Path, change: Callable[[dict[str, Any]], None]) -> None:
     file.write_text(json.dumps(manifest))
 
 
-def test_a_version_is_whole_and_says_what_it_is(stored: Path, tmp_path: Path) -> None:
+def test_a_stored_version_is_complete_and_described(stored: Path, tmp_path: Path) -> None:
     manifest = verify(stored)
     assert stored == tmp_path / "sentiment" / manifest.version
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= manifest.files.keys()
     assert manifest.version in (stored / "README.md").read_text()
     assert load_target(stored).version == manifest.version
-    assert all(path.stat().st_mode & 0o044 == 0o044 for path in stored.iterdir()), "a server may run as somebody else"
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in stored.iterdir()), "a server may run as another user"
 
 
-def test_no_path_of_the_machine_is_written(stored: Path, tiny_base: Path) -> None:
+def test_no_path_is_written(stored: Path, tiny_base: Path) -> None:
     for path in stored.iterdir():
         assert str(tiny_base.parent).encode() not in path.read_bytes()
         assert sys.prefix.encode() not in path.read_bytes()
@@ -127,7 +127,7 @@ def test_a_rename_that_fails_leaves_nothing(save: Save, tmp_path: Path, monkeypa
     assert list((tmp_path / "sentiment").iterdir()) == []
 
 
-def test_a_writer_that_is_killed_leaves_nothing_that_anybody_sees(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_visible_version(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
@@ -147,7 +147,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_anybody_sees(tmp_path: Path
     assert list_versions(tmp_path) == []
 
 
-def test_what_a_killed_writer_left_is_swept_when_it_is_a_day_old(save: Save, tmp_path: Path) -> None:
+def test_drafts_of_killed_writers_are_removed_after_a_day(save: Save, tmp_path: Path) -> None:
     for name, age in ((".writing-old", 25 * 3600), (".writing-new", 3600)):
         left = tmp_path / "sentiment" / name
         left.mkdir(parents=True)
@@ -167,7 +167,7 @@ def test_a_changed_file_is_refused(stored: Path, file: str) -> None:
         load_target(stored)
 
 
-def test_a_file_too_many_is_refused(stored: Path) -> None:
+def test_an_extra_file_is_refused(stored: Path) -> None:
     (stored / "more.txt").write_text("hello")
     with pytest.raises(ModelFileCorrupt):
         verify(stored)
@@ -210,7 +210,7 @@ def test_swapped_labels_are_noticed(stored: Path) -> None:
         ("surprise", 1),
     ],
 )
-def test_a_manifest_with_anything_odd_is_refused_in_one_line(stored: Path, key: str, value: object) -> None:
+def test_a_manifest_with_an_invalid_value_is_refused(stored: Path, key: str, value: object) -> None:
     edit(stored, lambda manifest: manifest.__setitem__(key, value))
     with pytest.raises(ModelFileCorrupt) as caught:
         read_manifest(stored)
@@ -219,7 +219,7 @@ def test_a_manifest_with_anything_odd_is_refused_in_one_line(stored: Path, key: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 50_000, "\ufeff{}", '{"format": NaN}', "x" * 2_000_000])
-def test_a_manifest_that_is_no_manifest_is_refused(stored: Path, text: str) -> None:
+def test_an_invalid_manifest_is_refused(stored: Path, text: str) -> None:
     (stored / "model.json").write_text(text, encoding="utf-8")
     with pytest.raises(ModelFileCorrupt):
         read_manifest(stored)

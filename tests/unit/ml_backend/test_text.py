@@ -40,12 +40,12 @@ plain_texts = st.text(
         ("\u200b", ""),
     ],
 )
-def test_text_is_what_people_see_with_emoji_in_words(given: str, expected: str) -> None:
+def test_text_is_normalised_with_emoji_as_words(given: str, expected: str) -> None:
     assert normalise(given) == expected
 
 
 @given(texts)
-def test_normal_text_stays_as_it_is(text: str) -> None:
+def test_normalised_text_is_unchanged(text: str) -> None:
     once = normalise(text)
     assert normalise(once) == once
     assert unicodedata.is_normalized("NFC", once)
@@ -75,7 +75,7 @@ def test_both_ways_to_normalise_agree_and_every_character_has_a_place(text: str)
         ("hid\u200bden word", "hidden", "hid\u200bden"),
     ],
 )
-def test_a_piece_of_normal_text_leads_back_to_the_original(passage: str, piece: str, original: str) -> None:
+def test_a_range_of_normalised_text_maps_back_to_the_original(passage: str, piece: str, original: str) -> None:
     aligned = align(passage)
     begin = aligned.text.index(piece)
     start, end = aligned.original(begin, begin + len(piece))
@@ -83,7 +83,7 @@ def test_a_piece_of_normal_text_leads_back_to_the_original(passage: str, piece: 
 
 
 @given(plain_texts)
-def test_the_short_way_for_plain_text_gives_what_the_long_one_does(text: str) -> None:
+def test_the_fast_path_for_plain_text_gives_the_same_result(text: str) -> None:
     short = normalise(text), align(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ml_backend.text._PLAIN", re.compile("(?!)"))

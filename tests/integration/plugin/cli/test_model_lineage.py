@@ -42,7 +42,7 @@ def is_refused(ran: Ran, told: str) -> bool:
     return (ran.code, len(lines)) == (2, 1) and told in lines[0]
 
 
-def test_a_live_round_keeps_its_versions_whatever_is_typed(outfox: Outfox, school: School) -> None:
+def test_a_live_round_keeps_its_versions(outfox: Outfox, school: School) -> None:
     (positive,) = school.pinned()
     negative = make_version(school.models, "negative")
     school.registry.set_pins(TASK, [negative], round=1)
@@ -59,15 +59,13 @@ def test_a_live_round_keeps_its_versions_whatever_is_typed(outfox: Outfox, schoo
     assert pinned_for(school, 1) == (positive,)
 
 
-def test_a_round_that_is_over_can_be_served_by_others(outfox: Outfox, school: School) -> None:
+def test_a_closed_round_can_be_served_by_other_versions(outfox: Outfox, school: School) -> None:
     school.round_over(first_round())
     negative = make_version(school.models, "negative")
     assert outfox("model", "rotate", TASK, negative, "--round", 1).code == 0
 
 
-def test_where_there_is_no_database_a_round_is_pinned_as_ever(
-    outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_is_pinned_without_a_database(outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     version = make_version(tmp_path / "home" / "models", "positive")
     assert outfox("model", "rotate", TASK, version, "--round", 1).code == 0
@@ -85,20 +83,20 @@ def test_the_lineage_of_a_version_that_no_round_was_played_against_is_shown(outf
     assert child in outfox("model", "lineage", TASK, child).out
 
 
-def test_a_version_whose_parent_is_gone_is_shown_all_the_same(outfox: Outfox, school: School) -> None:
+def test_a_version_whose_parent_is_missing_is_shown(outfox: Outfox, school: School) -> None:
     child = make_version(school.models, "negative", content={"parent": "m000000000000"})
     ((only,),) = json.loads(outfox("model", "lineage", TASK, child, "--json").out)["lines"]
     assert only["version"] == child
 
 
-def test_where_a_version_learned_from_the_seed_alone_nothing_differs(outfox: Outfox, school: School) -> None:
+def test_a_version_trained_on_the_seed_alone_has_nothing_to_compare(outfox: Outfox, school: School) -> None:
     (version,) = school.pinned()
     ran = outfox("model", "lineage", TASK, "--check")
     assert (ran.code, version in ran.out) == (0, True), ran.err
     assert json.loads(outfox("model", "lineage", TASK, "--check", "--json").out)["differs"] == []
 
 
-def test_of_versions_that_answer_together_each_is_shown(outfox: Outfox, school: School) -> None:
+def test_each_version_of_an_ensemble_is_shown(outfox: Outfox, school: School) -> None:
     both = school.pin("positive", "negative")
     lines = json.loads(outfox("model", "lineage", TASK, "--json").out)["lines"]
     assert tuple(line[0]["version"] for line in lines) == both
@@ -106,7 +104,7 @@ def test_of_versions_that_answer_together_each_is_shown(outfox: Outfox, school: 
     assert all(version in shown for version in both)
 
 
-def test_a_manager_hears_by_the_exit_code_that_somebody_else_trains(outfox: Outfox, school: School) -> None:
+def test_the_exit_code_says_that_another_process_trains(outfox: Outfox, school: School) -> None:
     school.round_over(first_round())
     with training_lock(school.store, TASK):
         by_hand = outfox("model", "retrain", TASK)
@@ -116,7 +114,7 @@ def test_a_manager_hears_by_the_exit_code_that_somebody_else_trains(outfox: Outf
     assert by_hand.err.startswith(by_manager.err)
 
 
-def test_whom_a_new_version_was_not_compared_with_is_told(
+def test_versions_that_were_not_compared_are_listed(
     outfox: Outfox, school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.footprint.footprint", lambda directory: None)

@@ -72,9 +72,7 @@ def kill_a_training(outfox: Outfox, home: Home) -> None:
     assert home.pinned(outfox) == [home.base]
 
 
-def test_after_one_that_was_killed_the_next_version_is_trained_traced_back_and_taken_back(
-    outfox: Outfox, home: Home
-) -> None:
+def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: Outfox, home: Home) -> None:
     kill_a_training(outfox, home)
     ran = outfox("model", "retrain", TASK, "--mode", "head", "--json")
     assert ran.code == 0, ran.err
@@ -112,7 +110,7 @@ def a_job_of(school: School, pid: int, host: str = "", *, silent: timedelta) -> 
         start_job(session, school.task(session), round, "head", trainer, now=now)
 
 
-def test_an_interrupted_training_is_told_so_before_anybody_takes_it_up(outfox: Outfox, quick: School) -> None:
+def test_an_interrupted_training_is_shown_as_interrupted(outfox: Outfox, quick: School) -> None:
     with subprocess.Popen(["sleep", "60"]) as killed:
         killed.kill()
         # It is dead, though nobody has collected it.
@@ -125,7 +123,7 @@ def test_an_interrupted_training_is_told_so_before_anybody_takes_it_up(outfox: O
     assert "cancelled it, and `outfox manage` tells so" in outfox("status").out
 
 
-def test_a_process_that_has_the_number_of_one_that_is_gone_is_not_taken_for_it(outfox: Outfox, quick: School) -> None:
+def test_a_reused_pid_is_not_mistaken_for_a_dead_job(outfox: Outfox, quick: School) -> None:
     with subprocess.Popen(["sleep", "60"]) as later:
         a_job_of(quick, later.pid, silent=timedelta(seconds=20))
         assert "was interrupted, its process is gone" in outfox("status").out
@@ -141,7 +139,7 @@ def test_a_process_that_has_the_number_of_one_that_is_gone_is_not_taken_for_it(o
         ("elsewhere", timedelta(seconds=70), "elsewhere, was not heard of for 1 minute; `outfox manage` takes it up"),
     ],
 )
-def test_one_that_may_live_is_not_told_to_be_gone(
+def test_a_training_that_may_be_alive_is_not_shown_as_gone(
     outfox: Outfox, quick: School, host: str, silent: timedelta, told: str
 ) -> None:
     a_job_of(quick, 2**22 if host or not silent else os.getpid(), host, silent=silent)
@@ -181,7 +179,7 @@ def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox
     assert "55.6" in shown
 
 
-def test_a_process_that_is_told_to_end_says_so_and_leaves_all_as_it_was(
+def test_a_terminated_process_records_its_stop_and_changes_nothing(
     outfox: Outfox, quick: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def terminate(step: int) -> None:
@@ -197,7 +195,7 @@ def test_a_process_that_is_told_to_end_says_so_and_leaves_all_as_it_was(
     assert quick.pinned() == pinned
 
 
-def test_a_process_that_fails_before_it_trains_is_told_with_what_it_said_last(outfox: Outfox, quick: School) -> None:
+def test_a_process_that_fails_before_it_trains_is_recorded_with_its_error(outfox: Outfox, quick: School) -> None:
     (quick.pack.folder / "seed.jsonl").write_text("no JSON")
     runner, request = local_runner(quick.models.parent), JobRequest("training", TASK, "head")
     runner.start(request)
@@ -209,9 +207,7 @@ def test_a_process_that_fails_before_it_trains_is_told_with_what_it_said_last(ou
     assert job["reason"].startswith("seed.jsonl:1: is not JSON")
 
 
-def test_a_training_that_is_not_heard_of_is_shown_so_and_cancelling_it_tells_that_it_died(
-    outfox: Outfox, quick: School
-) -> None:
+def test_a_training_without_a_heartbeat_is_shown_and_can_be_cancelled(outfox: Outfox, quick: School) -> None:
     with quick.store.write() as session:
         then = SystemClock().now() - timedelta(minutes=10)
         job = start_job(session, quick.task(session), quick.round(1), "head", OWNER, now=then)
@@ -222,7 +218,7 @@ def test_a_training_that_is_not_heard_of_is_shown_so_and_cancelling_it_tells_tha
     assert json.loads(outfox("model", "jobs", TASK, "--json").out)[0]["state"] == "cancelled"
 
 
-def test_rows_that_are_others_now_are_found_in_a_versions_lineage(outfox: Outfox, quick: School) -> None:
+def test_changed_rows_are_found_in_a_lineage(outfox: Outfox, quick: School) -> None:
     version = json.loads(outfox("model", "retrain", TASK, "--json").out)["version"]
     ran = outfox("model", "lineage", TASK, version, "--check")
     assert (ran.code, "unchanged" in ran.out) == (0, True), ran.err
@@ -251,7 +247,7 @@ def test_a_mistake_is_one_line(outfox: Outfox, tmp_path: Path, arguments: tuple[
     assert told in ran.err
 
 
-def test_a_pack_without_rows_of_a_label_is_one_line_and_begins_nothing(outfox: Outfox, home: Home) -> None:
+def test_a_pack_without_rows_of_a_label_starts_no_training(outfox: Outfox, home: Home) -> None:
     seed = home.pack / "seed.jsonl"
     kept = [line for line in seed.read_text().splitlines() if '"neutral"' not in line or '"held_out"' in line]
     seed.write_text("\n".join(kept))

@@ -50,7 +50,7 @@ WORDS = {"positive": "lovely", "negative": "awful", "neutral": "weekday"}
 
 
 def small_pack(folder: Path, held_out: Mapping[str, int] | None = None) -> Pack:
-    """The sentiment pack with eight contexts, twelve rows to train on, and so many held-out ones of each label."""
+    """The sentiment pack with eight contexts, twelve training rows, and that many held-out rows of each label."""
     shutil.copytree(BUILT_IN / TASK, folder / TASK)
     rows = []
     for label, word in WORDS.items():

@@ -26,7 +26,7 @@ def counts(data: TrainingRows) -> list[tuple[int | None, int, int]]:
     return [(source.round, source.rows, source.left_out) for source in data.sources]
 
 
-def test_the_seed_and_every_closed_rounds_train_split_are_learned(school: School) -> None:
+def test_the_seed_and_every_closed_rounds_train_split_are_used(school: School) -> None:
     school.round_over(first_round())
     school.round_over([Row("A second round's row."), Row("One to measure on.", split=Split.HELD_OUT)])
     data = school.rows()
@@ -37,7 +37,7 @@ def test_the_seed_and_every_closed_rounds_train_split_are_learned(school: School
     assert texts(data.rows, "held_out") == texts(data.held_out[0].rows, "held_out"), "rounds choose no epoch"
 
 
-def test_no_row_to_train_on_is_a_copy_of_one_that_any_round_holds_out(school: School) -> None:
+def test_no_training_row_is_a_copy_of_a_held_out_row(school: School) -> None:
     seed = next(row.fields["text"] for row in school.pack.seed if row.split == "train")
     kept = next(row.fields["text"] for row in school.pack.seed if row.split == "held_out")
     school.round_over(
@@ -66,7 +66,7 @@ def test_no_row_to_train_on_is_a_copy_of_one_that_any_round_holds_out(school: Sc
     assert len(set(learned)) == len(learned)
 
 
-def test_of_copies_in_several_rounds_the_first_is_learned(school: School) -> None:
+def test_of_duplicates_in_several_rounds_the_first_is_used(school: School) -> None:
     school.round_over([Row("The same text.", "negative")])
     school.round_over([Row("The  same text.", "positive"), Row("Something new.")])
     data = school.rows()
@@ -86,7 +86,7 @@ def test_only_verified_examples_with_a_split_are_used(school: School) -> None:
     assert counts(school.rows())[1:] == [(1, 1, 0)]
 
 
-def test_the_hashes_do_not_hang_on_the_order_in_which_people_wrote(school: School) -> None:
+def test_the_hashes_do_not_depend_on_the_order_of_examples(school: School) -> None:
     rows = [Row(f"Text {number}.") for number in range(5)]
     school.round_over(rows)
     school.round_over([Row(f"Other {row.text}") for row in reversed(rows)])
@@ -98,7 +98,7 @@ def test_the_hashes_do_not_hang_on_the_order_in_which_people_wrote(school: Schoo
     assert len({source.sha256 for source in school.rows().sources}) == 4
 
 
-def test_a_row_whose_label_the_task_has_no_more_is_left_out(school: School) -> None:
+def test_a_row_with_a_removed_label_is_left_out(school: School) -> None:
     school.round_over([Row("Up.", "positive"), Row("Down."), Row("Up and away.", "positive", Split.HELD_OUT)])
     labels = tuple(label for label in school.pack.spec.labels if label.name != "positive")
     spec = school.pack.spec.model_copy(update={"labels": labels})
@@ -108,7 +108,7 @@ def test_a_row_whose_label_the_task_has_no_more_is_left_out(school: School) -> N
     assert [part.name for part in data.held_out] == ["seed"], "nothing that fits is held out of the round"
 
 
-def test_what_splitting_makes_of_a_round_is_what_is_learned_from_it(school: School) -> None:
+def test_the_training_rows_of_a_round_are_its_train_split(school: School) -> None:
     last = school.round_over([Row(f"{word} and nothing else.") for word in WORDS.split()], split=False)
     with school.store.write() as session:
         closed = session.get_one(Round, last.id)
@@ -121,12 +121,12 @@ def test_what_splitting_makes_of_a_round_is_what_is_learned_from_it(school: Scho
     assert report.held_out > 0
 
 
-def test_without_a_closed_round_there_is_nothing_to_learn_from(school: School) -> None:
+def test_without_a_closed_round_there_are_no_rows(school: School) -> None:
     with pytest.raises(RoundNotClosed):
         school.rows()
 
 
-def test_a_round_that_is_not_split_yet_is_waited_for(school: School) -> None:
+def test_a_round_that_is_not_split_yet_is_an_error(school: School) -> None:
     school.round_over(first_round(), split=False)
     with pytest.raises(RoundNotReady):
         school.rows()
@@ -139,7 +139,7 @@ def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(school: Sc
         school.rows()
 
 
-def test_a_round_of_copies_teaches_nothing(school: School) -> None:
+def test_a_round_of_duplicates_has_nothing_to_learn(school: School) -> None:
     school.round_over(first_round())
     school.round_over([Row(row.text) for row in first_round()])
     with pytest.raises(NothingToLearn, match="10 rows"):
@@ -164,6 +164,6 @@ def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:
         ({}, None),
     ],
 )
-def test_an_answer_is_learned_where_the_passage_has_it(answer: dict[str, object], start: int | None) -> None:
+def test_an_answer_is_learned_at_its_position(answer: dict[str, object], start: int | None) -> None:
     row = qa_row(find_pack("qa").spec, answer)
     assert (row.answer_start if row else None) == start

@@ -1,4 +1,4 @@
-"""One training of a task at a time, seen by everybody, and none that is dead in the way of the next."""
+"""One training of a task at a time, visible to every process; a dead one does not block the next."""
 
 from datetime import timedelta
 
@@ -52,7 +52,7 @@ def waiting(school: School) -> PendingTraining | None:
         return pending_training(session, school.task(session))
 
 
-def test_a_second_training_is_refused_at_once_and_told_who_trains(school: School) -> None:
+def test_a_second_training_is_refused_with_the_name_of_the_first(school: School) -> None:
     with training_lock(school.store, TASK):
         begun(school)
         with open_store(url_of(school.store)) as other:
@@ -62,7 +62,7 @@ def test_a_second_training_is_refused_at_once_and_told_who_trains(school: School
                 pass
 
 
-def test_the_database_itself_lets_only_one_run(school: School) -> None:
+def test_the_database_allows_one_running_job(school: School) -> None:
     job = begun(school)
     with school.store.write() as session:
         session.add(
@@ -82,7 +82,7 @@ def test_the_database_itself_lets_only_one_run(school: School) -> None:
         session.rollback()
 
 
-def test_whoever_gets_the_turn_tells_that_the_one_before_died(school: School) -> None:
+def test_the_next_training_records_that_the_last_one_died(school: School) -> None:
     job = begun(school)
     with school.store.write() as session:
         task = school.task(session)
@@ -94,7 +94,7 @@ def test_whoever_gets_the_turn_tells_that_the_one_before_died(school: School) ->
             finish_job(session, job.id, TrainingState.ROTATED, "all well", now=NOON)
 
 
-def test_how_far_it_is_can_be_seen_and_a_wish_is_heard_with_the_next_beat(school: School) -> None:
+def test_progress_is_visible_and_a_cancel_arrives_with_the_next_heartbeat(school: School) -> None:
     job = begun(school)
     later = NOON + timedelta(seconds=5)
     with school.store.write() as session:
@@ -114,18 +114,18 @@ def test_how_far_it_is_can_be_seen_and_a_wish_is_heard_with_the_next_beat(school
         assert record_heartbeat(session, job.id, JobProgress(), now=later) is JobSignal.CANCEL
 
 
-def test_cancelling_what_died_tells_so_and_cancelling_nothing_is_a_mistake(school: School) -> None:
+def test_a_dead_training_can_be_cancelled_and_cancelling_none_is_an_error(school: School) -> None:
     begun(school)
     later = SettableClock(NOON + HEARTBEAT_TIMEOUT)
     ended = cancel_training(ServiceContext(school.store, later), Actor("ada"), TASK)
     assert (ended.state, ended.reason) == (TrainingState.CANCELLED, f"cancelled by ada; {DIED}")
-    assert waiting(school) is None, "and nobody begins it again"
+    assert waiting(school) is None, "it is not started again"
     with pytest.raises(NoTraining):
         cancel_training(school.context, Actor("ada"), TASK)
 
 
 @pytest.mark.parametrize("state", [TrainingState.CANCELLED, TrainingState.STOPPED, TrainingState.FAILED])
-def test_a_round_is_awaited_until_a_training_settles_it(school: School, state: TrainingState) -> None:
+def test_a_training_is_pending_until_one_settles_the_round(school: School, state: TrainingState) -> None:
     assert waiting(school) is None
     job = begun(school)
     assert waiting(school) == PendingTraining(1, 0, None)
@@ -138,19 +138,19 @@ def test_a_round_is_awaited_until_a_training_settles_it(school: School, state: T
     assert waiting(school) == PendingTraining(2, 0, None)
 
 
-def test_a_round_with_nothing_to_learn_is_not_awaited(school: School) -> None:
+def test_a_round_with_nothing_to_learn_has_no_pending_training(school: School) -> None:
     school.round_over([Row("Disputed.", status=ExampleStatus.DISPUTED, split=None), Row("Kept.", split=Split.HELD_OUT)])
     assert waiting(school) is None
     school.round_over([Row("Not split yet.")], split=False)
     assert waiting(school) is None
 
 
-def test_burying_nothing_is_nothing(school: School) -> None:
+def test_without_a_running_job_nothing_is_recorded_as_dead(school: School) -> None:
     with school.store.write() as session:
         assert fail_dead_job(session, school.task(session), DIED, now=NOON) is None
 
 
-def test_a_process_that_failed_before_its_job_began_is_counted_too(school: School) -> None:
+def test_a_process_that_failed_before_its_job_started_is_counted_too(school: School) -> None:
     school.round_over(first_round())
     for token in ("one", "one", "two"):
         with school.store.write() as session:
@@ -163,7 +163,7 @@ def test_a_process_that_failed_before_its_job_began_is_counted_too(school: Schoo
     assert waiting(school) == PendingTraining(1, 3, "killed")
 
 
-def test_a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it(school: School) -> None:
+def test_a_reused_pid_is_not_mistaken_for_the_job(school: School) -> None:
     # A container that is started again repeats its name and the numbers of its processes.
     job = begun(school)
     with school.store.write() as session:
@@ -175,7 +175,7 @@ def test_a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it(sch
     assert waiting(school) == PendingTraining(2, 1, "the pack is gone")
 
 
-def test_only_what_trying_again_cannot_mend_is_counted(school: School) -> None:
+def test_only_failures_that_a_retry_cannot_resolve_are_counted(school: School) -> None:
     last = school.round_over(first_round())
     for retry, reason in ((True, "no answer"), (False, "no memory"), (True, "no answer")):
         with school.store.write() as session:
@@ -185,13 +185,13 @@ def test_only_what_trying_again_cannot_mend_is_counted(school: School) -> None:
     assert waiting(school) == PendingTraining(1, 1, "no memory")
 
 
-def test_a_failure_that_nobody_waits_for_is_not_written_down(school: School) -> None:
+def test_a_failure_without_a_pending_training_is_not_recorded(school: School) -> None:
     with school.store.write() as session:
         assert record_failure(session, school.task(session), OWNER, None, "no round", now=NOON) is None
     assert jobs(school) == []
 
 
-def test_a_turn_that_was_lost_with_its_connection_ends_quietly(postgresql_databases: Databases) -> None:
+def test_a_lock_that_was_lost_with_its_connection_ends_quietly(postgresql_databases: Databases) -> None:
     url = postgresql_databases.migrated()
     with open_store(url) as one, open_store(url) as other, training_lock(one, TASK):
         with other.write() as session:

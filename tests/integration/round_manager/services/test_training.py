@@ -27,7 +27,7 @@ from tests.integration.round_manager.learning.school import (
     unchanged,
 )
 
-# The seed's held-out rows, two of each label: whoever says one label only is right in a third.
+# The seed's held-out rows, two of each label: a model that predicts one label is right in a third.
 THIRD = pytest.approx(100 / 3, abs=0.001)
 
 
@@ -36,7 +36,7 @@ def audited(school: School, action: str) -> list[AuditEntry]:
         return list(session.scalars(select(AuditEntry).where(AuditEntry.action == action)))
 
 
-def test_the_next_version_is_measured_and_answers(school: School) -> None:
+def test_the_next_version_is_evaluated_and_serves(school: School) -> None:
     taught = teach(school)
     before = taught.pinned()
     done = retrain(taught)
@@ -54,7 +54,7 @@ def test_the_next_version_is_measured_and_answers(school: School) -> None:
         assert pending_training(session, taught.task(session)) is None
 
 
-def test_what_was_measured_has_its_axes_and_no_invented_ones(taught: School) -> None:
+def test_an_evaluation_stores_only_measured_axes(taught: School) -> None:
     retrain(taught, measure_memory=lambda directory: 1_000_000)
     with taught.store.read() as session:
         rows = session.scalars(select(Evaluation)).all()
@@ -64,7 +64,7 @@ def test_what_was_measured_has_its_axes_and_no_invented_ones(taught: School) -> 
     assert {row.round_id is None for row in rows if row.dataset == "seed"} == {True}
 
 
-def test_run_again_nothing_is_trained_measured_or_rotated_again(school: School) -> None:
+def test_a_second_run_trains_evaluates_and_rotates_nothing(school: School) -> None:
     taught = teach(school)
     retrain(taught)
     generation, measured = taught.registry.pin_set(TASK).generation, evaluations(taught)
@@ -89,7 +89,7 @@ def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
     (entry,) = audited(school, "refused")
     assert (entry.reason, entry.after and entry.after["versions"]) == (told, [before])
     with school.store.read() as session:
-        assert pending_training(session, school.task(session)) is None, "nobody trains the same in vain again and again"
+        assert pending_training(session, school.task(session)) is None, "the same training is not repeated"
     again = FakeTrainer(school.models)
     assert retrain(school, again).decision == done.decision
     assert again.trained == []
@@ -103,10 +103,10 @@ def test_an_earlier_round_is_guarded(taught: School) -> None:
     assert not done.rotated
     assert taught.pinned() == (second,)
     assert "round 1: from 100.0 to 0.0 points" in done.decision.reason()
-    assert "round 2" not in done.decision.reason(), "only what it loses is told"
+    assert "round 2" not in done.decision.reason(), "only regressions are reported"
 
 
-def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_together(any_school: School) -> None:
+def test_a_new_version_must_not_lose_against_the_best_of_an_ensemble(any_school: School) -> None:
     pinned = any_school.pin("positive", "neutral")
     any_school.round_over(first_round("neutral"))
     done = retrain(any_school)
@@ -116,7 +116,7 @@ def test_a_new_version_must_not_lose_against_the_best_of_those_that_answer_toget
     unchanged(any_school, pinned)
 
 
-def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(taught: School) -> None:
+def test_a_version_rotated_in_during_the_evaluation_is_compared_too(taught: School) -> None:
     better = make_version(taught.models, "negative", note="by hand")
 
     def measure(directory: Path) -> None:
@@ -128,14 +128,14 @@ def test_a_version_that_takes_over_while_it_is_measured_is_measured_against_too(
     assert taught.pinned() == (better,)
 
 
-def test_where_nothing_is_pinned_the_last_rounds_version_is_what_it_must_not_lose_against(taught: School) -> None:
+def test_without_pins_the_last_rounds_version_is_compared(taught: School) -> None:
     (taught.models / TASK / "pins.json").unlink()
     done = retrain(taught)
     assert (done.before, [one.before for one in done.decision.comparisons]) == ((), [THIRD, 0.0])
     assert taught.pinned() == (done.version,)
 
 
-def test_an_owner_can_go_back_with_one_command_and_the_loop_leaves_it_so(taught: School) -> None:
+def test_an_owner_can_roll_back_and_it_stays_so(taught: School) -> None:
     before = taught.pinned()
     retrain(taught)
     rollback(taught.registry, TASK, load=load_fixed)
@@ -144,7 +144,7 @@ def test_an_owner_can_go_back_with_one_command_and_the_loop_leaves_it_so(taught:
         assert pending_training(session, taught.task(session)) is None
 
 
-def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
+def test_requests_are_answered_during_the_rotation(taught: School) -> None:
     pool = ModelPool(taught.registry, load_fixed, [TASK])
     pool.start()
     answers: list[tuple[str, str]] = []
@@ -171,7 +171,7 @@ def test_requests_are_answered_all_through_the_rotation(taught: School) -> None:
     assert {version for version, _ in answers[asked + 1 :]} == {done.version}, "none is stale when it is done"
 
 
-def test_a_version_of_other_labels_cannot_be_measured_and_holds_nobody_up(any_school: School) -> None:
+def test_a_version_with_other_labels_is_not_compared(any_school: School) -> None:
     any_school.round_over(first_round())
     other = make_version(any_school.models, "positive", content={"labels": ["positive", "negative"]})
     any_school.registry.set_pins(TASK, [other])

@@ -55,14 +55,12 @@ def is_awaited(school: School) -> bool:
 
 
 def drop_connections(store: Store) -> None:
-    """Every connection but this one ends, as when PostgreSQL is started anew; the turn of whoever trains with them."""
+    """End every other connection, as a restart of PostgreSQL does; the training lock is released with them."""
     with open_store(url_of(store)) as other, other.write() as session:
         session.execute(text(f"{DROP_ALL} AND datname = current_database()"))
 
 
-def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
-    postgresql_databases: Databases, tmp_path: Path
-) -> None:
+def test_a_cancel_after_the_lock_was_lost_reaches_the_process(postgresql_databases: Databases, tmp_path: Path) -> None:
     with open_store(postgresql_databases.migrated()) as store:
         school = teach(found_school(store, small_pack(tmp_path / "packs"), tmp_path / "models"))
         before = school.pinned()
@@ -80,7 +78,7 @@ def test_a_cancel_after_the_turn_was_lost_reaches_the_process_and_is_not_undone(
 
 
 @pytest.mark.parametrize("state", [TrainingState.FAILED, TrainingState.STOPPED])
-def test_what_ends_otherwise_after_it_was_cancelled_is_cancelled(any_school: School, state: TrainingState) -> None:
+def test_a_training_that_ends_after_a_cancel_is_recorded_as_cancelled(any_school: School, state: TrainingState) -> None:
     last = any_school.round_over(first_round())
     with any_school.store.write() as session:
         job = start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
@@ -92,7 +90,7 @@ def test_what_ends_otherwise_after_it_was_cancelled_is_cancelled(any_school: Sch
     assert not is_awaited(any_school)
 
 
-def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(any_school: School) -> None:
+def test_a_cancelled_training_that_died_ends_without_a_heartbeat(any_school: School) -> None:
     last = any_school.round_over(first_round())
     clock = SettableClock()
     context = ServiceContext(any_school.store, clock)
@@ -100,7 +98,7 @@ def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(an
         start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
     assert end_cancelled_training(context, TASK) is None
     asked = cancel_training(context, Actor("ada@desk"), TASK)
-    assert asked.state is TrainingState.RUNNING, "its process may live: nobody has missed it yet"
+    assert asked.state is TrainingState.RUNNING, "its process may be alive"
     assert end_cancelled_training(context, TASK) is None
     clock.advance(HEARTBEAT_TIMEOUT)
     ended = end_cancelled_training(context, TASK)
@@ -109,7 +107,7 @@ def test_one_that_died_after_it_was_cancelled_is_over_once_it_is_not_heard_of(an
     assert not is_awaited(any_school)
 
 
-def test_one_that_nobody_cancelled_is_left_to_whoever_trains_next(any_school: School) -> None:
+def test_a_dead_training_that_was_not_cancelled_is_left_to_the_next_one(any_school: School) -> None:
     last = any_school.round_over(first_round())
     with any_school.store.write() as session:
         start_job(session, any_school.task(session), last, "head", OWNER, now=NOON)
@@ -141,7 +139,7 @@ def test_a_cancel_while_the_candidate_is_loaded_keeps_it_out(taught: School) -> 
 
     def load(directory: Path) -> Any:
         nonlocal loads
-        # Measured first, and loaded once more by the rotation itself.
+        # Loaded for the evaluation, and again by the rotation.
         if directory.name not in before:
             loads += 1
             if loads == 2:
@@ -155,7 +153,7 @@ def test_a_cancel_while_the_candidate_is_loaded_keeps_it_out(taught: School) -> 
     unchanged(taught, before)
 
 
-def test_a_cancel_after_the_version_was_pinned_is_told_to_be_too_late(taught: School) -> None:
+def test_a_cancel_after_the_version_was_pinned_is_too_late(taught: School) -> None:
     hints = []
 
     def ask() -> None:

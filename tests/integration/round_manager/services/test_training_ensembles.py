@@ -60,7 +60,7 @@ def with_rule(pack: Pack, rule: str) -> Pack:
 
 
 @pytest.mark.parametrize(("rule", "fooled"), [("any", True), ("all", False), ("majority", False)])
-def test_every_verdict_records_what_each_version_said_and_the_tasks_rule_decides(
+def test_every_verdict_records_each_version_and_the_tasks_rule_decides(
     store: Store, pack: Pack, tmp_path: Path, rule: str, fooled: bool
 ) -> None:
     models, clock, changed = tmp_path / "models", SettableClock(), with_rule(pack, rule)
@@ -99,9 +99,7 @@ def test_every_verdict_records_what_each_version_said_and_the_tasks_rule_decides
         assert (counts.collected, counts.fooled) == (1, int(fooled))
 
 
-def test_a_verdict_of_one_version_alone_is_not_taken_where_two_are_pinned(
-    store: Store, pack: Pack, tmp_path: Path
-) -> None:
+def test_a_verdict_of_one_version_is_refused_if_two_are_pinned(store: Store, pack: Pack, tmp_path: Path) -> None:
     models, clock = tmp_path / "models", SettableClock()
     versions = [make_version(models, label) for label in ("positive", "negative")]
     with store.write() as session:

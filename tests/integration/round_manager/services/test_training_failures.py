@@ -1,4 +1,4 @@
-"""What ends a retraining early: it is told, and what answers and the rounds are what they were."""
+"""Retrainings that end early: the reason is recorded, and the serving model and the rounds are unchanged."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ def failing(error: BaseException) -> Callable[[int], None]:
         (TrainingCancelled("x"), TrainingState.CANCELLED, "cancelled"),
     ],
 )
-def test_a_training_that_ends_early_changes_nothing_and_tells_why(
+def test_a_training_that_ends_early_changes_nothing_and_records_why(
     taught: School, error: BaseException, state: TrainingState, told: str
 ) -> None:
     before = taught.pinned()
@@ -56,7 +56,7 @@ def test_a_training_that_ends_early_changes_nothing_and_tells_why(
     assert retrain(taught).rotated, "and the next one goes through"
 
 
-def test_a_wish_to_cancel_is_heard_while_it_trains(taught: School) -> None:
+def test_a_cancel_during_the_training_stops_it(taught: School) -> None:
     before = taught.pinned()
 
     def ask(step: int) -> None:
@@ -73,7 +73,7 @@ def test_a_wish_to_cancel_is_heard_while_it_trains(taught: School) -> None:
     unchanged(taught, before)
 
 
-def test_a_wish_that_comes_after_the_training_still_keeps_the_version_out(taught: School) -> None:
+def test_a_cancel_after_the_training_keeps_the_version_out(taught: School) -> None:
     before = taught.pinned()
 
     def measure(directory: Path) -> int:
@@ -86,7 +86,7 @@ def test_a_wish_that_comes_after_the_training_still_keeps_the_version_out(taught
     unchanged(taught, before)
 
 
-def test_a_process_that_was_taken_for_dead_changes_nothing_any_more(taught: School) -> None:
+def test_a_process_recorded_as_dead_changes_nothing(taught: School) -> None:
     before = taught.pinned()
 
     def take_for_dead(step: int) -> None:
@@ -99,7 +99,7 @@ def test_a_process_that_was_taken_for_dead_changes_nothing_any_more(taught: Scho
     unchanged(taught, before)
 
 
-def test_a_new_version_that_does_not_load_is_told_and_not_rotated_in(taught: School) -> None:
+def test_a_new_version_that_does_not_load_is_not_rotated_in(taught: School) -> None:
     before = taught.pinned()
     with pytest.raises(ModelError, match="does not load"):
         retrain(taught, FakeTrainer(taught.models, fault="broken"))
@@ -107,7 +107,7 @@ def test_a_new_version_that_does_not_load_is_told_and_not_rotated_in(taught: Sch
     unchanged(taught, before)
 
 
-def test_a_rotation_that_is_not_confirmed_leaves_the_old_version_and_can_be_tried_again(taught: School) -> None:
+def test_an_unconfirmed_rotation_keeps_the_old_version_and_can_be_retried(taught: School) -> None:
     before = taught.pinned()
     silent = Heartbeat(
         id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks={TASK: FollowedPins(generation=0)}
@@ -123,7 +123,7 @@ def test_a_rotation_that_is_not_confirmed_leaves_the_old_version_and_can_be_trie
     assert again.trained == []
 
 
-def test_a_round_that_teaches_nothing_begins_no_training(any_school: School) -> None:
+def test_without_a_closed_round_no_training_starts(any_school: School) -> None:
     any_school.pin("positive")
     with pytest.raises(RoundNotClosed):
         retrain(any_school)

@@ -24,7 +24,7 @@ def test_a_version_that_only_the_last_round_pinned_is_guarded_too(any_school: Sc
     unchanged(any_school, (positive,))
 
 
-def test_those_of_earlier_rounds_hold_nobody_up_any_more(any_school: School) -> None:
+def test_versions_of_earlier_rounds_are_not_compared(any_school: School) -> None:
     (positive,) = any_school.pin("positive")
     negative = make_version(any_school.models, "negative", note="strong")
     any_school.round_over(first_round("negative"), against=(positive, negative))
@@ -33,7 +33,7 @@ def test_those_of_earlier_rounds_hold_nobody_up_any_more(any_school: School) -> 
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "unloadable"])
-def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_school: School, how: str) -> None:
+def test_a_broken_serving_version_is_reported_and_replaced(any_school: School, how: str) -> None:
     if how == "unloadable":
         before = make_version(any_school.models, "positive", fault="broken")
         any_school.registry.set_pins(TASK, [before])
@@ -53,7 +53,7 @@ def test_a_live_version_that_is_broken_is_told_and_gives_way_to_a_good_one(any_s
     assert list((last_job(any_school).figures or {})["not_compared"]) == [before]
 
 
-def test_a_broken_one_is_told_where_another_one_keeps_the_new_one_out(any_school: School) -> None:
+def test_a_broken_version_is_reported_even_if_another_keeps_the_new_one_out(any_school: School) -> None:
     positive, neutral = any_school.pin("positive", "neutral")
     any_school.round_over(first_round("neutral"))
     corrupt(any_school.models / TASK / positive)

@@ -1,4 +1,4 @@
-"""A retraining that is killed with -9 again and again, each time one step further, comes to the same end."""
+"""A retraining that is killed with SIGKILL at every step in turn reaches the same end."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ def count(store: Store, *query: Any) -> int:
         return session.scalar(select(func.count()).select_from(query[0]).where(*query[1:])) or 0
 
 
-def test_killed_at_each_step_in_turn_it_comes_to_the_end_of_one_that_was_not(school: School) -> None:
+def test_a_training_killed_at_each_step_reaches_the_same_end(school: School) -> None:
     (before,) = school.pin("positive")
     school.round_over(first_round())
     kills = 0

@@ -24,9 +24,7 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
 
 
 @pytest.mark.usefixtures("s3_server")
-def test_a_version_is_published_to_the_bucket_measured_from_it_and_pinned_there(
-    any_school: School, tmp_path: Path
-) -> None:
+def test_a_version_is_published_to_s3_evaluated_from_there_and_pinned(any_school: School, tmp_path: Path) -> None:
     school, where = any_school, f"s3://{BUCKET}/team"
     registry = open_registry(where, tmp_path / "cache")
     base = make_version(school.models, "positive", note="base")

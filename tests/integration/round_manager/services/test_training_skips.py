@@ -22,7 +22,7 @@ def passed_over(school: School) -> list[AuditEntry]:
         return list(session.scalars(select(AuditEntry).where(AuditEntry.action == "passed over")))
 
 
-def test_a_round_of_copies_is_passed_over_and_waits_for_no_training(school: School) -> None:
+def test_a_round_of_duplicates_is_skipped(school: School) -> None:
     school.pin("positive")
     school.round_over(first_round())
     pinned = (retrain(school).version,)
@@ -39,7 +39,7 @@ def test_a_round_of_copies_is_passed_over_and_waits_for_no_training(school: Scho
         assert len(list_jobs(session, school.task(session))) == 1
 
 
-def test_rows_that_do_not_fit_the_task_any_more_teach_nothing_either(any_school: School) -> None:
+def test_rows_that_no_longer_fit_the_task_have_nothing_to_learn(any_school: School) -> None:
     any_school.pin("positive")
     any_school.round_over([Row(" ")])
     with pytest.raises(NothingToLearn):
@@ -47,7 +47,7 @@ def test_rows_that_do_not_fit_the_task_any_more_teach_nothing_either(any_school:
     assert not is_awaited(any_school)
 
 
-def test_after_a_round_that_was_passed_over_the_next_one_is_learned_from_as_ever(any_school: School) -> None:
+def test_after_a_skipped_round_the_next_one_is_trained_on(any_school: School) -> None:
     any_school.pin("positive")
     any_school.round_over(first_round())
     retrain(any_school)
@@ -59,7 +59,7 @@ def test_after_a_round_that_was_passed_over_the_next_one_is_learned_from_as_ever
     assert retrain(any_school, FakeTrainer(any_school.models)).rotated
 
 
-def test_a_round_that_is_not_split_yet_is_not_passed_over(any_school: School) -> None:
+def test_a_round_that_is_not_split_yet_is_not_skipped(any_school: School) -> None:
     any_school.pin("positive")
     any_school.round_over(first_round(), split=False)
     with pytest.raises(RoundError, match="not split yet"):

@@ -30,7 +30,7 @@ def manifest(**changed: Any) -> Manifest:
     return Manifest.model_validate({**described, "version": version_of(described)})
 
 
-def test_a_manifest_of_before_there_were_sources_is_read_and_keeps_its_version(tmp_path: Path) -> None:
+def test_a_manifest_without_sources_is_read_and_keeps_its_version(tmp_path: Path) -> None:
     old = json.loads(manifest().model_dump_json())
     del old["sources"]
     folder = tmp_path / "sentiment" / old["version"]
@@ -43,7 +43,7 @@ def test_the_same_rows_are_the_same_version_wherever_they_came_from() -> None:
     assert manifest(sources=[SEED, ROUND]).version == manifest().version
 
 
-def test_sources_must_make_up_all_rows(tmp_path: Path) -> None:
+def test_sources_must_add_up_to_all_rows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="5 rows, not 8"):
         manifest(sources=[SEED])
     spoiled = json.loads(manifest(sources=[SEED, ROUND]).model_dump_json())
@@ -53,13 +53,13 @@ def test_sources_must_make_up_all_rows(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-def test_the_card_tells_where_the_rows_came_from() -> None:
+def test_the_card_lists_the_sources_of_the_rows() -> None:
     card = card_of(manifest(sources=[SEED, ROUND]))
     assert f"| of these from the seed | 5 | `{'3' * 64}` |" in card
     assert f"| of these from round 1 | 3 | `{'4' * 64}` |" in card
 
 
-def test_a_recipe_knows_the_version_that_it_made_and_no_other(make_pack: MakePack, tmp_path: Path) -> None:
+def test_a_recipe_recognises_only_its_own_version(make_pack: MakePack, tmp_path: Path) -> None:
     rows, pack = sentiment_rows(6), make_pack("sentiment")
     pack = dataclasses.replace(pack, spec=pack.spec.model_copy(update={"training": quick(mode="head")}))
     learned = [row for row in rows if row.split == "train"]
@@ -80,7 +80,7 @@ def test_a_recipe_without_rows_of_a_label_is_refused(make_pack: MakePack) -> Non
         Recipe.of(make_pack("sentiment"), rows)
 
 
-def test_an_examination_answers_every_row_and_can_be_stopped(make_pack: MakePack) -> None:
+def test_an_evaluation_covers_every_row_and_can_be_stopped(make_pack: MakePack) -> None:
     spec = make_pack("sentiment").spec
     rows = [label_row(number, "positive" if number % 2 else "negative", text="all positive") for number in range(100)]
     steps: list[int] = []

@@ -75,13 +75,15 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("task", "rows"), [("sentiment", sentiment_rows(10)), ("nli", nli_rows(10)), ("hate_speech", two_label_rows())]
 )
-def test_a_head_model_answers_as_the_regression_that_was_fitted(
+def test_a_head_model_predicts_as_the_fitted_regression(
     make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, rows: list[SeedRow]
 ) -> None:
     check_parity(make_pack(task), rows, tmp_path, monkeypatch)
 
 
-def test_so_does_one_on_the_embedded_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_on_the_embedded_encoder_predicts_as_the_fitted_regression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pack = find_pack("nli")
     check_parity(pack, some_of_the_seed(pack, 6), tmp_path, monkeypatch)
 
@@ -97,7 +99,7 @@ def test_a_span_head_finds_what_it_was_fitted_on(make_pack: MakePack, tmp_path: 
     assert trained.metrics["f1"] > 50
 
 
-def test_rows_that_were_read_once_are_not_read_again(make_pack: MakePack, tmp_path: Path) -> None:
+def test_cached_rows_are_not_read_again(make_pack: MakePack, tmp_path: Path) -> None:
     pack, rows = make_pack("sentiment"), sentiment_rows(8)
     read = []
     for given in (rows, rows, [*rows, label_row(99, "neutral", text="A new weekday row.")]):
@@ -115,7 +117,7 @@ def test_rows_that_were_read_once_are_not_read_again(make_pack: MakePack, tmp_pa
     assert read == [len(rows), 0, 1]
 
 
-def test_another_encoder_does_not_use_what_this_one_said(make_pack: MakePack, tmp_path: Path) -> None:
+def test_another_encoder_does_not_use_these_features(make_pack: MakePack, tmp_path: Path) -> None:
     pack, rows = make_pack("sentiment"), sentiment_rows(8)
     parent = train(pack, tmp_path, mode="full", rows=rows, settings=quick(epochs=1))
     read = []
@@ -126,7 +128,7 @@ def test_another_encoder_does_not_use_what_this_one_said(make_pack: MakePack, tm
     assert read == [len(rows), len(rows)]
 
 
-def test_a_cache_that_is_broken_is_made_anew(make_pack: MakePack, tmp_path: Path) -> None:
+def test_a_corrupt_cache_is_replaced(make_pack: MakePack, tmp_path: Path) -> None:
     pack, rows = make_pack("sentiment"), sentiment_rows(8)
     first = train(pack, tmp_path / "one", mode="head", rows=rows, settings=quick(), cache=tmp_path / "cache")
     for file in (tmp_path / "cache").iterdir():
@@ -135,9 +137,7 @@ def test_a_cache_that_is_broken_is_made_anew(make_pack: MakePack, tmp_path: Path
     assert again.manifest.version == first.manifest.version
 
 
-def test_a_cache_that_somebody_else_writes_to_is_waited_for_and_never_thrown_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_cache_is_waited_for_and_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FeatureCache(tmp_path, width=1).put([(b"k", np.ones((1, 1), dtype=np.float32))])
     monkeypatch.setattr(features_module, "LOCK_SECONDS", 0.05)
     with sqlite3.connect(tmp_path / "features.sqlite", isolation_level=None) as other:
@@ -148,7 +148,7 @@ def test_a_cache_that_somebody_else_writes_to_is_waited_for_and_never_thrown_awa
     assert FeatureCache(tmp_path, width=1).missing([b"k"]) == set()
 
 
-def test_token_states_that_are_too_many_for_memory_are_read_from_the_cache(
+def test_token_states_beyond_the_memory_limit_are_read_from_the_cache(
     make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack, rows = make_pack("qa"), qa_rows(10)
@@ -158,7 +158,7 @@ def test_token_states_that_are_too_many_for_memory_are_read_from_the_cache(
     assert streamed.manifest.version == kept.manifest.version
 
 
-def test_a_cache_stays_small_and_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
+def test_a_cache_drops_the_least_recently_used_rows(tmp_path: Path) -> None:
     cache = FeatureCache(tmp_path, width=4)
     array = np.ones((10, 4), dtype=np.float32)
     for key in (b"a", b"b", b"c"):
@@ -176,7 +176,7 @@ def test_the_cache_holds_plain_numbers_only(tmp_path: Path) -> None:
     assert np.frombuffer(data, dtype="<f4").tolist() == [1.5, -2.0]
 
 
-def test_what_is_said_of_a_text_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
+def test_features_do_not_depend_on_other_rows(tmp_path: Path) -> None:
     network = open_network(embedded_encoder(), "classification", ["a", "b"]).network
     encoder = text_encoder(open_tokenizer(embedded_encoder()), network, 64)
     texts = encoder.texts([(f"Row {number} was " + "really " * (number % 6) + "fine.",) for number in range(24)])
@@ -206,7 +206,7 @@ def test_mean_pooling_shows_the_output_layer_the_mean_of_the_token_states() -> N
     assert torch.cosine_similarity(pooled(network, encoder, text), expected, dim=0) > 0.99
 
 
-def test_pair_pooling_shows_each_text_in_a_half_of_its_own() -> None:
+def test_pair_pooling_puts_each_text_into_one_half() -> None:
     pack = find_pack("nli")
     network = open_network(embedded_encoder(), "classification", pack.spec.label_names).network
     encoder = text_encoder(open_tokenizer(embedded_encoder()), network, 128)

@@ -45,7 +45,7 @@ def trained(make_pack: MakePack, folder: Path, task: str = "sentiment", **more: 
 
 @pytest.mark.parametrize(("precision", "least"), [("int8", 0.0), ("fp32", 101.0)])
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
-def test_the_record_of_what_serves_is_what_the_stored_files_do(
+def test_the_serving_record_describes_the_stored_files(
     make_pack: MakePack, tmp_path: Path, limits: Limits, task: str, precision: str, least: float
 ) -> None:
     limits(int8=least)
@@ -69,7 +69,7 @@ def test_the_record_of_what_serves_is_what_the_stored_files_do(
     assert told == evaluate(load_target(made.directory), data.held_out, spec), "figures are those of what serves"
 
 
-def test_int8_is_taken_when_it_agrees(make_pack: MakePack, tmp_path: Path, limits: Limits) -> None:
+def test_int8_serves_if_it_agrees(make_pack: MakePack, tmp_path: Path, limits: Limits) -> None:
     limits(int8=0.0)
     made = trained(make_pack, tmp_path)
     assert made.manifest.serving is not None
@@ -78,7 +78,7 @@ def test_int8_is_taken_when_it_agrees(make_pack: MakePack, tmp_path: Path, limit
     assert "ONNX Runtime in int8, which agrees" in (made.directory / "README.md").read_text(encoding="utf-8")
 
 
-def test_int8_that_disagrees_gives_way_to_fp32_and_it_is_said_why(
+def test_int8_that_disagrees_is_replaced_by_fp32_with_a_reason(
     make_pack: MakePack, tmp_path: Path, limits: Limits
 ) -> None:
     limits(int8=101.0)
@@ -89,7 +89,7 @@ def test_int8_that_disagrees_gives_way_to_fp32_and_it_is_said_why(
     assert "not int8, because" in (made.directory / "README.md").read_text(encoding="utf-8")
 
 
-def test_int8_that_loses_points_gives_way_even_when_it_agrees(
+def test_int8_that_loses_points_is_replaced_even_if_it_agrees(
     make_pack: MakePack, tmp_path: Path, limits: Limits
 ) -> None:
     limits(int8=0.0, lost=-101.0)
@@ -103,7 +103,7 @@ def refuse(*_: Any, **__: Any) -> None:
     raise RuntimeError("operator aten::strange is not\nsupported")
 
 
-def test_a_network_that_cannot_be_exported_is_trained_all_the_same_and_served_by_torch(
+def test_a_network_that_cannot_be_exported_is_served_by_torch(
     make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(torch.onnx, "export", refuse)
@@ -121,7 +121,7 @@ def test_a_network_that_cannot_be_exported_is_trained_all_the_same_and_served_by
         load_target(made.directory, "onnx")
 
 
-def test_an_export_that_runs_but_says_something_else_is_not_served(
+def test_an_export_with_other_predictions_is_not_served(
     make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(network: Any, *more: Any) -> None:
@@ -137,9 +137,7 @@ def test_an_export_that_runs_but_says_something_else_is_not_served(
     assert "fp32 agrees with PyTorch on" in str(made.manifest.serving.why)
 
 
-def test_no_path_of_the_machine_is_in_a_reason(
-    make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_path_is_in_a_reason(make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def torn(network: Any, encoder: Any, kind: Any, path: Path) -> None:
         path.write_bytes(b"torn")
 
@@ -150,7 +148,7 @@ def test_no_path_of_the_machine_is_in_a_reason(
     assert "/tmp" not in str(made.manifest.serving.why)
 
 
-def test_training_leaves_the_log_and_the_terminal_as_they_were(
+def test_training_prints_and_logs_nothing(
     make_pack: MakePack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = logging.getLogger()
@@ -215,7 +213,7 @@ def span(text: str) -> SpanPrediction:
     return SpanPrediction(text, 0, len(text), 0.5)
 
 
-def test_labels_agree_when_they_are_the_same_however_sure_each_is() -> None:
+def test_equal_labels_agree_whatever_their_confidence() -> None:
     row, spec = label_row(0, "positive", text="x"), find_pack("sentiment").spec
     assert agree(label("positive", 0.9), label("positive", 0.4), row, spec)
     assert not agree(label("negative"), label("neutral"), row, spec), "two wrong labels are two answers"
@@ -232,7 +230,7 @@ def test_labels_agree_when_they_are_the_same_however_sure_each_is() -> None:
         ("boat of Anna Keel", "Anna Keel herself", False),
     ],
 )
-def test_spans_agree_when_no_verdict_can_tell_them_apart(one: str, two: str, *, same: bool) -> None:
+def test_spans_agree_if_every_verdict_is_the_same(one: str, two: str, *, same: bool) -> None:
     row = SeedRow("0", "held_out", {"question": "?", "passage": "p"}, None, "green boat of", 0, {})
     assert agree(span(one), span(two), row, find_pack("qa").spec) is same
     assert agree(span(two), span(one), row, find_pack("qa").spec) is same

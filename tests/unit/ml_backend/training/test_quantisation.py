@@ -35,7 +35,7 @@ def a_network() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_a_network_is_written_to_the_byte_as_onnxruntime_would(
+def test_a_network_is_written_byte_for_byte_as_onnxruntime_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -96,7 +96,7 @@ def in_int8(model: onnx.ModelProto, path: Path) -> Array:
     return scores(path)
 
 
-def test_a_smoothed_network_says_the_same_and_its_reader_stays_as_it_was(network: onnx.ModelProto) -> None:
+def test_a_smoothed_network_gives_the_same_scores_and_the_original_is_unchanged(network: onnx.ModelProto) -> None:
     before = network.SerializeToString()
     smoothed = smooth(network, ROWS)
     onnx.checker.check_model(smoothed)

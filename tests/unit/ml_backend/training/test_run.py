@@ -41,7 +41,7 @@ def test_every_kind_of_task_is_trained_in_both_modes_and_two_runs_give_identical
     assert manifest.train.rows == len([row for row in ROWS[task] if row.split == "train"])
     assert trained.metrics == manifest.metrics
     assert seen.finished == len(seen.stages) > 0
-    assert seen.steps == sum(seen.totals), "the time left is right only when all steps are told"
+    assert seen.steps == sum(seen.totals), "the time left needs every step"
     row = ROWS[task][0]
     (answer,) = load_target(trained.directory).predict([row.fields])
     assert isinstance(answer, SpanPrediction if task == "qa" else LabelPrediction)
@@ -59,7 +59,7 @@ def test_another_seed_gives_other_weights(make_pack: MakePack, tmp_path: Path) -
     assert one.manifest.version != two.manifest.version
 
 
-def test_training_leaves_torch_as_it_was(make_pack: MakePack, tmp_path: Path) -> None:
+def test_training_restores_the_settings_of_torch(make_pack: MakePack, tmp_path: Path) -> None:
     torch.manual_seed(42)
     before = torch.get_rng_state(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
     train(make_pack("sentiment"), tmp_path, rows=ROWS["sentiment"], settings=quick(epochs=1))
@@ -73,7 +73,9 @@ def test_the_network_learns(make_pack: MakePack, tmp_path: Path) -> None:
     assert trained.metrics["accuracy"] > 80, "three labels that hang on one word: a third is chance"
 
 
-def test_word_embeddings_stay_and_the_rest_is_trained(make_pack: MakePack, tmp_path: Path, tiny_base: Path) -> None:
+def test_word_embeddings_are_frozen_and_the_rest_is_trained(
+    make_pack: MakePack, tmp_path: Path, tiny_base: Path
+) -> None:
     trained = weights(train(make_pack("sentiment"), tmp_path, rows=ROWS["sentiment"], settings=quick()))
     base = load_file(tiny_base / "model.safetensors")
     name = "embeddings.word_embeddings.weight"
@@ -116,7 +118,7 @@ def test_a_warm_start_begins_with_the_parents_weights(
     assert max(float((theirs[name] - ours[name]).abs().max()) for name in theirs) < 1e-6
 
 
-def test_a_head_is_fitted_on_what_the_parent_learned(
+def test_a_head_is_fitted_on_the_features_of_the_parent(
     make_pack: MakePack, tmp_path: Path, parent: TrainingResult
 ) -> None:
     child = train(
@@ -128,7 +130,7 @@ def test_a_head_is_fitted_on_what_the_parent_learned(
     assert not torch.equal(theirs["classifier.weight"], ours["classifier.weight"])
 
 
-def test_a_parent_that_was_only_a_head_can_be_trained_whole(make_pack: MakePack, tmp_path: Path) -> None:
+def test_a_parent_trained_in_head_mode_can_be_fine_tuned(make_pack: MakePack, tmp_path: Path) -> None:
     pack = make_pack("nli")
     head = train(pack, tmp_path, mode="head", rows=ROWS["nli"], settings=quick())
     child = train(pack, tmp_path, mode="full", rows=ROWS["nli"], settings=quick(), parent=head.directory)
@@ -149,7 +151,7 @@ def test_a_parent_of_another_kind_is_refused(make_pack: MakePack, tmp_path: Path
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, points: list[float]) -> list[dict[str, torch.Tensor]]:
-    """Makes held-out figures what they are told to be; gives the weights that each of them was taken with."""
+    """Replaces the held-out metrics; returns the weights at each evaluation."""
     left = list(points)
     taken: list[dict[str, torch.Tensor]] = []
 
@@ -165,7 +167,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, points: list[float]) -> list[dict[
     return taken
 
 
-def test_training_stops_when_patience_is_out_and_keeps_the_best_epoch(
+def test_training_stops_early_and_keeps_the_best_epoch(
     make_pack: MakePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = scripted(monkeypatch, [50, 70, 60, 70, 99])
@@ -183,7 +185,7 @@ def test_progress_resets_patience(make_pack: MakePack, tmp_path: Path, monkeypat
     assert len(taken) == 7
 
 
-def test_a_rare_label_weighs_more_so_that_all_count_the_same(make_pack: MakePack) -> None:
+def test_class_weights_balance_rare_labels(make_pack: MakePack) -> None:
     spec = make_pack("sentiment").spec
     rows = [label_row(number, "positive", text=f"p{number}") for number in range(6)]
     rows += [
@@ -196,7 +198,7 @@ def test_a_rare_label_weighs_more_so_that_all_count_the_same(make_pack: MakePack
     assert weighed == pytest.approx({"positive": 0.5, "negative": 3.0, "neutral": 1.5})
 
 
-def test_the_cost_of_a_row_is_weighed_by_its_label(tiny_base: Path) -> None:
+def test_the_loss_of_a_row_is_weighted_by_its_label(tiny_base: Path) -> None:
     network = open_network(tiny_base, "classification", ["a", "b"]).network
     encoder = text_encoder(open_tokenizer(tiny_base), network, 64)
     labels, weighed = torch.tensor([0, 1, 1]), torch.tensor([3.0, 0.5])
@@ -211,7 +213,7 @@ def test_the_cost_of_a_row_is_weighed_by_its_label(tiny_base: Path) -> None:
     assert examples.weight([0, 1, 2]) == pytest.approx(4.0)
 
 
-def test_a_batch_that_is_too_large_for_memory_goes_through_in_parts_with_the_same_effect(
+def test_a_batch_too_large_for_memory_is_split_with_the_same_gradient(
     tiny_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     after = []
@@ -225,7 +227,7 @@ def test_a_batch_that_is_too_large_for_memory_goes_through_in_parts_with_the_sam
         labels = torch.tensor([number % 2 for number in range(12)])
         examples = LabelExamples(encoder, encoder.texts(texts), labels, torch.tensor([3.0, 0.5]))
         learning = list(network.parameters())
-        # Plain descent: the weights then tell what the gradient was.
+        # Plain gradient descent: the weights then show the gradient.
         loss = fine_tuning._step(network, examples, list(range(12)), torch.optim.SGD(learning, lr=1.0), learning)
         after.append((loss, [parameter.detach().clone() for parameter in learning]))
     assert after[0][0] == pytest.approx(after[1][0], rel=1e-4)
@@ -261,16 +263,12 @@ def test_a_training_that_diverges_is_an_error(tiny_base: Path) -> None:
     ],
     ids=["none", "nothing held out", "nothing to train on", "a label without rows"],
 )
-def test_rows_that_cannot_be_learned_from_are_an_error(
-    make_pack: MakePack, tmp_path: Path, rows: list[SeedRow]
-) -> None:
+def test_unusable_rows_are_an_error(make_pack: MakePack, tmp_path: Path, rows: list[SeedRow]) -> None:
     with pytest.raises(TrainingDataInvalid):
         train(make_pack("sentiment"), tmp_path, rows=rows, settings=quick())
 
 
-def test_an_answer_deep_in_a_long_passage_with_emoji_is_learned_where_it_stands(
-    make_pack: MakePack, tmp_path: Path
-) -> None:
+def test_an_answer_deep_in_a_long_passage_with_emoji_is_learned(make_pack: MakePack, tmp_path: Path) -> None:
     rows = qa_rows(6, 2, before="Many boats 🎉 came\u200b in   summer. " * 30)
     pack = make_pack("qa", doc_stride=16)
     found = spans_in(pack, rows)
@@ -294,7 +292,7 @@ def spans_in(pack: Pack, rows: list[SeedRow]) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_learning_rate_rises_and_falls_in_lines() -> None:
+def test_the_learning_rate_rises_and_falls_linearly() -> None:
     rates = [rate_at(step, 100) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == pytest.approx(1.0)
@@ -302,7 +300,7 @@ def test_the_learning_rate_rises_and_falls_in_lines() -> None:
     assert rates[-1] == pytest.approx(1 / 90)
 
 
-def test_an_epoch_has_every_row_once_and_rows_of_like_length_together() -> None:
+def test_an_epoch_has_every_row_once_and_similar_lengths_together() -> None:
     lengths = [number % 37 + 3 for number in range(500)]
     batches = list(shuffled_batches(lengths, 10, torch.Generator().manual_seed(1)))
     assert sorted(place for batch in batches for place in batch) == list(range(500))
