@@ -15,7 +15,7 @@ from round_manager.examples.submissions import content_sha256
 from round_manager.models import Round, RoundStatus
 from templates import TaskSpec
 from tests.fakes.clock import NOON
-from tests.integration.services.stage import Stage, set_stage
+from tests.integration.round_manager.stage import Stage, set_stage
 
 WORKERS = 2_000
 CHUNK = 20_000

@@ -35,7 +35,7 @@ from round_manager.models import Assignment, AssignmentStatus, EntryKind, HitKin
 from round_manager.money.ledger import Debt, owe_new
 from tests.bench.crashing.place import Place, marketplace
 from tests.bench.crowd_calls import Watched
-from tests.integration.services.stage import set_stage
+from tests.integration.round_manager.stage import set_stage
 
 HITS = 10_000
 OPEN = 50

@@ -31,7 +31,7 @@ from round_manager.work.context_uploads import upload_contexts
 from round_manager.work.leases import lease_contexts
 from templates.rows import Context as PackContext
 from tests.integration.databases import PostgresqlDatabases, SqliteDatabases
-from tests.integration.rounds.season import OWNER, Season, begin_season
+from tests.integration.round_manager.season import OWNER, Season, begin_season
 
 FEW, MANY = 1_000, 100_000
 TURNS = 15

@@ -16,7 +16,7 @@ import pytest
 
 from round_manager.database.store import Store
 from tests.conftest import Outfox
-from tests.fakes.s3 import S3Server
+from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases
 
 KINDS = ("sqlite", "postgresql")
@@ -132,3 +132,12 @@ def s3_server() -> Iterator[S3Server]:
     server = S3Server()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty place in a bucket."""
+    s3_server.empty()
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/archives"

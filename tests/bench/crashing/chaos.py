@@ -24,7 +24,7 @@ from tests.bench.crashing.place import Busy, Place, marketplace
 from tests.fakes.clock import NOON
 from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, proxy_of
 from tests.fakes.s3 import S3Server
-from tests.integration.services.stage import set_stage
+from tests.integration.round_manager.stage import set_stage
 
 ROOT = Path(__file__).resolve().parents[3]
 LONGEST_LIFE = 5.0

@@ -9,8 +9,8 @@ import pytest
 import outfox.server
 from round_manager.archive.storage import open_archives
 from tests.integration.databases import Databases
-from tests.integration.rounds_data.played import play
-from tests.integration.rounds_data.served import Served, serving_rounds
+from tests.integration.plugin.web.served import Served, serving_rounds
+from tests.integration.round_manager.archive.played import play
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import outfox
-from tests.integration.rounds_data.served import Served
+from tests.integration.plugin.web.served import Served
 
 # Runs a command in a mount namespace in which the folder is read-only.
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'

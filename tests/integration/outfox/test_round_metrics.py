@@ -7,7 +7,7 @@ import pandas as pd
 import outfox
 from round_manager.archive.storage import open_archives
 from tests.integration.databases import Databases
-from tests.integration.rounds_data.played import play
+from tests.integration.round_manager.archive.played import play
 
 
 def test_withdrawn_examples_do_not_count_as_collected(archives: Path) -> None:

@@ -20,7 +20,7 @@ from tests.integration.outfox.corrupting_server import (
     labelled_as_gzip,
     last_byte_changed,
 )
-from tests.integration.rounds_data.served import Served
+from tests.integration.plugin.web.served import Served
 
 LISTING = ["sentiment", "manifest.json"]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import outfox
-from tests.integration.rounds_data.served import Served
+from tests.integration.plugin.web.served import Served
 
 
 @pytest.fixture(params=["path", "url"])

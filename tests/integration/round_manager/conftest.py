@@ -1,6 +1,8 @@
-"""Fixtures of the domain's tests: a task with an open round and a crowd with money, and a task to train models of."""
+"""Fixtures of the domain's tests: tasks with an open round, with and without a crowd, and a task to train models of."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,10 @@ from round_manager.database.store import Store
 from templates import Pack
 from tests.integration.round_manager.crowd.counter import Counter, open_counter
 from tests.integration.round_manager.learning.school import School, found_school, small_pack, teach
+from tests.integration.round_manager.season import Season, begin_season
+from tests.integration.round_manager.stage import Stage, set_stage
+
+BeginSeason = Callable[..., Season]
 
 
 @pytest.fixture
@@ -38,3 +44,31 @@ def any_school(any_store: Store, pack: Pack, tmp_path: Path) -> School:
 def taught(any_school: School) -> School:
     """A task whose model predicts `positive`, with one closed round of negative rows that fooled it."""
     return teach(any_school)
+
+
+@pytest.fixture
+def stage(store: Store) -> Stage:
+    """The sentiment task with an open round."""
+    return set_stage(store, "sentiment")
+
+
+@pytest.fixture
+def qa(store: Store) -> Stage:
+    """The QA task with an open round."""
+    return set_stage(store, "qa")
+
+
+@pytest.fixture
+def season(store: Store) -> Season:
+    """The sentiment task with an open round, its pages, a marketplace and payments."""
+    return begin_season(store)
+
+
+@pytest.fixture
+def begin(store: Store) -> BeginSeason:
+    """The same with other terms: `begin(rounds={"target_fooling": 2})`."""
+
+    def begin(*, contexts: int = 8, **terms: dict[str, Any]) -> Season:
+        return begin_season(store, contexts=contexts, **terms)
+
+    return begin

@@ -12,7 +12,7 @@ import pytest
 
 from round_manager.archive.storage import open_archives
 from tests.integration.databases import SqliteDatabases
-from tests.integration.rounds_data.played import play
+from tests.integration.round_manager.archive.played import play
 from tests.integration.snapshots import snapshot
 
 # Everything that a test run may change without changing the archive: the versions of the software that wrote it.

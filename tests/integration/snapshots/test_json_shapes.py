@@ -28,10 +28,10 @@ from tests.fakes.trainer import FakeTrainer
 from tests.integration.plugin.cli.crowd.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
 from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
+from tests.integration.round_manager.validation.panel import seat_panel
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.commands import leaf_commands
 from tests.integration.snapshots.recorder import Recorder
-from tests.integration.validation.panel import seat_panel
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - a fixture
 
 PARTS = ("crowd", "crowd-trouble", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks")

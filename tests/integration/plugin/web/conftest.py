@@ -17,7 +17,7 @@ from round_manager.tasks.rounds import collected
 from tests.fakes.clock import SettableClock
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.serving import Serving, serving
-from tests.integration.services.stage import Stage, set_stage
+from tests.integration.round_manager.stage import Stage, set_stage
 
 SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs-the-posts-since-today")
 

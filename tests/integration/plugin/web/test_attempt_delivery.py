@@ -20,7 +20,7 @@ from round_manager.tasks.rounds import collected
 from tests.fakes.registry import eventually
 from tests.integration.plugin.web.conftest import SECRETS, Standing
 from tests.integration.plugin.web.serving import serving
-from tests.integration.services.stage import Stage
+from tests.integration.round_manager.stage import Stage
 
 Deliver = Callable[[Sequence[AttemptRecord]], None]
 

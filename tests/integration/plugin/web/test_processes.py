@@ -17,7 +17,7 @@ from tests.conftest import Outfox
 from tests.fakes.registry import eventually
 from tests.integration.plugin.web.conftest import SECRETS, Standing
 from tests.integration.plugin.web.serving import serving
-from tests.integration.services.stage import Stage
+from tests.integration.round_manager.stage import Stage
 
 
 @pytest.mark.usefixtures("stage")

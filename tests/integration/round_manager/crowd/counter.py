@@ -23,7 +23,7 @@ from round_manager.money.budget import BudgetFigures, figures
 from round_manager.money.statement import drift, statement
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
-from tests.integration.services.stage import Stage, set_stage
+from tests.integration.round_manager.stage import Stage, set_stage
 
 OWNER = "owner@test"
 DAY = timedelta(days=1)

@@ -61,7 +61,7 @@ from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock
 from tests.fakes.target import FakeTarget
-from tests.integration.services.stage import manifest_for
+from tests.integration.round_manager.stage import manifest_for
 
 MARKET = "fake"
 MINUTE = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from tests.fakes.market import MarketServer
 from tests.fakes.own_page import OwnPage
 from tests.integration.databases import Databases
 from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
-from tests.integration.services.stage import set_stage
+from tests.integration.round_manager.stage import set_stage
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
 from tests.integration.plugin.cli.crowd.shop import REWARD, SENTIMENT, Shop
-from tests.integration.services.stage import manifest_for
+from tests.integration.round_manager.stage import manifest_for
 
 QUIZ, QUIZ_FEE = 60, 12
 POST = ("post", SENTIMENT, "--kind", "quiz", "--hits")

@@ -1,0 +1,154 @@
+"""The owner's commands on votes, flags and metrics."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from round_manager.database.store import open_store
+from round_manager.models import ExampleStatus
+from round_manager.tasks.tasks import update_gold
+from tests.conftest import Outfox
+from tests.integration.round_manager.validation.panel import Panel, seat_panel
+from tests.integration.round_manager.validation.test_late_flags import flagging, judged
+from tests.integration.round_manager.work.floor import pack_of
+
+FLAG = "It names somebody"
+
+
+@pytest.fixture
+def owned(home_tables: str) -> Iterator[Panel]:
+    """A panel in the home that the commands work on."""
+    with open_store(home_tables) as store:
+        yield seat_panel(store)
+
+
+def test_votes_decide_and_the_owner_is_told_what_waits_for_them(outfox: Outfox, owned: Panel) -> None:
+    (example,) = owned.written()
+    flagged = owned.floor.pending()
+    owned.vote(example, None, None)
+    owned.vote(flagged, flag=FLAG)
+    ran = outfox("round", "decide", "sentiment", "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert (told["verified"], told["bonuses"], told["flagged"]) == (1, 1, 1)
+    text = " ".join(outfox("round", "decide", "sentiment").out.split())
+    assert "0 verified" in text
+    assert "outfox round flags sentiment" in text
+
+
+def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -> None:
+    example, other = owned.floor.pending(), owned.floor.pending()
+    for one in (example, other):
+        owned.vote(one)
+        owned.vote(one, flag=FLAG)
+    text = outfox("round", "flags", "sentiment").out
+    assert all(word in text for word in (str(example.public_id), FLAG, str(example.fields["text"]).split()[0]))
+    listed = json.loads(outfox("round", "flags", "sentiment", "--json").out)
+    assert [one["example"] for one in listed["flagged"]] == [str(example.public_id), str(other.public_id)]
+
+    ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
+    assert (ran.code, f"example {example.public_id} is pending" in ran.out) == (0, True)
+    assert outfox("round", "decide", "sentiment", other.public_id, "--withdraw", "--why", "it does").code == 0
+    assert owned.status(other) is ExampleStatus.WITHDRAWN
+    assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
+
+
+def test_what_was_flagged_late_is_listed_with_what_it_is(outfox: Outfox, owned: Panel) -> None:
+    example = owned.floor.pending()
+    owned.vote(example, None, None)
+    owned.decide()
+    owned.vote(example, flag=FLAG)
+    assert json.loads(outfox("round", "decide", "sentiment", "--json").out)["flagged_late"] == 1
+    text = outfox("round", "flags", "sentiment").out
+    assert "verified, round 1" in text
+    ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
+    assert (ran.code, f"example {example.public_id} is verified" in ran.out) == (0, True)
+    assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
+
+
+def test_a_flagged_gold_item_is_listed_with_the_row_to_correct(outfox: Outfox, home_tables: str) -> None:
+    (row,) = pack_of("sentiment").seed[:1]
+    with open_store(home_tables) as store:
+        panel = seat_panel(store, validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+        with store.write() as session:
+            update_gold(session, panel.floor.task, [row], now=panel.now)
+        judged(panel, flagging(panel))
+    text = outfox("round", "flags", "sentiment").out
+    assert all(word in text for word in (row.id, "two at once", "outfox task create sentiment"))
+    (told,) = json.loads(outfox("round", "flags", "sentiment", "--json").out)["gold"]
+    assert (told["row"], told["flags"][0]["comment"]) == (row.id, "two at once")
+
+
+def test_what_workers_typed_moves_no_terminal(outfox: Outfox, owned: Panel) -> None:
+    example = owned.floor.pending()
+    owned.vote(example, flag="\x1b[31mred\x9b2J \u202eturned")
+    text = outfox("round", "flags", "sentiment").out
+    assert not set("\x1b\x9b\u202e") & set(text)
+    assert "\\u001b[31mred" in text
+    as_json = outfox("round", "flags", "sentiment", "--json").out
+    assert not set("\x1b\x9b\u202e") & set(as_json)
+    assert json.loads(as_json)["flagged"][0]["votes"][0]["flag"] == "\x1b[31mred\x9b2J \u202eturned"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["0197c0de-0000-7000-8000-000000000000", "--keep", "--why", "x"], "outfox round flags sentiment"),
+        (["0197c0de-0000-7000-8000-000000000000", "--keep"], "--why"),
+        (["0197c0de-0000-7000-8000-000000000000"], "--keep or --withdraw"),
+        (["--withdraw"], "EXAMPLE"),
+        (["--round", "7"], "outfox round list sentiment"),
+    ],
+)
+def test_a_wrong_argument_is_reported_with_a_hint(
+    outfox: Outfox, owned: Panel, arguments: list[str], named: str
+) -> None:
+    ran = outfox("round", "decide", owned.floor.spec.name, *arguments)
+    assert (ran.code, named in ran.err) == (2, True)
+
+
+def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Panel) -> None:
+    (example,) = owned.written("W1")
+    owned.written("W2")
+    owned.vote(example, None, None)
+    ran = outfox("round", "metrics", "sentiment")
+    assert ran.code == 0, ran.err
+    assert "50.0%" in ran.out
+    assert "1 fooling example waits for a decision" in ran.out
+    (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
+    assert (told["vmer"]["count"], told["vmer"]["of"], told["tries"]) == (1, 2, 2)
+    assert told["vmer"]["low"] == pytest.approx(0.0945, abs=0.0001)
+    for by in ("worker", "label", "context"):
+        parts = json.loads(outfox("round", "metrics", "sentiment", "--by", by, "--json").out)
+        assert sum(part["collected"] for part in parts) == 2
+        assert all(part[by] for part in parts)
+    voters = json.loads(outfox("round", "metrics", "sentiment", "--by", "validator", "--json").out)
+    assert [one["agreed"]["share"] for one in voters] == [1.0, 1.0]
+    assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
+
+
+def test_in_a_closed_round_what_was_given_up_can_raise_nothing(outfox: Outfox, owned: Panel) -> None:
+    owned.written("W1")
+    owned.close()
+    text = outfox("round", "metrics", "sentiment").out
+    assert "1 fooling example was never decided" in text
+    (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
+    assert (told["undecided_fooling"], told["closed"]) == (1, True)
+
+
+@pytest.mark.usefixtures("home_tables")
+def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
+    assert outfox("task", "create", "sentiment").code == 0
+    ran = outfox("round", "metrics", "sentiment")
+    assert (ran.code, "outfox round open sentiment" in ran.err) == (2, True)
+
+
+def test_a_second_opinion_is_told_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
+    for label in owned.floor.spec.label_names:
+        owned.vote(owned.floor.pending(label=label), None, None, voters=["Ann", "Bob"])
+    told = json.loads(outfox("round", "aggregate", "sentiment", "--json").out)
+    assert (told["examples"], told["same"], told["settled"]) == (3, 3, None)
+    assert outfox("round", "aggregate", "sentiment", "--settle").code == 2
+    ran = outfox("round", "aggregate", "sentiment", "--settle", "--why", "a test")
+    assert (ran.code, "0 now verified" in ran.out) == (0, True)

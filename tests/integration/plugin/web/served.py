@@ -1,0 +1,62 @@
+"""A running `outfox serve` with two frozen rounds, for tests that read them over HTTP."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+from common.clock import SystemClock
+from plugin.settings import Settings
+from round_manager.archive.storage import open_archives
+from round_manager.database.store import open_store
+from round_manager.tasks.data_access import make_token, publish
+from round_manager.tasks.tasks import create_task, find_task
+from templates import BUILT_IN, load_pack
+from tests.integration.plugin.web.serving import Serving, serving
+from tests.integration.round_manager.archive.played import play, text_of
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server with two frozen rounds, a token for them, and where they are on disk."""
+
+    web: Serving
+    token: str
+    path: Path
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """A request with the token; its status, headers and body."""
+        connection = HTTPConnection("127.0.0.1", self.web.port, timeout=30)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, headers={"Authorization": f"Bearer {self.token}", **named})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def file(self, name: str) -> bytes:
+        return (self.path / "sentiment" / "round-1" / name).read_bytes()
+
+    def sent(self) -> int:
+        """How many files were asked for."""
+        return sum(one.get("event") == "data.file" for one in self.web.events())
+
+
+@contextmanager
+def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[Served]:
+    """A server at that home, where some examples have these texts."""
+    settings = Settings(home=str(home), database_url=url, secret="s" * 40)
+    archives = Path(settings.archives_location)
+    with open_store(url) as store:
+        round = play(store, text=lambda number: texts.get(number) or text_of(number))
+        round.freeze(open_archives(str(archives)))
+        round.play_next().freeze(open_archives(str(archives)))
+        now = SystemClock().now()
+        with store.write() as session:
+            owner = find_task(session, "sentiment")
+            token = make_token(session, owner, days=1, who="ada", why="a test", now=now)[1]
+            publish(session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), who="ada", why="", now=now)
+    with serving(settings) as web:
+        yield Served(web, token, archives)

@@ -1,0 +1,157 @@
+"""The routes of `/data` where something else is in the way: many readers, archives in S3 or gone."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from plugin.lazy_store import LazyStore
+from plugin.web.data_files import DataFiles
+from plugin.web.data_routes import data_blueprint
+from plugin.web.metrics import WebMetrics
+from plugin.web.middleware import add_request_logging
+from round_manager.archive.csv_cache import CsvCache
+from round_manager.archive.storage import open_archives
+from round_manager.database.store import open_store
+from round_manager.tasks.data_access import publish
+from round_manager.tasks.tasks import find_task
+from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.s3 import BUCKET, S3Server
+from tests.integration.databases import Databases
+from tests.integration.round_manager.archive.played import play
+
+FILE = "/data/sentiment/rounds/1/examples.parquet"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A public task with a closed round, on a store of its own."""
+
+    url: str
+    folder: Path
+
+    def frozen_at(self, place: str) -> "Site":
+        with open_store(self.url) as store:
+            play(store).freeze(open_archives(place))
+            with store.write() as session:
+                publish(session, find_task(session, "sentiment"), who="ada", why="", now=NOON)
+        return self
+
+    def client(self) -> FlaskClient:
+        app = Flask("data")
+        add_request_logging(app, WebMetrics())
+        files = DataFiles(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
+        app.register_blueprint(data_blueprint(files))
+        return app.test_client()
+
+
+@pytest.fixture
+def site(any_databases: Databases, tmp_path: Path) -> Site:
+    return Site(any_databases.migrated(), tmp_path)
+
+
+def listed(client: FlaskClient) -> dict[str, Any]:
+    """What the listing says of the only round."""
+    (round,) = json.loads(client.get("/data/sentiment").text)["rounds"]
+    return dict(round)
+
+
+def test_an_archive_in_a_bucket_is_served_as_one_in_a_folder(site: Site, bucket: str, s3_server: S3Server) -> None:
+    client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/examples.parquet"
+    stored = s3_server.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    with client.get(FILE) as whole:
+        assert (whole.status_code, whole.data, whole.content_length) == (200, stored, len(stored))
+    with client.get(FILE, headers={"Range": "bytes=10-99"}) as part:
+        assert (part.status_code, part.data) == (206, stored[10:100])
+    with client.get(FILE, headers={"If-None-Match": f'"{whole.get_etag()[0]}"'}) as known:
+        assert known.status_code == 304
+    with client.get(FILE.replace("parquet", "csv")) as table:
+        assert (table.status_code, table.data.count(b'"pages"')) == (200, 40)
+    assert len(listed(client)["files"]) == 15
+    # What is not any more what was frozen is not sent.
+    s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=b"something else")
+    with client.get(FILE) as changed:
+        assert changed.status_code == 503
+
+
+def test_readers_beyond_the_limit_come_back_later_and_no_place_is_lost(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    first = client.get(FILE)
+    assert first.headers["Cache-Control"] == "public, no-cache"
+    second = client.get(FILE)
+    assert (second.status_code, second.headers["Retry-After"]) == (503, "2")
+    assert json.loads(second.text)["retry"] is True
+    assert json.loads(second.text)["code"] == "data_busy"
+    first.close()
+    for path, status in ((FILE, 200), (f"{FILE}x", 404), ("/data/sentiment", 200), ("/data/nli", 401)) * 2:
+        answer = client.get(path)
+        assert answer.status_code == status
+        answer.close()
+
+
+def test_an_archive_that_is_gone_is_told_without_its_place(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    folder = site.folder / "archives" / "sentiment" / "round-1"
+    (folder / "examples.parquet").write_bytes(b"short")
+    with client.get(FILE) as spoiled:
+        assert spoiled.status_code == 503
+    shutil.rmtree(folder)
+    fresh = site.client()
+    with fresh.get(FILE) as gone:
+        assert (gone.status_code, str(site.folder).encode() in gone.data) == (503, False)
+    about = listed(fresh)
+    assert (about["files"], bool(about["problem"])) == ({}, True)
+
+
+def spoil(file: Path) -> None:
+    """Another byte somewhere in the middle; the size stays."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["examples.parquet", "examples.jsonl", "examples.csv"])
+def test_a_file_that_was_changed_in_place_is_not_served_as_what_was_frozen(site: Site, name: str) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    path, folder = f"/data/sentiment/rounds/1/{name}", site.folder / "archives" / "sentiment" / "round-1"
+    file = folder / name.replace(".csv", ".parquet")
+    whole = file.read_bytes()
+    spoil(file)
+    for headers in ({}, {"Range": "bytes=0-9"}, {"If-None-Match": "*"}):
+        with client.get(path, headers=headers) as spoiled:
+            assert (spoiled.status_code, "ETag" in spoiled.headers) == (503, False)
+            error = json.loads(spoiled.data)
+            assert (error["code"], error["retry"], "Retry-After" in spoiled.headers) == (
+                "archive_file_changed",
+                False,
+                False,
+            )
+    # What is restored is served again, without a new start.
+    file.write_bytes(whole)
+    with client.get(path) as restored:
+        assert restored.status_code == 200
+
+
+def test_a_file_that_is_changed_while_it_is_served_is_noticed(site: Site) -> None:
+    client = site.frozen_at(str(site.folder / "archives")).client()
+    with client.get(FILE) as whole:
+        assert whole.status_code == 200
+    spoil(site.folder / "archives" / "sentiment" / "round-1" / "examples.parquet")
+    with client.get(FILE) as changed:
+        assert changed.status_code == 503
+
+
+def test_csv_is_not_made_of_what_is_in_a_bucket_and_was_not_frozen(
+    site: Site, bucket: str, s3_server: S3Server
+) -> None:
+    client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/votes.parquet"
+    found = s3_server.client.get_object(Bucket=BUCKET, Key=key)
+    other = s3_server.client.get_object(Bucket=BUCKET, Key=key.replace("votes", "contexts"))["Body"].read()
+    s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=other, Metadata=found["Metadata"])
+    with client.get("/data/sentiment/rounds/1/votes.csv") as changed:
+        assert (changed.status_code, json.loads(changed.data)["code"]) == (503, "archive_file_changed")

@@ -1,0 +1,39 @@
+"""A store of each kind, and archives of rounds that were played on it."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from round_manager.archive.storage import open_archives
+from round_manager.database.store import Store
+from tests.integration.databases import Databases
+from tests.integration.round_manager.archive.played import Played, play
+
+Freeze = Callable[..., Path]
+
+
+@pytest.fixture
+def played(store: Store) -> Played:
+    """A closed round of the sentiment task."""
+    return play(store)
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Path:
+    """Frozen rounds of three tasks, for tests that only read: two of sentiment, one of nli and of qa."""
+    root = tmp_path_factory.mktemp("archives")
+    for name in ("sentiment", "nli", "qa"):
+        with any_databases.opened() as own:
+            round = play(own, name)
+            round.freeze(open_archives(str(root)))
+            if name == "sentiment":
+                round.play_next().freeze(open_archives(str(root)))
+    return root
+
+
+@pytest.fixture
+def archive(archives: Path, tmp_path: Path) -> Path:
+    """A copy of a frozen round, to be spoiled."""
+    return Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))

@@ -1,0 +1,158 @@
+"""Splits follow from ids: nobody in both parts, no duplicate in both, the same however often they are drawn."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+import outfox
+from round_manager.archive.splits import split_report, split_round, split_with_pauses
+from round_manager.archive.storage import open_archives
+from round_manager.database.store import Store
+from round_manager.errors import RoundNotClosed
+from round_manager.models import Example, ExampleStatus, Split
+from tests.fakes.clock import NOON, SettableClock
+from tests.integration.round_manager.archive.played import Played, play, text_of
+from tests.integration.round_manager.stage import set_stage
+
+ALL_VERIFIED = (ExampleStatus.VERIFIED,)
+
+
+def parts(played: Played) -> dict[int, tuple[int, Split | None]]:
+    """The author and the part of each verified example, by its place."""
+    with played.store.read() as session:
+        rows = session.scalars(select(Example).where(Example.round_id == played.round_id).order_by(Example.public_id))
+        return {
+            place: (row.author_id, row.split) for place, row in enumerate(rows) if row.status is ExampleStatus.VERIFIED
+        }
+
+
+def split(played: Played) -> Any:
+    return split_with_pauses(played.store, played.round_id, SettableClock())
+
+
+def test_no_worker_is_in_both_parts_and_both_have_their_share(store: Store) -> None:
+    played = play(store, examples=60, statuses=ALL_VERIFIED)
+    report = split(played)
+    sides = defaultdict(set)
+    for author, part in parts(played).values():
+        sides[author].add(part)
+    assert sorted(map(len, sides.values())) == [1] * 6
+    assert (report.verified, report.train, report.held_out, report.workers) == (60, 50, 10, 6)
+
+
+def test_splitting_again_changes_nothing_and_says_the_same(store: Store) -> None:
+    played = play(store)
+    first, before = split(played), parts(played)
+    with store.write() as session:
+        again = split_round(session, played.row(), now=NOON)
+    assert (again, parts(played)) == (first, before)
+    with store.read() as session:
+        assert split_report(session, played.row()) == first
+
+
+def test_one_transaction_and_many_split_alike(store: Store) -> None:
+    played = play(store, statuses=ALL_VERIFIED)
+    with store.write() as session:
+        in_one = split_round(session, played.row(), now=NOON)
+        session.flush()
+        query = select(Example.public_id, Example.split).order_by(Example.public_id)
+        drawn = session.execute(query).all()
+        session.rollback()
+    assert split(played) == in_one
+    with store.read() as session:
+        assert session.execute(query).all() == drawn
+
+
+def test_where_one_worker_wrote_everything_nothing_is_held_out_and_it_is_said(store: Store) -> None:
+    played = play(store, author=lambda _: 0, statuses=ALL_VERIFIED)
+    report = split(played)
+    assert (report.train, report.held_out) == (40, 0)
+    assert "one worker wrote everything" in report.note
+
+
+def test_by_example_a_worker_may_be_in_both_parts(store: Store) -> None:
+    played = play(store, author=lambda _: 0, statuses=ALL_VERIFIED, policy={"split_by_worker": False})
+    report = split(played)
+    assert (report.train, report.held_out, report.note) == (32, 8, "")
+
+
+def test_of_exact_duplicates_the_first_is_used(store: Store) -> None:
+    same = play(store, text=lambda number: text_of(number % 30), statuses=ALL_VERIFIED)
+    report = split(same)
+    found = parts(same)
+    assert report.exact_duplicates == 10
+    assert [found[place][1] is None for place in range(40)] == [False] * 30 + [True] * 10
+
+
+@pytest.mark.parametrize("by_worker", [True, False])
+def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) -> None:
+    def text(number: int) -> str:
+        # Twenty texts, each written twice by different people, the second time a little louder.
+        return text_of(number % 20) if number < 20 else f"{text_of(number % 20).upper()} !!"
+
+    played = play(store, text=text, statuses=ALL_VERIFIED, policy={"split_by_worker": by_worker})
+    report = split(played)
+    found = parts(played)
+    assert (report.near_duplicates, report.near_groups, report.exact_duplicates) == (20, 20, 0)
+    for place in range(20):
+        assert len({found[place][1], found[place + 20][1]} - {None}) == 1
+    assert report.train + report.held_out + report.kept_apart == 40
+    assert (report.kept_apart > 0) is by_worker
+    counted = [part for _, part in found.values()]
+    assert (counted.count(Split.TRAIN), counted.count(Split.HELD_OUT)) == (report.train, report.held_out)
+
+
+def test_a_round_that_is_open_is_not_split(store: Store) -> None:
+    stage = set_stage(store, "sentiment")
+    with pytest.raises(RoundNotClosed), store.write() as session:
+        split_round(session, stage.round, now=NOON)
+
+
+def test_a_worker_stays_on_one_side_in_all_rounds_of_the_task(store: Store, tmp_path: Path) -> None:
+    archives = open_archives(str(tmp_path))
+    first = play(store, statuses=ALL_VERIFIED)
+    first.freeze(archives)
+    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: (number + number // 7) % 6)
+    second.freeze(archives)
+    second.play_next(statuses=ALL_VERIFIED).freeze(archives)
+    df = outfox.load("sentiment", path=tmp_path).dropna(subset=["split"])
+    assert len(df) == 120
+    assert df.groupby("author")["split"].nunique().max() == 1
+    assert set(df[df["round"] == 3]["split"]) == {"train", "held_out"}
+
+
+def test_a_round_that_is_split_after_a_later_one_keeps_the_later_ones_sides(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED)
+    second = first.play_next(statuses=ALL_VERIFIED)
+    split(second)
+    report = split(first)
+    assert report.sides.rounds == (2,)
+    assert dict(parts(first).values()) == dict(parts(second).values())
+
+
+def test_those_who_are_new_are_drawn_around_those_who_have_a_side(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, author=lambda number: number % 3)
+    split(first)
+    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: 3 + number % 3 if number % 4 else 0)
+    report = split(second)
+    assert len(report.sides.train | report.sides.held_out) == 1
+    assert report.held_out > 0
+    assert report.train > 0
+
+
+def test_where_everybody_was_trained_on_before_nothing_is_held_out_and_it_is_said(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, author=lambda _: 0)
+    split(first)
+    report = split(first.play_next(statuses=ALL_VERIFIED, author=lambda _: 0))
+    assert (report.train, report.held_out) == (40, 0)
+    assert "trained on in another round" in report.note
+
+
+def test_whoever_was_in_both_parts_of_a_round_that_was_split_by_example_is_trained_on(store: Store) -> None:
+    first = play(store, statuses=ALL_VERIFIED, policy={"split_by_worker": False, "held_out_share": 0.5})
+    split(first)
+    second = first.play_next(statuses=ALL_VERIFIED)
+    assert (split(second).held_out, len(split(second).sides.train)) == (0, 6)

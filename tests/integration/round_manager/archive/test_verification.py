@@ -1,0 +1,217 @@
+"""`verify` finds whatever is not as it was frozen, also where every hash was made to fit again."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import text
+
+from round_manager.archive import splits
+from round_manager.archive.manifest import FILE
+from round_manager.archive.split_plan import FIRST_RULE, plan_splits
+from round_manager.archive.storage import open_archives
+from round_manager.archive.verification import Verification, verify
+from round_manager.errors import ArchiveCorrupt, ArchiveNotFound
+from round_manager.models import ExampleStatus, Round
+from round_manager.services.archives import counting
+from tests.integration.databases import Databases
+from tests.integration.round_manager.archive.forging import change_manifest, forge, set_column
+from tests.integration.round_manager.archive.played import Played, play, text_of
+
+
+@pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
+def test_an_archive_as_it_was_frozen_is_proved(archives: Path, task: str) -> None:
+    proof = verify(archives / task / "round-1", counting=counting)
+    assert proof.problems == ()
+    assert proof.checked[-2:] == ("gold labels, recounted", "splits, recomputed")
+    assert proof.unchecked == ("10 examples that are withdrawn or undecided",)
+
+
+def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
+    content = bytearray((archive / "votes.jsonl").read_bytes())
+    content[10] ^= 1
+    (archive / "votes.jsonl").write_bytes(content)
+    (archive / "models.parquet").unlink()
+    (archive / "notes.txt").write_text("mine")
+    problems = verify(archive).problems
+    assert [problem.split()[0] for problem in problems] == ["notes.txt", "models.parquet", "votes.jsonl"]
+
+
+def test_a_changed_manifest_is_refused(archive: Path) -> None:
+    content = (archive / FILE).read_text("utf-8")
+    (archive / FILE).write_text(content.replace('"round": 1', '"round":  1'), "utf-8")
+    with pytest.raises(ArchiveCorrupt):
+        verify(archive)
+
+
+def test_a_place_without_an_archive_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveNotFound):
+        verify(tmp_path)
+
+
+def test_an_example_that_was_moved_to_the_other_part_is_found(archive: Path) -> None:
+    def move(table: pa.Table) -> pa.Table:
+        other = {"train": "held_out", "held_out": "train", None: None}
+        splits = table["split"].to_pylist()
+        return set_column(table, "split", [other[splits[0]], *splits[1:]])
+
+    forge(archive, move)
+    problems = " ".join(verify(archive).problems)
+    assert "1 example is not in the part" in problems
+    assert "in both parts" in problems
+
+
+def test_a_status_that_was_changed_is_found(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "status", ["disputed"] * table.num_rows))
+    problems = " ".join(verify(archive).problems)
+    assert "the examples' statuses are {'disputed': 40}" in problems
+    assert "the splits would be" in problems
+
+
+def test_votes_that_were_taken_out_are_missed(archive: Path) -> None:
+    forge(archive, lambda table: table.slice(0, 50), "votes")
+    assert "the examples have 70 votes, the table votes has 50" in " ".join(verify(archive).problems)
+
+
+def test_votes_that_say_something_else_than_those_in_the_examples_are_found(archive: Path) -> None:
+    def relabel(table: pa.Table) -> pa.Table:
+        return set_column(table, "label", [label and "neutral" for label in table["label"].to_pylist()])
+
+    forge(archive, relabel, "votes")
+    assert "50 votes are different in examples and in votes" in " ".join(verify(archive).problems)
+
+
+def test_votes_that_were_moved_to_other_examples_are_found(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "example", table["example"].to_pylist()[::-1]), "votes")
+    assert "votes are different in examples and in votes" in " ".join(verify(archive).problems)
+
+
+def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None:
+    def relabel(table: pa.Table) -> pa.Table:
+        return set_column(table, "gold_label", [gold and "positive" for gold in table["gold_label"].to_pylist()])
+
+    forge(archive, relabel)
+    problems = verify(archive, counting=counting).problems
+    assert "30 examples are decided differently from their votes" in " ".join(problems)
+
+
+def test_without_a_way_to_count_gold_labels_are_said_to_be_unchecked(archive: Path) -> None:
+    proof = verify(archive)
+    assert (proof.problems, proof.unchecked[0]) == ((), "gold labels")
+    assert "gold labels, recounted" not in proof.checked
+
+
+def test_rows_of_another_round_are_found(archive: Path) -> None:
+    forge(archive, lambda table: set_column(table, "round", [9] * table.num_rows), "attempts")
+    assert "40 rows are of another round in attempts" in " ".join(verify(archive).problems)
+
+
+def test_a_model_that_the_manifest_tells_otherwise_is_found(archive: Path) -> None:
+    models = change_manifest(archive, lambda told: told["models"][0].update(sha256="0" * 64))["models"]
+    assert models[0]["sha256"] == "0" * 64
+    assert "the manifest and the table models" in " ".join(verify(archive).problems)
+
+
+def test_terms_that_were_changed_are_found(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["spec"]["pay"].update(budget_cents=1))
+    assert "the task in the manifest has changed" in " ".join(verify(archive).problems)
+
+
+def test_terms_that_nobody_here_can_read_are_a_problem_and_no_crash(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
+    problems = " ".join(verify(archive).problems)
+    assert "the task in the manifest cannot be read" in problems
+
+
+def test_columns_that_are_not_the_tasks_are_found(archive: Path) -> None:
+    forge(archive, lambda table: table.drop_columns(["votes"]))
+    assert "examples does not have the columns" in " ".join(verify(archive).problems)
+
+
+def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tmp_path: Path) -> None:
+    task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
+    assert verify(task / "round-2", counting=counting).problems == ()
+    shutil.rmtree(task / "round-1")
+    alone = verify(task / "round-2")
+    assert (alone.problems, "sides from rounds 1" in alone.unchecked[-1]) == ((), True)
+
+
+def test_a_worker_who_changed_sides_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
+    task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
+    change_manifest(task / "round-2", _exchange)
+    problems = " ".join(verify(task / "round-2").problems)
+    assert "workers' sides differ from those in rounds 1" in problems
+
+
+def _exchange(told: dict[str, Any]) -> None:
+    splits = told["splits"]
+    splits["came_to_train"], splits["came_held_out"] = splits["came_held_out"], splits["came_to_train"]
+
+
+def test_a_round_that_was_split_without_the_sides_of_the_one_beside_it_is_found(
+    archives: Path, any_databases: Databases, tmp_path: Path
+) -> None:
+    with any_databases.opened() as store:
+        alone = play(store).play_next().freeze(open_archives(str(tmp_path)))
+    shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
+    problems = " ".join(verify(Path(alone.where)).problems)
+    assert "in the other part in round 1" in problems
+
+
+def against(played: Played, folder: str) -> Verification:
+    with played.store.read() as session:
+        return verify(Path(folder), database=(session, session.get_one(Round, played.round_id)))
+
+
+def test_an_archive_is_held_against_its_database(played: Played, tmp_path: Path) -> None:
+    frozen = played.freeze(open_archives(str(tmp_path)))
+    proof = against(played, frozen.where)
+    assert (proof.problems, proof.checked[-1]) == ((), "the database")
+
+
+def test_another_rounds_archive_is_not_this_ones(played: Played, tmp_path: Path) -> None:
+    played.freeze(open_archives(str(tmp_path)))
+    other = played.play_next(examples=12)
+    frozen = other.freeze(open_archives(str(tmp_path)))
+    problems = " ".join(against(played, frozen.where).problems)
+    assert "the database has the hash" in problems
+    assert "the database has 70 votes, the archive 23" in problems
+    assert "the database has 40 attempts, the archive 12" in problems
+
+
+def test_a_database_that_lost_votes_is_found_out(played: Played, tmp_path: Path) -> None:
+    frozen = played.freeze(open_archives(str(tmp_path)))
+    with played.store.write() as session:
+        sqlite = session.get_bind().dialect.name == "sqlite"
+        session.execute(text("DROP TRIGGER guard_vote_kept" + ("" if sqlite else " ON vote")))
+        session.execute(text("DELETE FROM uncounted_vote"))
+        session.execute(text("DELETE FROM vote WHERE example_id = (SELECT min(example_id) FROM vote)"))
+        session.flush()
+        proof = verify(Path(frozen.where), database=(session, session.get_one(Round, played.round_id)))
+        session.rollback()
+    assert "votes, the archive 70" in " ".join(proof.problems)
+
+
+def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
+    any_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text(number: int) -> str:
+        return f"{text_of(number - number % 2)}{'!' * (number % 2)}"
+
+    monkeypatch.setattr(splits, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
+    with any_databases.opened() as store:
+        # The second worker's every text is nearly one of the first's.
+        played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
+        old = played.freeze(open_archives(str(tmp_path)))
+        monkeypatch.undo()
+        again = played.freeze(open_archives(str(tmp_path)))
+    assert (old.splits.kept_apart, old.splits.note, again.sha256) == (20, "", old.sha256)
+    assert verify(Path(old.where), counting=counting).problems == ()
+
+
+def test_splits_of_a_rule_that_is_not_known_are_told_so(archive: Path) -> None:
+    change_manifest(archive, lambda told: told["splits"].update(rule=3))
+    assert "rule 3" in " ".join(verify(archive).problems)

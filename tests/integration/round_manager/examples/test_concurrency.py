@@ -1,0 +1,134 @@
+"""Two processes that do the same thing at the same moment: one of them does it, and both know."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from round_manager.database.store import Store
+from round_manager.errors import RoundError, RoundManagerError
+from round_manager.examples.attempts import store_attempts
+from round_manager.examples.submissions import submit
+from round_manager.examples.votes import cast_vote
+from round_manager.learning.versions import find_versions, register_version
+from round_manager.models import Example, Round, Source, Task
+from round_manager.tasks.rounds import collected, list_rounds, open_round, pinned_versions
+from round_manager.tasks.tasks import create_task, find_task
+from round_manager.workers import ensure_worker
+from templates import find_pack
+from tests.fakes.clock import NOON
+from tests.fakes.contexts import live_contexts
+from tests.integration.round_manager.stage import MINUTE, Stage, manifest_for
+
+TOGETHER = 6
+
+
+def at_once(do: Callable[[int], Any]) -> list[Any]:
+    """What each of several threads got, an error of ours included."""
+    start = threading.Barrier(TOGETHER)
+
+    def one(number: int) -> Any:
+        start.wait(10)
+        try:
+            return do(number)
+        except RoundManagerError as error:
+            return error
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        return list(pool.map(one, range(TOGETHER)))
+
+
+def test_a_worker_is_made_once(stage: Stage) -> None:
+    def meet(_number: int) -> int:
+        with stage.store.write() as session:
+            return ensure_worker(session, "mturk", "A1", now=NOON).id
+
+    assert len(set(at_once(meet))) == 1
+
+
+def test_a_version_is_registered_once(stage: Stage) -> None:
+    manifest = manifest_for(stage.spec, "at once")
+
+    def register(_number: int) -> int:
+        with stage.store.write() as session:
+            return register_version(session, stage.task, manifest, "models/x", now=NOON).id
+
+    assert len(set(at_once(register))) == 1
+
+
+def test_a_task_is_made_once_with_all_of_its_contexts(store: Store) -> None:
+    pack = find_pack("nli")
+
+    def create(_number: int) -> int:
+        with store.write() as session:
+            return create_task(session, pack, now=NOON).id
+
+    (task,) = set(at_once(create))
+    with store.read() as session:
+        assert len(live_contexts(session, task)) == len(pack.contexts)
+        assert len(list_rounds(session, session.get_one(Task, task))) == 1
+
+
+def test_a_round_opens_against_one_of_many_wishes(store: Store) -> None:
+    spec = find_pack("nli").spec
+    with store.write() as session:
+        task = create_task(session, find_pack("nli"), now=NOON)
+        names = [
+            register_version(session, task, manifest_for(spec, str(number)), "models/x", now=NOON).name
+            for number in range(TOGETHER)
+        ]
+
+    def open_it(number: int) -> str:
+        with store.write() as session:
+            row = find_task(session, "nli")
+            open_round(session, row, find_versions(session, row, [names[number]]), now=NOON, who="owner", why="")
+            return names[number]
+
+    outcomes = at_once(open_it)
+    (winner,) = [one for one in outcomes if isinstance(one, str)]
+    assert all(isinstance(one, RoundError) for one in outcomes if one is not winner)
+    with store.read() as session:
+        (opened,) = list_rounds(session, task)
+        assert pinned_versions(session, opened) == (winner,)
+
+
+def test_the_same_text_becomes_one_example(stage: Stage) -> None:
+    given = stage.submission()
+    verdicts = [stage.verdict(given) for _ in range(TOGETHER)]
+
+    def hand_in(number: int) -> Example:
+        with stage.store.write() as session:
+            return submit(session, session.get_one(Round, stage.round.id), given, verdicts[number], now=NOON)
+
+    outcomes = at_once(hand_in)
+    assert sum(isinstance(one, Example) for one in outcomes) == 1
+    with stage.store.read() as session:
+        assert collected(session, stage.round).examples == 1
+
+
+def test_a_batch_that_comes_on_two_ways_is_stored_once(stage: Stage) -> None:
+    tries = [stage.tried() for _ in range(20)]
+
+    def take(_number: int) -> int:
+        with stage.store.write() as session:
+            intake = store_attempts(session, tries, now=NOON + MINUTE)
+            assert not intake.refused
+            return intake.stored
+
+    assert sum(at_once(take)) == len(tries)
+
+
+def test_a_validator_has_one_vote(stage: Stage) -> None:
+    given = stage.submission()
+    with stage.store.write() as session:
+        example = submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON).id
+
+    def vote(_number: int) -> int:
+        with stage.store.write() as session:
+            judged = session.get_one(Example, example)
+            made = cast_vote(session, judged, stage.voter, source=Source.PAGES, voted_at=NOON, label="positive")
+            return made.id
+
+    outcomes = at_once(vote)
+    assert sum(isinstance(one, int) for one in outcomes) == 1
+    assert all("already" in str(one) for one in outcomes if not isinstance(one, int))

@@ -1,0 +1,191 @@
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from round_manager.database.store import Store
+from round_manager.errors import StaleVerdict, SubmissionRefused
+from round_manager.examples.attempts import store_attempts
+from round_manager.examples.submissions import Submission, check_submission, submit
+from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus
+from round_manager.tasks.rounds import collected
+from round_manager.workers import ensure_worker
+from tests.conftest import PACKS
+from tests.fakes.clock import NOON
+from tests.integration.round_manager.stage import MINUTE, Stage, new_id, set_stage
+
+
+def handed_in(stage: Stage, submission: Submission | None = None) -> Example:
+    given = submission or stage.submission()
+    with stage.store.write() as session:
+        return submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON + MINUTE)
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_what_fooled_the_model_waits_for_its_first_votes(store: Store, name: str) -> None:
+    stage = set_stage(store, name)
+    given = stage.submission()
+    verdict = stage.verdict(given)
+    assert verdict.fooled
+    with store.write() as session:
+        example = submit(session, session.get_one(Round, stage.round.id), given, verdict, now=NOON + MINUTE)
+    with store.read() as session:
+        kept = session.get_one(Example, example.id)
+        assert (kept.fields, kept.label, kept.answer) == (given.fields, given.label, given.answer)
+        assert (kept.verdict_id, kept.fooled, kept.confidence) == (verdict.id, True, verdict.outputs[0].confidence)
+        assert (kept.status, kept.votes_wanted) == (ExampleStatus.PENDING, stage.spec.validation.first_votes)
+        assert (kept.tries, kept.explanation) == (1, dict(given.explanation) or None)
+        assert collected(session, stage.round).by_status == {"pending": 1}
+
+
+def test_as_many_votes_are_wanted_as_the_policy_asks_for_first(stage: Stage) -> None:
+    terms = stage.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
+    spec = stage.spec.model_copy(update={"validation": terms})
+    given = stage.submission()
+    with stage.store.read() as session:
+        # As if the round had been opened on these terms; they are fixed once it is.
+        round = session.get_one(Round, stage.round.id)
+    round.spec = spec.model_dump(mode="json")
+    with stage.store.write() as session:
+        assert submit(session, round, given, stage.verdict(given), now=NOON + MINUTE).votes_wanted == 2
+
+
+def test_of_what_fooled_nobody_the_policys_share_is_checked_too(stage: Stage) -> None:
+    statuses = []
+    for number in range(60):
+        text = stage.fields(text=f"{stage.spec.label_names[0]} number {number}")
+        example = handed_in(stage, stage.submission(fields=text, label=stage.spec.label_names[0]))
+        assert not example.fooled
+        assert (example.votes_wanted > 0) == (example.status is ExampleStatus.PENDING)
+        statuses.append(example.status)
+    assert set(statuses) <= {ExampleStatus.PENDING, ExampleStatus.UNCHECKED}
+    assert 1 <= statuses.count(ExampleStatus.UNCHECKED) < 60 or stage.spec.validation.sample_non_fooling == 0
+
+
+def test_several_models_judge_together_and_the_first_is_counted(store: Store) -> None:
+    stage = set_stage(store, "nli", "a", "b")
+    example = handed_in(stage)
+    assert [one["version"] for one in example.verdict["said"]] == list(stage.versions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"label": "splendid"}, "the label is 'splendid'"),
+        ({"label": None}, "the label is None"),
+        ({"answer": {"text": "x", "start": 0, "end": 1}}, "asks for a label"),
+        ({"fields": {"text": ""}}, "is empty"),
+        ({"fields": {"text": " \n "}}, "is empty"),
+        ({"fields": {"text": "\u200b\u2060 \u00ad"}}, "is empty"),
+        ({"fields": {"text": "x" * 20_001}}, "20001 characters"),
+        ({"fields": {"text": "half \ud83d"}}, "lone surrogate"),
+        ({"fields": {"text": "NUL \x00"}}, "NUL"),
+        ({"fields": {"text": "fine", "feedback": "You fooled it"}}, "`feedback` is not a field"),
+        ({"fields": {"text": "fine", "prompt": "Not what was shown."}}, "not what context"),
+        ({"explanation": {"mood": "good"}}, "`mood` is not a field"),
+    ],
+)
+def test_what_cannot_become_an_example_is_refused_in_one_sentence(
+    stage: Stage, changes: dict[str, Any], why: str
+) -> None:
+    if "fields" in changes:
+        changes = {**changes, "fields": stage.fields(**changes["fields"])}
+    if "explanation" in changes:
+        changes = {**changes, "explanation": {**stage.submission().explanation, **changes["explanation"]}}
+    wrong = replace(stage.submission(), **changes)
+    with stage.store.write() as session, pytest.raises(SubmissionRefused) as refused:
+        submit(session, stage.round, wrong, stage.verdict(stage.submission()), now=NOON)
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (None, "no answer is selected"),
+        ({"text": "", "start": 0, "end": 0}, "is empty"),
+        ({"text": "elsewhere", "start": 0, "end": 9}, "where it was selected"),
+        ({"text": "x", "start": -1, "end": 0}, "where it was selected"),
+        ({"text": "x", "start": "0", "end": 1}, "where it was selected"),
+        ({"text": "x"}, "where it was selected"),
+    ],
+)
+def test_an_answer_is_a_piece_of_the_passage(qa: Stage, answer: dict[str, Any] | None, why: str) -> None:
+    with pytest.raises(SubmissionRefused, match=why):
+        check_submission(qa.spec, qa.submission(answer=answer))
+
+
+def test_a_label_is_no_answer(qa: Stage) -> None:
+    with pytest.raises(SubmissionRefused, match="asks for an answer"):
+        check_submission(qa.spec, qa.submission(label="positive"))
+
+
+def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(stage: Stage) -> None:
+    given = stage.submission()
+    other_text = stage.submission(fields=stage.fields(text="Something else."))
+    other_target = stage.submission(label=stage.spec.label_names[0])
+    stale = [
+        stage.verdict(other_text),
+        stage.verdict(other_target),
+        stage.verdict(given, versions=("m000000000000",)),
+        stage.verdict(given, versions=(*stage.versions, "m000000000000")),
+        replace(stage.verdict(given), task="nli"),
+        replace(stage.verdict(given), fooled=None),
+    ]
+    for verdict in stale:
+        with stage.store.write() as session, pytest.raises(StaleVerdict) as refused:
+            submit(session, stage.round, given, verdict, now=NOON)
+        assert refused.value.retry
+    with stage.store.read() as session:
+        assert collected(session, stage.round).examples == 0
+
+
+@pytest.mark.parametrize("text", ["  Not  bad\nat all. ", "Not bad at all\u200b.", "Not \u2060bad at all.\ufeff"])
+def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(stage: Stage, text: str) -> None:
+    handed_in(stage, stage.submission(fields=stage.fields(text="Not bad at all.")))
+    again = stage.submission(fields=stage.fields(text=text))
+    with pytest.raises(SubmissionRefused, match="same text"):
+        handed_in(stage, again)
+    handed_in(stage, replace(again, author_id=stage.voter))
+
+
+def test_a_round_that_is_closed_takes_no_examples(stage: Stage) -> None:
+    with stage.store.write() as session:
+        closing = session.get_one(Round, stage.round.id)
+        closing.status, closing.validating_at = RoundStatus.VALIDATING, NOON
+    handed_in(stage)
+    with stage.store.write() as session:
+        closing = session.get_one(Round, stage.round.id)
+        closing.status, closing.closed_at = RoundStatus.CLOSED, NOON
+    with pytest.raises(SubmissionRefused, match="is closed and takes no examples"):
+        handed_in(stage, stage.submission(fields=stage.fields(text="Late.")))
+
+
+def test_the_tries_that_led_to_an_example_become_its_authors(stage: Stage) -> None:
+    first, second = new_id(), new_id()
+    after = stage.tried(at=NOON + 11 * MINUTE)
+    elsewhere = stage.tried(label_studio_task=None)
+    earlier = stage.tried(stage.fields(text="A first idea."), id=first)
+    tries = [earlier, stage.tried(id=second), after, elsewhere]
+    with stage.store.write() as session:
+        assert store_attempts(session, tries, now=NOON + 12 * MINUTE).stored == 4
+    example = handed_in(stage)
+    assert example.tries == 2
+    with stage.store.read() as session:
+        linked = {one.public_id: (one.worker_id, one.example_id) for one in session.query(Attempt)}
+    assert linked[first] == (stage.author, None)
+    assert linked[second] == (stage.author, example.id)
+    assert linked[after.verdict.id] == linked[elsewhere.verdict.id] == (None, None)
+
+
+def test_the_next_author_at_the_same_task_gets_only_their_own_tries(stage: Stage) -> None:
+    with stage.store.write() as session:
+        store_attempts(session, [stage.tried()], now=NOON + MINUTE)
+        second = ensure_worker(session, "label_studio", "http://ls/users/3", now=NOON).id
+    assert handed_in(stage).tries == 1
+    with stage.store.write() as session:
+        tries = [stage.tried(at=NOON + number * MINUTE) for number in (20, 21, 22)]
+        store_attempts(session, tries, now=NOON + timedelta(hours=1))
+    later = stage.submission(author_id=second, submitted_at=NOON + 30 * MINUTE)
+    assert handed_in(stage, later).tries == 3

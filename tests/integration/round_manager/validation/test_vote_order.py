@@ -1,0 +1,55 @@
+"""Votes on one example are stored in the order in which they count, whoever is slow to commit."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from round_manager.database.store import Store
+from round_manager.examples.votes import cast_vote
+from round_manager.models import Example, ExampleStatus, Source
+from round_manager.validation.metrics import round_metrics
+from round_manager.workers import ensure_worker
+from tests.integration.databases import Databases
+from tests.integration.round_manager.validation.panel import seat_panel
+from tests.integration.round_manager.work.floor import MARKET
+
+PATIENCE = 20
+WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+
+
+@pytest.fixture
+def crowded(postgresql_databases: Databases) -> Iterator[Store]:
+    """A database in which two can write at once; in SQLite nobody can."""
+    with postgresql_databases.opened() as opened:
+        yield opened
+
+
+def is_done_or_waits(store: Store, deed: Future[Any]) -> bool:
+    with store.read() as session:
+        return deed.done() or bool(session.scalar(WAITING))
+
+
+def test_a_vote_that_is_slow_to_commit_is_waited_for_and_counts_in_its_place(crowded: Store) -> None:
+    panel = seat_panel(crowded)
+    (example,) = panel.written()
+    with ThreadPoolExecutor(1) as pool:
+        with crowded.write() as session:
+            slow = ensure_worker(session, MARKET, "slow", now=panel.now)
+            row = session.get_one(Example, example.id)
+            terms: dict[str, Any] = {"source": Source.LABEL_STUDIO, "voted_at": panel.now}
+            cast_vote(session, row, slow.id, label=panel.other(example), **terms)
+            quick = pool.submit(panel.vote, example, None, None)
+            end = monotonic() + PATIENCE
+            while not is_done_or_waits(crowded, quick) and monotonic() < end:
+                pass
+            panel.decide()
+        quick.result(PATIENCE)
+    panel.decide()
+    with crowded.read() as session:
+        found = round_metrics(session, panel.round)
+    assert (found.differing, found.counts.verified_fooling) == (0, len(panel.owed_to()))
+    assert panel.status(example) is ExampleStatus.PENDING

@@ -1,0 +1,219 @@
+"""Among many contexts only some are looked at, and every strategy means the same as if all were."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import delete, event, text, update
+from sqlalchemy.orm.attributes import set_committed_value
+
+from round_manager.errors import NothingToDo
+from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
+from round_manager.work import context_strategies
+from round_manager.work.context_strategies import RANKS
+from round_manager.work.leases import lease_contexts
+from tests.fakes.contexts import live_contexts
+from tests.integration.round_manager.conftest import BeginSeason
+from tests.integration.round_manager.season import Season
+from tests.integration.round_manager.work.test_context_leases import MANY, spread
+from tests.integration.round_manager.work.test_context_uploads import row, upload
+
+DRAWS = 200
+# Fair draws are further from their shares once in a thousand times; these are the same in every run.
+LARGEST_CHI_SQUARE = {2: 10.83, 8: 24.32}
+# A plan that goes through all contexts: it says so, or knows nothing of them but their round or their task.
+WALKS = re.compile(r"SCAN context|SEARCH context(_tally)? USING .*INDEX \w+ \((round_id|task_id)=\?\)")
+STRATEGIES = pytest.mark.parametrize("strategy", sorted(RANKS))
+
+
+@pytest.fixture
+def window(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A window that is much smaller than a level."""
+    monkeypatch.setattr(context_strategies, "WINDOW", 40)
+    return 40
+
+
+@pytest.mark.parametrize("statistics", ["fresh", "stale", "missing"])
+def test_no_query_walks_the_contexts(season: Season, statistics: str) -> None:
+    if statistics == "stale":
+        _analyze(season)
+    spread(season)
+    if statistics == "fresh":
+        _analyze(season)
+    page = season.floor.open("W1")
+    for strategy in RANKS:
+        with season.store.dry_run() as session:
+            asked = _asked_for(session, season, strategy, page)
+            assert len(asked) > 3
+            if session.get_bind().dialect.name == "sqlite":
+                plans = [_plan(session, statement, values) for statement, values, _ in asked]
+                assert [plan for plan in plans if WALKS.search(plan)] == [], strategy
+            else:
+                if statistics == "missing":
+                    session.execute(text("DELETE FROM pg_statistic WHERE starelid = 'context_tally'::regclass"))
+                most = max(_rows_read(session, *one) for one in asked)
+                assert most <= 2 * context_strategies.WINDOW < MANY / 4, strategy
+
+
+def _analyze(season: Season) -> None:
+    """Let PostgreSQL collect statistics; SQLite plans without them."""
+    if season.store.engine.dialect.name == "postgresql":
+        with season.store.write() as session:
+            session.execute(text("ANALYZE context_tally"))
+
+
+def _asked_for(session: Any, season: Season, strategy: str, page: WorkSession) -> list[tuple[str, Any, bool]]:
+    """What the database is asked when somebody gets many contexts at once."""
+    asked: list[tuple[str, Any, bool]] = []
+    in_order = False
+
+    def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:
+        nonlocal in_order
+        if "set_config" in statement:
+            in_order = "off" in values.values()
+        elif statement.startswith("SELECT"):
+            asked.append((statement, values, in_order))
+
+    event.listen(season.store.engine, "before_cursor_execute", note)
+    lease_contexts(session, page, season.round, _spec(season, strategy), 120, now=season.floor.now)
+    event.remove(season.store.engine, "before_cursor_execute", note)
+    return asked
+
+
+def _plan(session: Any, statement: str, values: Any) -> str:
+    return "\n".join(row[3] for row in session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values))
+
+
+def _rows_read(session: Any, statement: str, values: Any, in_order: bool) -> int:
+    """The most rows that any step of PostgreSQL's plan really read.
+
+    A bitmap of an index counts former versions of rows too, until they are vacuumed; what reads by it counts none.
+    """
+    with context_strategies._index_order(session) if in_order else nullcontext():
+        told = session.connection().exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values).scalar()
+
+    def steps(node: dict[str, Any]) -> Iterator[int]:
+        if node["Node Type"] != "Bitmap Index Scan":
+            yield int((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
+        for part in node.get("Plans", ()):
+            yield from steps(part)
+
+    return max(steps(told[0]["Plan"]))
+
+
+def test_a_draw_among_many_favours_no_context(season: Season, window: int) -> None:
+    _lay_out(season, contexts=8 * window)
+    drawn = Counter(_drawn(season, "least_used"))
+    everyone = sorted(_living(season))
+    parts = [sum(drawn[one] for one in everyone[first : first + window]) for first in range(0, len(everyone), window)]
+    assert _chi_square(parts, [DRAWS / 8] * 8) < LARGEST_CHI_SQUARE[8]
+    # Of five draws among eight, four come for the first time.
+    assert len(drawn) > len(everyone) / 3
+
+
+def test_what_somebody_writes_on_is_drawn_as_often_as_its_equals_are(season: Season, window: int) -> None:
+    _lay_out(season, contexts=4 * window)
+    others = season.floor.pending("OTHERS").author_id
+    written_on = sorted(_living(season))[::4]
+    with season.store.write() as session:
+        used = ContextTally.context_id.not_in(written_on)
+        session.execute(update(ContextTally).where(used).values(used=1))
+    drawn = list(_drawn(season, "least_used", leased=written_on, to=others))
+    share = sum(one in written_on for one in drawn)
+    assert _chi_square([share, DRAWS - share], [DRAWS / 4, DRAWS * 3 / 4]) < LARGEST_CHI_SQUARE[2]
+
+
+@STRATEGIES
+def test_somebody_who_had_all_contexts_but_one_gets_that_one(season: Season, window: int, strategy: str) -> None:
+    _lay_out(season, contexts=4 * window)
+    page = season.floor.open("W1")
+    *had, left = sorted(_living(season) - {season.floor.context(page).id})
+    now = season.floor.now
+    span: dict[str, Any] = {"leased_at": now, "expires_at": page.expires_at, "ended_at": now}
+    with season.store.write() as session:
+        session.execute(update(ContextTally).where(ContextTally.context_id == left).values(used=3, fooled=2))
+        for one in had:
+            mine: dict[str, Any] = {"context_id": one, "worker_id": page.worker_id, "session_id": page.id}
+            session.add(Lease(**mine, outcome=LeaseEnd.USED, **span))
+    with season.store.dry_run() as session:
+        work, spec = session.get_one(WorkSession, page.id), _spec(season, strategy)
+        assert lease_contexts(session, work, season.round, spec, 3, now=now) == [left]
+        assert lease_contexts(session, work, season.round, spec, 3, now=now) == []
+
+
+@STRATEGIES
+def test_contexts_that_come_and_go_while_the_round_is_open_are_given_out_and_are_not(
+    begin: BeginSeason, strategy: str
+) -> None:
+    season = begin(contexts=2, rounds={"context_strategy": strategy})
+    floor = season.floor
+    old = [floor.context(floor.open(f"W{number}")).key for number in range(2)]
+    upload(season, [row("b"), row("a")])
+    new = [floor.context(floor.open(f"X{number}")).key for number in range(2)]
+    assert set(new) == {"a", "b"}
+    upload(season, [row("c"), row("a")], replace=True)
+    # Somebody writes on a, and nobody on c.
+    assert floor.context(floor.open("Y1")).key == "c"
+    assert {floor.context(floor.open(f"Z{number}")).key for number in range(4)} == {"a", "c"}
+    upload(season, [row("b"), row("a"), row("c")], replace=True)
+    # On b, which is back, one person still writes.
+    assert floor.context(floor.open("V1")).key == "b"
+    assert set(old).isdisjoint({"a", "b", "c"})
+    if strategy == "in_order":
+        assert new == ["b", "a"]
+
+
+def test_an_order_that_changes_while_the_round_is_open_is_kept_from_then_on(begin: BeginSeason) -> None:
+    season = begin(contexts=2, rounds={"context_strategy": "in_order"})
+    upload(season, [row("a"), row("b"), row("c")], replace=True)
+    upload(season, [row("c"), row("a"), row("b")], replace=True)
+    given = [season.floor.context(season.floor.open(f"W{number}")).key for number in range(4)]
+    assert given == ["c", "a", "b", "c"]
+
+
+def test_a_worker_is_told_when_all_contexts_are_retired(season: Season) -> None:
+    with season.store.write() as session:
+        session.execute(update(Context).values(retired_at=season.floor.now))
+    with pytest.raises(NothingToDo):
+        season.floor.open("W1")
+
+
+def _lay_out(season: Season, contexts: int) -> None:
+    upload(season, [row(f"c{number}") for number in range(contexts)], replace=True)
+    with season.store.write() as session:
+        # Drawn with this, so that it is the same draw each time.
+        session.get_one(Task, season.floor.task.id).worker_salt = "0" * 64
+
+
+def _living(season: Season) -> set[int]:
+    with season.store.read() as session:
+        return {one.id for one in live_contexts(session, season.floor.task.id)}
+
+
+def _spec(season: Season, strategy: str) -> Any:
+    rounds = season.floor.spec.rounds.model_copy(update={"context_strategy": strategy})
+    return season.floor.spec.model_copy(update={"rounds": rounds})
+
+
+def _drawn(season: Season, strategy: str, leased: list[int] | None = None, to: int | None = None) -> Iterator[int]:
+    """The context that each of many workers with fixed lots would get next, while these are leased to somebody."""
+    page, spec, now = season.floor.open("W1"), _spec(season, strategy), season.floor.now
+    with season.store.dry_run() as session:
+        session.execute(delete(WorkItem))
+        session.execute(delete(Lease))
+        for one in leased or ():
+            session.add(Lease(context_id=one, worker_id=to, leased_at=now, expires_at=page.expires_at))
+        work = session.get_one(WorkSession, page.id)
+        for number in range(DRAWS):
+            set_committed_value(work, "public_id", UUID(int=number))
+            yield from lease_contexts(session, work, season.round, spec, 1, now=now)
+            mine = delete(Lease).where(Lease.session_id == page.id)
+            session.execute(mine.execution_options(synchronize_session=False))
+
+
+def _chi_square(found: list[int], shares: list[float]) -> float:
+    return sum((one - share) ** 2 / share for one, share in zip(found, shares, strict=True))
