@@ -1,4 +1,4 @@
-"""What stands between a researcher and a server: it cuts answers off, or says that it cannot just now."""
+"""A proxy between the client and a server that cuts answers off, or answers with an error status."""
 
 import threading
 from collections.abc import Iterator
@@ -13,25 +13,25 @@ PASSED_ON = ("Authorization", "Range", "If-Range")
 
 @dataclass
 class CuttingProxy:
-    """Where it is, how it spoils the next answers, and what it was asked for."""
+    """Its address, what happens to the next answers, and the requests it got."""
 
     url: str = ""
-    # For each of the next answers of files, how many bytes pass; a negative number is a status instead.
+    # For each of the next files, how many bytes pass; a negative number is an error status.
     plan: list[int] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
 
 @contextmanager
 def cutting_proxy(target: str) -> Iterator[CuttingProxy]:
-    """A proxy of the server at an address, until the end of the block."""
+    """Run a proxy of the server at an address until the end of the block."""
     proxy, there = CuttingProxy(), urlsplit(target).netloc
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             proxy.asked.append((self.path.rpartition("/")[2], self.headers.get("Range", "")))
-            fate = proxy.plan.pop(0) if proxy.plan and "/rounds/" in self.path else None
-            if fate is not None and fate < 0:
-                self.send_error(-fate)
+            limit = proxy.plan.pop(0) if proxy.plan and "/rounds/" in self.path else None
+            if limit is not None and limit < 0:
+                self.send_error(-limit)
                 return
             connection = HTTPConnection(there, timeout=30)
             connection.request("GET", self.path, headers={k: self.headers[k] for k in PASSED_ON if k in self.headers})
@@ -42,7 +42,7 @@ def cutting_proxy(target: str) -> Iterator[CuttingProxy]:
                 if name in ("Content-Length", "Content-Range", "ETag"):
                     self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body[:fate])
+            self.wfile.write(body[:limit])
             connection.close()
 
         def log_message(self, *arguments: object) -> None:
