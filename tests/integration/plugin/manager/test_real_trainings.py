@@ -125,7 +125,7 @@ def test_a_training_outlives_a_manager_that_is_killed_and_the_next_one_waits_for
     assert office.awaited() is None
     assert office.home.pinned(outfox) != [office.home.base]
     # The training needs no manager, and may end before this one has begun.
-    office.until_said("(Ctrl-C ends it)", times=2)
+    office.until_said("(Ctrl-C stops it)", times=2)
     second = office.managers[-1]
     second.send_signal(signal.SIGTERM)
     assert second.wait(60) == 0
