@@ -1,4 +1,4 @@
-"""A crowd in memory that keeps a marketplace's rules; tests work in it, and make its calls fail."""
+"""An in-memory Crowd that follows a marketplace's rules; tests act as its workers and make its calls fail."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ class FakeCrowd(Rules):
         self.events: dict[str, str] = {}
 
     def accept(self, hit_id: str, worker_id: str) -> None:
-        """A worker takes a HIT and has it until they hand it in or their time is over."""
+        """Let a worker accept a HIT, until it is submitted or its time is over."""
         with self._lock:
             self._catch_up()
             hit, now = self._hit(hit_id), self._now()
@@ -51,11 +51,11 @@ class FakeCrowd(Rules):
             hit.held[worker_id] = (now, now + timedelta(seconds=hit.order.terms.assignment_seconds))
 
     def give_back(self, hit_id: str, worker_id: str) -> None:
-        """A worker returns what they took."""
+        """Let a worker return an accepted HIT."""
         self._hit(hit_id).held.pop(worker_id)
 
     def submit(self, hit_id: str, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
-        """A worker hands in work, taking the HIT first where they have not; the assignment's id."""
+        """Let a worker submit a HIT, after accepting it if necessary; return the assignment's id."""
         with self._lock:
             hit = self._hit(hit_id)
             self._catch_up()
@@ -94,7 +94,7 @@ class FakeCrowd(Rules):
             self._check(order.token)
             external_question(order.page_url, order.frame_height)
             if order.terms.reward_cents < 0 or order.max_assignments < 1:
-                raise CrowdRefused("less than nothing cannot be posted")
+                raise CrowdRefused("a HIT needs a reward and at least one assignment")
             before = self._made_by("post", order.token)
             if before:
                 return self._hits[before].told(self._now())
@@ -156,7 +156,7 @@ class FakeCrowd(Rules):
         with self._call("bonus"):
             self._check(order.token)
             if order.cents < 1:
-                raise CrowdRefused("that is no bonus")
+                raise CrowdRefused("a bonus must be at least 1 cent")
             if self._made_by("bonus", order.token):
                 return
             if self._work(order.assignment_id).worker_id != order.worker_id:
@@ -214,7 +214,7 @@ class FakeCrowd(Rules):
 
     def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[UndeliveredMessage]:
         with self._call("notify"):
-            # As on a marketplace, only who has worked for us can be written to.
+            # As on a marketplace, only workers who have worked for us can be messaged.
             known = {work.worker_id for hit in self._hits.values() for work in hit.works.values()}
             self.messages += [(one, subject, text) for one in worker_ids if one in known]
             return [UndeliveredMessage(one, "has never worked for us") for one in worker_ids if one not in known]
@@ -222,7 +222,7 @@ class FakeCrowd(Rules):
     def send_events(self, type_id: str, queue_url: str) -> None:
         with self._call("send_events"):
             if type_id not in self._types.values():
-                raise NotOnCrowd(f"there is no HIT type {type_id}")
+                raise NotOnCrowd(f"unknown HIT type {type_id}")
             if not queue_url.startswith(("http://", "https://")):
-                raise CrowdRefused(f"{queue_url} is no queue's address")
+                raise CrowdRefused(f"{queue_url} is not the address of a queue")
             self.events[type_id] = queue_url

@@ -1,4 +1,4 @@
-"""What a marketplace insists on, kept in memory: states, money, tokens, qualifications."""
+"""The rules of a marketplace, in memory: states, money, tokens, qualifications."""
 
 import threading
 from collections import Counter
@@ -53,7 +53,7 @@ One = TypeVar("One")
 
 @dataclass
 class Hit:
-    """A HIT with the work that was done on it."""
+    """A HIT with its submitted work."""
 
     hit_id: str
     type_id: str
@@ -61,27 +61,27 @@ class Hit:
     max_assignments: int
     created_at: datetime
     expires_at: datetime
-    # When who has it took it, and when their time is over.
+    # By worker: when the HIT was accepted, and when its time is over.
     held: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
     works: dict[str, SubmittedAssignment] = field(default_factory=dict)
     deleted: bool = False
 
     @property
     def available(self) -> int:
-        """Places that nobody has taken."""
+        """Places that can be accepted."""
         return self.max_assignments - len(self.held) - len(self.works)
 
     @property
     def place_cents(self) -> int:
-        """What one assignment costs, fee included."""
+        """What one assignment costs, with the fee."""
         return MTURK.fees.reward(self.order.terms.reward_cents, self.max_assignments).total_cents
 
     def count(self, *states: AssignmentState) -> int:
-        """How much of its work is in one of these states."""
+        """Return how many of its assignments are in one of these states."""
         return sum(one.state in states for one in self.works.values())
 
     def state(self, now: datetime) -> HitState:
-        """Where it is."""
+        """Return its state."""
         if self.deleted:
             return HitState.DISPOSED
         if self.available and now < self.expires_at:
@@ -89,12 +89,12 @@ class Hit:
         return HitState.UNASSIGNABLE if self.held else HitState.REVIEWABLE
 
     def cost_cents(self, now: datetime) -> int:
-        """What was paid for it, and what is held for it."""
+        """Return what was paid and what is reserved for it."""
         places = len(self.works) - self.count(AssignmentState.REJECTED) + len(self.held)
         return self.place_cents * (places + (self.available if now < self.expires_at else 0))
 
     def told(self, now: datetime) -> PostedHit:
-        """As the marketplace tells it."""
+        """Return it as the marketplace lists it."""
         return PostedHit(
             hit_id=self.hit_id,
             type_id=self.type_id,
@@ -112,7 +112,7 @@ class Hit:
 
 
 class Rules:
-    """What is on the marketplace, and what may be done with it; every call is counted and can be made to fail."""
+    """The marketplace's state and rules; every call is counted and can be made to fail."""
 
     def __init__(self, now: Callable[[], datetime], cents: int) -> None:
         self.calls: Counter[str] = Counter()
@@ -131,15 +131,15 @@ class Rules:
         self._lock = threading.RLock()
 
     def deposit(self, cents: int) -> None:
-        """There is so much more to spend."""
+        """Add money to the account."""
         self._money += cents
 
     def fail(self, error: CrowdError, *, call: int = 1, after: bool = False) -> None:
-        """The so-manieth call from now fails, before or after it has done what it was asked for."""
+        """Make the n-th call from now fail, before or after it takes effect."""
         self._faults[self.calls.total() + call] = (error, after)
 
     def forget(self, hit_id: str) -> None:
-        """There never was such a HIT."""
+        """Remove a HIT without a trace."""
         del self._hits[hit_id]
 
     def delete(self, hit_id: str) -> None:
@@ -151,7 +151,7 @@ class Rules:
         self._hit(hit_id).max_assignments += more
 
     def forgive(self) -> None:
-        """What was still to fail does not."""
+        """Cancel all planned failures."""
         self._faults.clear()
 
     @contextmanager
@@ -194,29 +194,29 @@ class Rules:
 
     def _work(self, assignment_id: str) -> SubmittedAssignment:
         if assignment_id not in self._works:
-            raise NotOnCrowd(f"there is no assignment {assignment_id}")
+            raise NotOnCrowd(f"unknown assignment {assignment_id}")
         return self._works[assignment_id].works[assignment_id]
 
     def _hit(self, hit_id: str) -> Hit:
         if hit_id not in self._hits:
-            raise NotOnCrowd(f"there is no HIT {hit_id}")
+            raise NotOnCrowd(f"unknown HIT {hit_id}")
         return self._hits[hit_id]
 
     def _kind(self, qualification_id: str) -> CrowdQualification:
         if qualification_id not in self._kinds:
-            raise NotOnCrowd(f"there is no qualification {qualification_id}")
+            raise NotOnCrowd(f"unknown qualification {qualification_id}")
         return self._kinds[qualification_id]
 
     def _check(self, token: Token) -> None:
         if not token.key:
-            raise TokenMissing("there is no token")
+            raise TokenMissing("the token is missing")
         if len(token.key) > MTURK.limits.token_length:
             raise CrowdRefused("that token is too long")
         if not token.protects(self._now(), MTURK.token_lifetime):
-            raise TokenExpired(f"{token.key} protects no longer")
+            raise TokenExpired(f"{token.key} has expired")
 
     def _made_by(self, method: str, token: Token) -> str:
-        """What the token made, as long as it is remembered."""
+        """Return what the token created, while it is remembered."""
         used_at, made = self._tokens.get((method, token.key), (None, ""))
         return made if used_at and self._now() - used_at < TOKEN_LIFE else ""
 

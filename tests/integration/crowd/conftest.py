@@ -1,4 +1,4 @@
-"""A marketplace for all tests, and for each a stage on it or on the crowd in memory."""
+"""One marketplace for all tests; each test runs on it and on the in-memory crowd."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,14 @@ from tests.integration.databases import Databases
 
 @pytest.fixture(scope="session")
 def market_server(any_databases: Databases) -> Iterator[MarketServer]:
-    """One server; every test is a requester of its own on it."""
+    """One server; every test uses its own requester account."""
     with MarketServer(any_databases.empty()) as server:
         yield server
 
 
 @pytest.fixture(params=["fake", "marketplace"])
 def stage(request: pytest.FixtureRequest) -> Stage:
-    """The crowd in memory, then the real one."""
+    """The in-memory crowd, then the real one."""
     if request.param == "fake":
         return FakeStage()
     return MarketStage(request.getfixturevalue("market_server"))

@@ -60,7 +60,7 @@ class Stage(Protocol):
 
 
 class Orders:
-    """What a test orders, each with a token and, where it matters, a group of its own."""
+    """Orders of a test, each with its own token and, by default, its own HIT group."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -71,12 +71,12 @@ class Orders:
         return Token(f"key-{next(_numbers)}", self.stage.now())
 
     def terms(self, **more: Any) -> HitTerms:
-        """Terms of a group of their own."""
+        """Return the terms of a new group."""
         values = {**vars(TERMS), "title": f"Fool the model {next(_numbers)}", **more}
         return HitTerms(**values)
 
     def hit(self, **more: Any) -> HitOrder:
-        """A HIT for three workers, in a group of its own."""
+        """Return an order for three workers, in a new group."""
         values = {
             "token": self.token(),
             "page_url": "https://outfox.example/hit?task=a&round=1",
@@ -92,7 +92,7 @@ class Orders:
         return self.crowd.assignment(self.stage.submit(hit, self.stage.worker()))
 
     def bonus(self, work: SubmittedAssignment, **more: Any) -> BonusOrder:
-        """A bonus to who handed in the work."""
+        """Return a bonus order for the worker of an assignment."""
         to = {"worker_id": work.worker_id, "assignment_id": work.assignment_id}
         return BonusOrder(**{"token": self.token(), "cents": 150, "reason": "Well fooled", **to, **more})
 
@@ -130,7 +130,7 @@ class FakeStage:
 
 
 class MarketStage:
-    """The real marketplace over HTTP, through boto3, as a requester of its own."""
+    """The real marketplace over HTTP, through boto3, with its own requester account."""
 
     def __init__(self, server: MarketServer, url: str = "", retries: RetryPolicy | None = None) -> None:
         self.server = server
@@ -158,7 +158,7 @@ class MarketStage:
 
     def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
         held = self._held(hit, worker_id) or self.server.accept(self._worker(worker_id), hit.type_id)
-        assert held.hit_id == hit.hit_id, "give the HIT a group of its own"
+        assert held.hit_id == hit.hit_id, "give the HIT its own group"
         return self.server.submit(held, answers).id
 
     def read(self, worker_id: str) -> list[str]:

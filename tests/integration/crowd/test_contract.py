@@ -67,7 +67,7 @@ def test_a_token_is_remembered_for_as_long_as_it_protects(stage: Stage, orders: 
     assert orders.crowd.post(order).hit_id == first.hit_id
 
 
-def test_a_token_that_protects_no_longer_is_not_sent(stage: Stage, orders: Orders) -> None:
+def test_an_expired_token_is_not_sent(stage: Stage, orders: Orders) -> None:
     order = orders.hit()
     stage.wait(timedelta(hours=24))
     with pytest.raises(TokenExpired):
@@ -82,9 +82,7 @@ def test_without_a_token_nothing_is_posted(stage: Stage, orders: Orders) -> None
 
 
 @pytest.mark.parametrize(("workers", "each"), [(3, 30), (9, 30), (10, 35)])
-def test_posting_holds_what_the_hit_can_cost_at_the_price_that_was_told(
-    orders: Orders, workers: int, each: int
-) -> None:
+def test_posting_reserves_the_quoted_price_of_the_hit(orders: Orders, workers: int, each: int) -> None:
     order = orders.hit(max_assignments=workers)
     assert orders.crowd.price(order.terms, workers).total_cents == each
     orders.crowd.post(order)

@@ -15,7 +15,7 @@ def test_a_qualification_is_made_once_for_its_name(orders: Orders) -> None:
     assert orders.crowd.ensure_qualification("validator", "votes").qualification_id != first.qualification_id
 
 
-def test_who_holds_a_qualification_is_listed_with_the_score(stage: Stage, orders: Orders) -> None:
+def test_holders_of_a_qualification_are_listed_with_their_score(stage: Stage, orders: Orders) -> None:
     kind = orders.crowd.ensure_qualification("trained", "has read the rules").qualification_id
     one, other = stage.worker(), stage.worker()
     orders.crowd.grant(kind, one)
@@ -26,7 +26,7 @@ def test_who_holds_a_qualification_is_listed_with_the_score(stage: Stage, orders
     assert [holder.worker_id for holder in orders.crowd.holders(kind)] == [other]
 
 
-def test_what_nobody_holds_can_be_revoked(stage: Stage, orders: Orders) -> None:
+def test_revoking_a_qualification_without_holders_does_nothing(stage: Stage, orders: Orders) -> None:
     kind, worker = orders.crowd.ensure_qualification("trained", "has read the rules").qualification_id, stage.worker()
     orders.crowd.revoke(kind, worker)
     orders.crowd.grant(kind, worker)
@@ -60,7 +60,7 @@ def test_all_pages_of_holders_are_listed(stage: Stage, orders: Orders) -> None:
         (Comparator.AT_LEAST, (80,), 80, None),
     ],
 )
-def test_only_who_meets_the_requirements_can_take_a_hit(
+def test_only_workers_who_meet_the_requirements_can_accept_a_hit(
     stage: Stage, orders: Orders, comparator: Comparator, wanted: tuple[int, ...], fits: int | None, fails: int | None
 ) -> None:
     kind = orders.crowd.ensure_qualification("trained", "has read the rules").qualification_id
@@ -80,7 +80,7 @@ def test_countries_can_be_asked_for_and_excluded(stage: Stage, orders: Orders, c
     assert stage.accept(hit, stage.worker("DE")) is (comparator is Comparator.NOT_IN)
 
 
-def test_a_blocked_worker_gets_no_work_until_unblocked(stage: Stage, orders: Orders) -> None:
+def test_a_blocked_worker_cannot_accept_hits_until_unblocked(stage: Stage, orders: Orders) -> None:
     hit, worker = orders.crowd.post(orders.hit()), stage.worker()
     orders.crowd.block(worker, "sells answers")
     orders.crowd.block(worker, "sells answers to others")
@@ -98,7 +98,7 @@ def test_a_block_without_a_reason_is_refused(stage: Stage, orders: Orders) -> No
     assert list(orders.crowd.blocks()) == []
 
 
-def test_who_has_worked_for_us_is_written_to_and_who_has_not_is_told(stage: Stage, orders: Orders) -> None:
+def test_messages_reach_past_workers_and_others_are_reported(stage: Stage, orders: Orders) -> None:
     known, stranger = orders.work().worker_id, stage.worker()
     undelivered = orders.crowd.notify([known, stranger], "Round 2", "It starts today.")
     assert [one.worker_id for one in undelivered] == [stranger]

@@ -12,7 +12,7 @@ from tests.integration.crowd.stage import FUNDS, Orders, Stage
 ANSWERS = {"text": "Grüße 🦊 & <b>\r\n'\"", "target": "negative", "empty": "", "ünï cödé": "name"}
 
 
-def test_work_arrives_as_it_was_handed_in(stage: Stage, orders: Orders) -> None:
+def test_submitted_work_is_returned_unchanged(stage: Stage, orders: Orders) -> None:
     hit, worker = orders.crowd.post(orders.hit()), stage.worker()
     assert list(orders.crowd.assignments(hit.hit_id)) == []
     stage.accept(hit, worker)
@@ -51,7 +51,7 @@ def test_all_pages_of_a_hits_work_are_listed(stage: Stage, orders: Orders) -> No
     assert set(listed) == made
 
 
-def test_nobody_works_twice_on_a_hit(stage: Stage, orders: Orders) -> None:
+def test_a_worker_cannot_accept_a_hit_twice(stage: Stage, orders: Orders) -> None:
     hit, worker = orders.crowd.post(orders.hit()), stage.worker()
     assert stage.accept(hit, worker)
     assert not stage.accept(hit, worker)
@@ -67,7 +67,7 @@ def test_what_is_returned_is_there_for_others(stage: Stage, orders: Orders) -> N
     assert stage.accept(hit, second)
 
 
-def test_what_is_not_handed_in_in_time_is_there_for_others(stage: Stage, orders: Orders) -> None:
+def test_an_overdue_assignment_becomes_available_again(stage: Stage, orders: Orders) -> None:
     hit = orders.crowd.post(orders.hit(max_assignments=1))
     assert stage.accept(hit, stage.worker())
     assert orders.crowd.hit(hit.hit_id).pending == 1
@@ -87,7 +87,7 @@ def test_approval_pays_once_however_often_it_comes(stage: Stage, orders: Orders)
     assert orders.crowd.balance() == FUNDS - 30
 
 
-def test_work_that_nobody_decides_approves_itself(stage: Stage, orders: Orders) -> None:
+def test_undecided_work_is_approved_automatically(stage: Stage, orders: Orders) -> None:
     work = orders.work()
     stage.wait(timedelta(days=1, seconds=1))
     assert orders.crowd.assignment(work.assignment_id).state is AssignmentState.APPROVED
@@ -173,7 +173,7 @@ def test_all_pages_of_bonuses_are_listed_with_their_keys(orders: Orders) -> None
     assert {one.key for one in orders.crowd.bonuses(hit_id=work.hit_id)} == {one.token.key for one in sent}
 
 
-def test_a_bonus_token_that_protects_no_longer_is_not_sent(stage: Stage, orders: Orders) -> None:
+def test_an_expired_bonus_token_is_not_sent(stage: Stage, orders: Orders) -> None:
     work = orders.work()
     order = orders.bonus(work)
     stage.wait(timedelta(hours=24))

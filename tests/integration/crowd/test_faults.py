@@ -158,7 +158,7 @@ def test_what_belongs_to_another_requester_is_unknown(market_server: MarketServe
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_the_crowd_in_memory_fails_when_it_is_told_to(*, after: bool) -> None:
+def test_the_fake_crowd_fails_on_request(*, after: bool) -> None:
     stage = FakeStage()
     orders, fake = Orders(stage), stage.fake
     order = orders.hit()

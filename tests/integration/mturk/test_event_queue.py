@@ -33,7 +33,7 @@ class Sqs:
         keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
         self.client = boto3.client("sqs", endpoint_url=server.url, **keys)
         # What was taken is there again at once, so that no test has to wait for it. All of moto's servers in a process
-        # share their queues, so each has a name of its own.
+        # share their queues, so each has its own name.
         made = self.client.create_queue(QueueName=uuid.uuid4().hex, Attributes={"VisibilityTimeout": "0"})
         self.url = made["QueueUrl"]
 
@@ -74,7 +74,7 @@ def test_events_name_the_hits_to_look_at(sqs: Sqs, queue: SqsEventQueue) -> None
     assert queue.take(1).hit_ids == {"3A", "3B", "3C"}
 
 
-def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: SqsEventQueue) -> None:
+def test_events_stay_until_they_are_done(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event()))
     assert queue.take(1).hit_ids == {"3HIT"}
     assert sqs.left == 1
@@ -84,7 +84,7 @@ def test_messages_stay_until_somebody_has_looked(sqs: Sqs, queue: SqsEventQueue)
     assert sqs.left == 0
 
 
-def test_the_same_event_told_twice_is_one_hint(sqs: Sqs, queue: SqsEventQueue) -> None:
+def test_a_repeated_event_names_one_hit(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event()), message(event()))
     hints = queue.take(1)
     assert hints.hit_ids == {"3HIT"}
@@ -94,12 +94,12 @@ def test_the_same_event_told_twice_is_one_hint(sqs: Sqs, queue: SqsEventQueue) -
     assert sqs.left == 0
 
 
-def test_an_empty_queue_gives_no_hints(queue: SqsEventQueue) -> None:
+def test_an_empty_queue_names_no_hits(queue: SqsEventQueue) -> None:
     assert queue.take(0) == ChangedHits()
     queue.done(ChangedHits())
 
 
-def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs, queue: SqsEventQueue) -> None:
+def test_a_test_event_names_no_hit_and_can_be_deleted(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message({"EventType": "Ping", "EventTimestamp": "2027-03-01T12:00:00Z"}))
     hints = queue.take(1)
     assert hints.hit_ids == frozenset()
@@ -107,12 +107,12 @@ def test_a_test_of_the_queue_names_no_hit_and_is_deleted_like_any_other(sqs: Sqs
     assert sqs.left == 0
 
 
-def test_an_event_that_nobody_knows_yet_is_a_hint_too(sqs: Sqs, queue: SqsEventQueue) -> None:
+def test_an_unknown_event_type_still_names_its_hit(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(message(event("AssignmentTeleported", "3NEW"), "no event", {"HITId": 5}))
     assert queue.take(1).hit_ids == {"3NEW"}
 
 
-def test_rubbish_is_deleted_and_logged_without_its_contents(
+def test_invalid_messages_are_deleted_and_logged_without_their_contents(
     sqs: Sqs, queue: SqsEventQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -135,7 +135,7 @@ def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: SqsEventQue
     assert found == {f"3H{number}" for number in range(12)}
 
 
-def test_a_queue_that_is_not_there_is_told_in_our_words(sqs: Sqs) -> None:
+def test_a_missing_queue_raises_a_crowd_error(sqs: Sqs) -> None:
     missing = open_queue(f"{sqs.endpoint}/123456789012/missing", endpoint_url=sqs.endpoint, region="us-east-1")
     with pytest.raises(CrowdError):
         missing.take(0)

@@ -1,4 +1,4 @@
-"""A marketplace that says what a test tells it to say."""
+"""A marketplace with scripted answers."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A marketplace that says what a test tells it to say, over HTTP, and remembers what it was asked."""
+"""A marketplace over HTTP with scripted answers, which records its calls."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ Members = dict[str, Any]
 
 @dataclass(frozen=True)
 class Said:
-    """One answer; as text, where it is no JSON; without a body the connection is dropped."""
+    """One answer: JSON, or plain text; without a body the connection is dropped."""
 
     status: int = 200
     body: Members | str | None = field(default_factory=dict)
@@ -41,7 +41,7 @@ def refused(code: str, message: str = "no") -> Said:
 
 
 def hit(hit_id: str = "3HITOFTHETESTS", key: str = TOKEN.key, status: str = "Assignable") -> Members:
-    """A HIT as the wire tells it."""
+    """Return a HIT in MTurk's format."""
     return {
         "HITId": hit_id,
         "HITTypeId": "3TYPE",
@@ -98,7 +98,7 @@ class Scripted:
         return MTurkCrowd(Connection(self.client, "market", RetryPolicy(**settings), now))
 
     def forget(self) -> None:
-        """As it was before anybody asked."""
+        """Reset the script and the recorded calls."""
         self.says = {"CreateHITType": [Said(200, {"HITTypeId": "3TYPE"})]}
         self.asked = []
 

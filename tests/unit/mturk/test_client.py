@@ -97,7 +97,7 @@ def test_a_token_that_would_not_come_back_whole_is_refused(market: Scripted, key
     assert market.asked == []
 
 
-def test_a_token_that_protects_no_longer_is_not_sent(market: Scripted) -> None:
+def test_an_expired_token_is_not_sent(market: Scripted) -> None:
     clock = SettableClock(NOON + timedelta(hours=23))
     crowd = market.crowd(clock.now)
     with pytest.raises(TokenExpired):

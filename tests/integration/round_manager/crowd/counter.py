@@ -77,7 +77,7 @@ class Counter:
             return [str(one) for one in session.scalars(select(Hit.external_id).order_by(Hit.id)) if one]
 
     def work(self, worker: str = "W1", *, minutes: int = 10) -> list[str]:
-        """One worker hands in every HIT, taking so long for each."""
+        """Let one worker submit every HIT, with this many minutes for each."""
         done = []
         for hit_id in self.posted():
             self.crowd.accept(hit_id, worker)

@@ -20,7 +20,7 @@ with open_store(sys.argv[1]) as store, process_lock(store, "till"):
 """
 
 
-def test_whoever_comes_second_waits_and_is_told(store: Store) -> None:
+def test_a_second_process_waits_and_says_so(store: Store) -> None:
     told, entered = threading.Event(), threading.Event()
 
     def second() -> None:

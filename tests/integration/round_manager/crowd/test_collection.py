@@ -22,7 +22,7 @@ def test_work_is_mirrored_with_its_worker_and_its_times(counter: Counter) -> Non
     assert counter.collector.run().works == 0
 
 
-def test_a_hint_reads_only_the_hit_that_it_names_and_repeated_ones_do_no_harm(counter: Counter) -> None:
+def test_a_hint_reads_only_the_hit_that_it_names_and_can_be_repeated(counter: Counter) -> None:
     counter.post(3)
     done = counter.work()
     first = counter.posted()[0]
@@ -55,7 +55,7 @@ def test_work_that_was_rejected_by_hand_on_the_marketplace_gives_its_money_back(
     counter.check()
 
 
-def test_a_hit_that_nobody_took_gives_its_money_back_when_it_is_over(counter: Counter) -> None:
+def test_an_expired_hit_without_work_releases_its_money(counter: Counter) -> None:
     counter.post(2, assignments=2)
     counter.crowd.submit(counter.posted()[0], "W1")
     counter.clock.advance(8 * DAY)
@@ -141,7 +141,7 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Count
     counter.check()
 
 
-def test_a_hit_that_is_known_again_is_not_told_of_any_more(counter: Counter) -> None:
+def test_a_hit_that_reappears_is_no_longer_reported(counter: Counter) -> None:
     counter.post(2)
     counter.collector.run()
     counter.crowd.fail(NotOnCrowd("no such HIT"), call=2)

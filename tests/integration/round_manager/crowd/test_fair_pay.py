@@ -69,9 +69,7 @@ def test_active_time_on_the_page_counts_where_it_is_known(counter: Counter) -> N
     assert not wage.is_low
 
 
-def test_groups_are_told_apart_though_their_work_came_in_turns(
-    counter: Counter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wages_of_interleaved_groups_are_separate(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("round_manager.crowd.fair_pay.ROWS_AT_A_TIME", 2)
     counter.plan(1, assignments=2)
     counter.plan(1, assignments=3, kind=HitKind.VALIDATE)

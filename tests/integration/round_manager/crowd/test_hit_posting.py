@@ -69,7 +69,7 @@ def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counte
     sent = counter.poster.run()
     assert (sent.posted + sent.in_doubt, sent.problem) == (3, "the line went dead")
     done = counter.reconciler.run()
-    # The rest of the batch was not tried once one call had found nobody there.
+    # After the first unanswered call, the rest of the batch was not sent.
     assert done.found == (1 if after else 0)
     assert done.found + done.sent_again == sent.in_doubt
     assert len(list(counter.crowd.hits())) == 3
@@ -85,7 +85,7 @@ def _lost(counter: Counter) -> None:
 
 
 @pytest.mark.parametrize("wait", [TIME_TO_ARRIVE, 2 * DAY], ids=["after minutes", "after the token's day"])
-def test_what_was_never_posted_is_given_up_once_its_round_takes_it_no_more(counter: Counter, wait: timedelta) -> None:
+def test_an_unposted_hit_is_cancelled_when_its_round_no_longer_takes_it(counter: Counter, wait: timedelta) -> None:
     _lost(counter)
     counter.validate()
     counter.clock.advance(wait)
@@ -109,7 +109,7 @@ def test_a_call_that_may_still_be_on_its_way_is_not_given_up(counter: Counter) -
     assert counter.states() == {"reserved": 1}
 
 
-def test_what_stands_there_is_found_though_its_round_takes_it_no_more(counter: Counter) -> None:
+def test_a_posted_hit_is_found_even_if_its_round_no_longer_takes_it(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), after=True)
     counter.poster.run()
@@ -209,6 +209,6 @@ def test_only_a_round_that_takes_work_takes_hits(counter: Counter) -> None:
         counter.plan(1)
 
 
-def test_no_funds_is_told_apart_from_a_refusal() -> None:
+def test_insufficient_funds_are_distinct_from_a_refusal() -> None:
     assert InsufficientFunds("x").retry
     assert not CrowdRefused("x").retry

@@ -71,7 +71,7 @@ def test_money_is_summed_by_task_and_by_what_is_owed(counter: Counter) -> None:
     assert (money.in_doubt_cents, money.owed_cents) == (60, 54)
 
 
-def test_a_worker_is_told_by_what_they_did_earned_and_may(counter: Counter) -> None:
+def test_worker_figures_show_work_earnings_and_access(counter: Counter) -> None:
     counter.post(1)
     (work,) = counter.work("W1", minutes=6)
     counter.collector.run()

@@ -111,7 +111,7 @@ class Books(RuleBasedStateMachine):
     @rule(hours=st.integers(1, 30))
     def wait(self, hours: int) -> None:
         self.counter.clock.advance(timedelta(hours=hours))
-        self.counter.collector.run()  # what the marketplace approved by itself meanwhile
+        self.counter.collector.run()  # what the marketplace approved automatically meanwhile
 
     @invariant()
     def the_books_add_up(self) -> None:

@@ -45,13 +45,13 @@ class Shop:
         return self.outfox("crowd", *arguments)
 
     def asked(self, *arguments: object, code: int = 0) -> Any:
-        """What a command answers in JSON."""
+        """Run a command with --json and return its data."""
         ran = self.run(*arguments, "--json")
         assert ran.code == code, ran
         return json.loads(ran.out)
 
     def text(self, *arguments: object) -> str:
-        """What a command that goes well shows to a person."""
+        """Run a command that succeeds and return its text."""
         ran = self.run(*arguments)
         assert ran.code == 0, ran
         return ran.out
@@ -68,11 +68,11 @@ class Shop:
         return dict(json.loads(last)) if last.startswith("{") else {"code": "usage", "error": last}
 
     def store(self) -> Store:
-        """Our own books."""
+        """Open our database."""
         return open_store(self.database)
 
     def figures(self) -> BudgetFigures:
-        """Where the round's budget is, after the statement was found to add up."""
+        """Return the round's budget figures, after checking that the statement adds up."""
         said = self.asked("statement", SENTIMENT)
         assert said["adds_up"], said
         _whole, line = said["lines"]
@@ -80,18 +80,18 @@ class Shop:
         return BudgetFigures(*(line[name] for name in names))
 
     def post(self, hits: int = 1, *more: object) -> Any:
-        """HITs to create, posted."""
+        """Post creation HITs."""
         return self.asked("post", SENTIMENT, "--kind", "create", "--hits", hits, "--yes", *more)
 
     def worker(self, name: str = "Ann") -> Worker:
-        """A worker who may take the sentiment task's HITs."""
+        """Return a worker who is qualified for the sentiment task."""
         if name not in self.workers:
             self.workers[name] = self.market.make_worker(name)
             self.asked("workers", "grant", SENTIMENT, self.workers[name].id)
         return self.workers[name]
 
     def hand_in(self, name: str = "Ann", *, minutes: float = 1.0) -> str:
-        """The worker takes some HIT and hands it in after so long; the assignment's id."""
+        """Let the worker accept a HIT and submit it after some minutes; return the assignment's id."""
         worker = self.worker(name)
         assignment = self.take(name)
         self.market.clock.advance(timedelta(minutes=minutes))
@@ -101,7 +101,7 @@ class Shop:
             ).id
 
     def take(self, name: str = "Ann") -> str:
-        """The worker takes some HIT; the assignment's id."""
+        """Let the worker accept a HIT; return the assignment's id."""
         worker, now = self.worker(name), self.market.market.now()
         with self.market.market.write() as session:
             (group, *_) = [
@@ -110,55 +110,55 @@ class Shop:
             return worker_actions.accept(session, worker, group.group_id, now).id
 
     def work_for(self, name: str) -> int:
-        """How many HITs the worker could take now."""
+        """Return how many HITs the worker can accept now."""
         worker = self.worker(name)
         with self.market.market.read() as session:
             return sum(one.available for one in worker_actions.list_groups(session, worker, self.market.market.now()))
 
     def earned(self, name: str = "Ann") -> int:
-        """What the marketplace owes the worker by its own books."""
+        """Return what the worker has earned, according to the marketplace."""
         return earnings.worker_earnings(self.market.market, self.worker(name).id).total_cents
 
     def account(self) -> int:
-        """What the marketplace says that we can spend."""
+        """Return the account's balance, according to the marketplace."""
         with self.market.market.read() as session:
             return money.balance(session, money.available(self.market.requester.id))
 
     def spent(self) -> int:
-        """What the marketplace says that was spent for good or set aside."""
+        """Return what was spent or set aside, according to the marketplace."""
         return DEPOSIT_CENTS - self.account()
 
     def today(self, plus_days: int = 0) -> date:
-        """The day, in UTC."""
+        """Return the date in UTC."""
         return (datetime.now(UTC) + timedelta(days=plus_days)).date()
 
     def worked(self) -> str:
-        """One HIT, handed in, approved and paid; the assignment's id."""
+        """Post one HIT and have it submitted, approved and paid; return the assignment's id."""
         self.post(1)
         work = self.hand_in()
         self.asked("approve", "--all")
         return work
 
     def owe_all(self) -> None:
-        """Approved in our books; the marketplace was not told."""
+        """Owe all rewards without paying them on the marketplace."""
         with self.store() as store, store.write() as session:
             works = session.scalars(select(Assignment)).all()
             approve(session, works, who="owner", why="", now=datetime.now(UTC))
 
     def owed_bonus(self, work: str, reason: str = "Well done.") -> str:
-        """A bonus of 50 cents that is owed and not sent; its key."""
+        """Owe a bonus of 50 cents without sending it; return its key."""
         with self.store() as store, store.write() as session:
             done = session.scalars(select(Assignment).where(Assignment.external_id == work)).one()
             return give_bonus(session, self._crowd(), done, 50, reason, who="owner", now=datetime.now(UTC)).key
 
     def cut_off(self, key: str, *, ago: timedelta = timedelta()) -> None:
-        """The process died when the payment was marked as sent and before the marketplace was called."""
+        """Mark a payment as sent without calling the marketplace, as if the process had been killed."""
         with self.store() as store, store.write() as session:
             entry = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
             send(session, [entry], now=datetime.now(UTC) - ago)
 
     def planned_hit(self, hits: int = 1, *, sent_ago: timedelta | None = None) -> str:
-        """HITs that were planned by a process that then died, perhaps as it called; the last one's key."""
+        """Plan HITs, and mark them as sent if asked, as if the process had been killed; return the last key."""
         now = datetime.now(UTC)
         with self.store() as store, store.write() as session:
             live = session.scalars(select(Round)).one()
@@ -168,7 +168,7 @@ class Shop:
             return planned[-1].key
 
     def lose_a_hit(self) -> str:
-        """The marketplace forgets our oldest HIT, which becomes somebody else's; its id there."""
+        """Give our oldest HIT to another requester, so that it is unknown to us; return its id."""
         another, _ = self.market.make_requester("Another lab")
         with self.store() as store, store.read() as books:
             hit_id = books.scalars(select(Hit.external_id).order_by(Hit.id)).first()
@@ -177,7 +177,7 @@ class Shop:
         return str(hit_id)
 
     def grow_a_hit(self) -> None:
-        """Somebody gives our HIT one more assignment with another tool."""
+        """Add an assignment to our HIT with another tool."""
         client = self.market.client()
         (hit,) = client.list_hits()["HITs"]
         client.create_additional_assignments_for_hit(
@@ -185,7 +185,7 @@ class Shop:
         )
 
     def spoil(self, statement: str) -> None:
-        """Changes our books behind the program's back."""
+        """Change our database directly."""
         with self.store() as store, store.write() as session:
             session.execute(text(statement))
 

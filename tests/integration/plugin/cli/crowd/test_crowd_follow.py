@@ -66,7 +66,7 @@ def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue:
 
     def hand_in() -> None:
         shop.hand_in()
-        # What the marketplace tells, and tells again.
+        # The events, delivered twice.
         with EventForwarder(shop.market.market) as forwarder:
             forwarder.deliver()
 
@@ -83,7 +83,7 @@ def test_without_a_queue_or_its_events_the_work_is_read_all_the_same(shop: Shop)
     assert [one.works for one in found] == [1]
 
 
-def test_rubbish_in_the_queue_and_a_marketplace_that_is_away_for_a_moment_do_not_end_it(
+def test_invalid_events_and_a_short_outage_do_not_stop_the_loop(
     shop: Shop, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = boto3.client("sqs", endpoint_url=queue.rsplit("/", 2)[0], region_name="us-east-1")

@@ -57,7 +57,7 @@ def test_the_statement_shows_each_day_and_says_that_it_adds_up(shop: Shop) -> No
     assert shop.refused("statement", "--day", f"{shop.today(1):%Y-%m-%d}") == "usage"
 
 
-def test_books_that_were_spoiled_do_not_add_up(shop: Shop) -> None:
+def test_a_changed_ledger_does_not_add_up(shop: Shop) -> None:
     shop.post(1)
     shop.spoil("UPDATE round SET reserved_cents = reserved_cents + 1")
     ran = shop.run("statement")
@@ -100,7 +100,7 @@ def test_a_bonus_that_another_gave_while_one_was_asked_is_not_given_again(
     assert shop.earned() == REWARD + 50
 
 
-def test_a_bonus_that_another_command_has_paid_is_told_as_paid(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bonus_paid_by_another_process_is_reported_as_paid(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     work, really = shop.worked(), PaymentSender.run
 
     def after_another(self: PaymentSender, progress: Progress | None = None) -> PaymentResult:
@@ -169,7 +169,7 @@ def test_a_rejection_needs_a_reason_and_can_be_taken_back(shop: Shop) -> None:
     assert shop.figures().sent_cents == REWARD + REWARD_FEE
 
 
-def test_work_that_is_not_there_is_told(shop: Shop) -> None:
+def test_unknown_assignments_and_tasks_are_errors(shop: Shop) -> None:
     for command in (
         ("approve", "3NOTHING"),
         ("reject", "3NOTHING", "--reason", "x"),

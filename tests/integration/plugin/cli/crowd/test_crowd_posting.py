@@ -10,7 +10,7 @@ ALL_MONEY = 1_000_000
 
 
 class Terminal(io.StringIO):
-    """Somebody who types."""
+    """Standard input of a user at a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -47,7 +47,7 @@ def test_posting_shows_the_cost_first_then_reserves_all_of_it(shop: Shop) -> Non
     assert (group["hits"], group["available"], group["pending"], group["undecided"]) == (3, 3, 0, 0)
 
 
-def test_where_nobody_can_answer_nothing_is_posted_without_yes(shop: Shop) -> None:
+def test_without_a_terminal_posting_needs_yes(shop: Shop) -> None:
     assert shop.refused(*POST, 1) == "confirmation_required"
     assert (shop.figures().reserved_cents, shop.account()) == (0, ALL_MONEY)
 
@@ -63,7 +63,7 @@ def test_on_a_terminal_a_person_is_asked(
 
 
 @pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
-def test_past_the_budget_nothing_is_posted_and_the_figures_are_told(shop: Shop, more: tuple[str, ...]) -> None:
+def test_posting_past_the_budget_fails_with_the_figures(shop: Shop, more: tuple[str, ...]) -> None:
     shop.post(1)
     error = shop.error(*POST, 476, *more)
     assert (error["code"], error["hint"]["action"]) == ("budget_exceeded", "set_round_budget")
@@ -100,7 +100,7 @@ def test_after_a_crash_in_the_middle_of_a_call_the_same_command_goes_on_too(shop
     assert shop.figures().reserved_cents == 3 * EACH
 
 
-def test_an_account_that_does_not_cover_it_is_told_before_anything_is_planned(
+def test_insufficient_funds_are_reported_before_anything_is_planned(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, key = shop.market.make_requester("Poor", 100)
@@ -117,7 +117,7 @@ def test_the_hits_stand_as_long_as_was_said_or_until_the_round_closes(shop: Shop
         assert f"{(shop.today(days)):%Y-%m-%d}" in said
 
 
-def test_mistakes_are_told_with_the_cure(shop: Shop) -> None:
+def test_mistakes_are_reported_with_their_codes(shop: Shop) -> None:
     assert shop.outfox("task", "create", "nli").code == 0
     assert shop.refused("post", "nli", "--kind", "create", "--hits", 1, "--yes") == "round_not_open"
     assert shop.refused("post", "nothing") == "task_not_found"

@@ -87,12 +87,12 @@ def test_a_backend_that_has_the_rounds_model_is_enough(shop: Shop, shelf: FakeMo
 
 
 @pytest.mark.usefixtures("backend")
-def test_a_password_that_is_wrong_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_backend_password_is_an_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_ML_BACKEND_AUTH", "web:wrong")
     assert shop.refused(*POST, "--yes") == "backend_misconfigured"
 
 
-def test_a_task_that_the_backend_does_not_serve_is_told_here_and_by_the_doctor(
+def test_a_task_that_the_backend_does_not_serve_is_reported_here_and_by_the_doctor(
     shop: Shop, shelf: FakeModelProvider, backend: Served
 ) -> None:
     backend.exchange(backend_for("nli", shelf))
@@ -124,7 +124,7 @@ def test_the_manager_waits_for_the_rounds_model_and_says_so(shop: Shop, shelf: F
     assert json.loads(shop.outfox("status", "--json").out)["manager"]["waiting"] == []
 
 
-def test_what_answers_but_is_no_backend_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_an_ml_backend_is_an_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     with OwnPage() as something:
         monkeypatch.setenv("OUTFOX_ML_BACKEND_URL", something.url)
         assert shop.refused(*POST, "--yes") == "backend_misconfigured"

@@ -24,9 +24,7 @@ def _at_our_pages(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("OUTFOX_WEB_URL", url)
 
 
-def test_where_nothing_answers_nothing_is_reserved_and_the_cure_is_told(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_pages_are_reported_and_nothing_is_reserved(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     _at_our_pages(monkeypatch, NOWHERE)
     assert shop.refused(*POST, "--yes", code=3) == "pages_unreachable"
     (warning,) = shop.asked(*POST, "--dry-run")["warnings"]
@@ -54,7 +52,7 @@ def test_where_only_this_machine_cannot_reach_the_page_it_is_posted_all_the_same
         (404, {OURS: "1"}, 2, "pages_misconfigured"),
     ],
 )
-def test_what_answers_but_shows_no_hit_is_told(
+def test_a_page_that_cannot_show_hits_is_an_error(
     shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
     answer: OwnPage,
@@ -69,12 +67,12 @@ def test_what_answers_but_shows_no_hit_is_told(
     assert shop.figures().reserved_cents == 0
 
 
-def test_https_that_nobody_trusts_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: OwnPage) -> None:
+def test_an_untrusted_certificate_is_an_error(shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: OwnPage) -> None:
     _at_our_pages(monkeypatch, answer.url.replace("http:", "https:"))
     assert shop.refused(*POST, "--yes") == "pages_misconfigured"
 
 
-def test_an_address_that_is_none_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_page_address_is_an_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", "our.page/hits")
     assert shop.refused(*POST, "--yes") == "pages_misconfigured"
 
@@ -90,4 +88,4 @@ def test_a_page_of_the_owners_only_has_to_answer(shop: Shop, page: OwnPage) -> N
     assert looked.startswith("/hits/00000000000000000000000000000000?key=")
     assert looked.endswith("assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE")
     shop.text("post", SENTIMENT)
-    assert len(page.asked) == asked + 1, "where nothing is to be sent, nothing is looked at"
+    assert len(page.asked) == asked + 1, "pages are not checked if there is nothing to post"

@@ -39,7 +39,7 @@ def _hand_in(shop: Shop, worker: Worker, assignment: str) -> None:
         worker_actions.submit(session, assignment, {"session": "x"}, shop.market.market.now(), worker_id=worker.id)
 
 
-def test_a_quiz_costs_what_the_pack_pays_for_it_and_leads_to_no_bonus(shop: Shop) -> None:
+def test_a_quiz_costs_its_reward_and_has_no_bonus(shop: Shop) -> None:
     said = shop.asked(*POST, 1, "--assignments", 5, "--dry-run")["quote"]
     assert (said["reward_cents"], said["possible_bonus_cents"], said["total_bonus_cents"]) == (QUIZ, 0, 0)
     assert said["total_cents"] == said["at_once_cents"] == 5 * (QUIZ + QUIZ_FEE)
@@ -52,7 +52,7 @@ def test_a_quiz_costs_what_the_pack_pays_for_it_and_leads_to_no_bonus(shop: Shop
     assert shop.figures().reserved_cents == 0
 
 
-def test_who_is_not_qualified_takes_the_quiz_once_and_nothing_else_and_is_paid(shop: Shop) -> None:
+def test_an_unqualified_worker_can_take_only_the_quiz_and_is_paid(shop: Shop) -> None:
     shop.post(1)
     assert shop.asked(*POST, 1, "--assignments", 2, "--yes")["posted"] == 1
     new, held = shop.market.make_worker("New"), shop.worker("Ann")
@@ -77,7 +77,7 @@ def test_who_is_not_qualified_takes_the_quiz_once_and_nothing_else_and_is_paid(s
     "part",
     [{"quiz": None}, {"pay": {"quiz_cents": 0}}],
 )
-def test_a_round_without_a_paid_quiz_is_told_with_the_cure(shop: Shop, part: dict[str, Any]) -> None:
+def test_a_round_without_a_paid_quiz_takes_no_quiz_hits(shop: Shop, part: dict[str, Any]) -> None:
     pack, now = find_pack(SENTIMENT), datetime.now(UTC)
     changed = {name: value and getattr(pack.spec, name).model_copy(update=value) for name, value in part.items()}
     plain = replace(pack, spec=pack.spec.model_copy(update={"name": "plain", **changed}))

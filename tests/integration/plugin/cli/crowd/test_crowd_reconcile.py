@@ -19,7 +19,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 0.0)
 
 
-def test_with_wrong_keys_nothing_is_planned_and_no_debt_is_lost(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_wrong_keys_nothing_is_planned_and_debts_stay_owed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.post(2)
     shop.hand_in()
     shop.asked("status")
@@ -106,7 +106,7 @@ def test_a_payment_in_doubt_is_looked_up_and_made_once(shop: Shop) -> None:
     assert shop.figures().sent_cents == shop.spent()
 
 
-def test_a_held_payment_waits_for_a_persons_word(shop: Shop) -> None:
+def test_a_held_payment_waits_for_a_persons_decision(shop: Shop) -> None:
     work = shop.worked()
     first, second = shop.owed_bonus(work), shop.owed_bonus(work, "Once more.")
     for key in (first, second):
@@ -127,7 +127,7 @@ def test_a_held_payment_waits_for_a_persons_word(shop: Shop) -> None:
     assert shop.refused("reconcile", "--paid", first) == "nothing_held"
 
 
-def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
+def test_a_person_releases_a_held_hit(shop: Shop) -> None:
     key = shop.planned_hit(sent_ago=LONG_AGO)
     assert shop.asked("reconcile")["held"] == 1
     assert f"outfox crowd reconcile --not-posted {key}" in shop.text("status")
@@ -137,7 +137,7 @@ def test_a_held_hit_is_given_up_by_a_persons_word(shop: Shop) -> None:
     assert [one["key"] for one in shop.asked("status")["refused"]] == [key]
 
 
-def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listens(
+def test_a_waiting_command_says_so_once_and_gives_up_early_if_nothing_listens(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 600.0)
@@ -151,7 +151,7 @@ def test_a_command_that_waits_says_so_once_and_not_for_long_where_nothing_listen
     assert json.loads(shop.run("balance", "--json").err)["error"] == last.removeprefix("outfox: ")
 
 
-def test_a_marketplace_that_fails_is_given_all_the_time_and_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_marketplace_is_retried_for_the_whole_budget(capsys: pytest.CaptureFixture[str]) -> None:
     waited: list[float] = []
     retries = AnnouncedRetries(20.0, clock=lambda: sum(waited), sleep=waited.append, spread=lambda: 1.0)
 
@@ -217,7 +217,7 @@ def test_a_bonus_for_work_that_the_marketplace_does_not_know_is_held_for_a_perso
     assert "outfox crowd reconcile --paid x-" in shop.text("status")
 
 
-def test_what_no_budget_covers_is_told_and_keeps_nobody_else_waiting(shop: Shop) -> None:
+def test_uncovered_work_is_reported_and_does_not_delay_the_rest(shop: Shop) -> None:
     shop.post(1)
     shop.grow_a_hit()
     shop.spoil("UPDATE round SET budget_cents = reserved_cents + owed_cents + sent_cents")

@@ -12,7 +12,7 @@ def ours(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop
 
 
-def test_only_a_person_who_names_it_approves_what_was_not_done(ours: Shop) -> None:
+def test_work_without_a_finished_page_is_approved_only_by_name(ours: Shop) -> None:
     ours.post(1, "--no-check-page")
     work = ours.hand_in()
     assert "1 submitted without a finished page" in ours.text("status")

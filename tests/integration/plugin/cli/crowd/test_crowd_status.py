@@ -4,7 +4,7 @@ from mturk.marketplace.errors import MarketError
 from tests.integration.plugin.cli.crowd.shop import BONUS, BONUS_FEE, EACH, REWARD, SENTIMENT, Shop
 
 
-def test_expired_hits_give_back_what_nobody_took_and_still_pay_for_what_was(shop: Shop) -> None:
+def test_expired_hits_release_empty_places_and_pay_submitted_work(shop: Shop) -> None:
     shop.post(3)
     done = shop.hand_in("Ann")
     shop.take("Bob")
@@ -66,7 +66,7 @@ def test_the_ids_of_decided_work_are_shown_for_a_bonus_or_second_thoughts(shop: 
     assert shop.refused("bonus", "X1", "1", "--reason", "x") == "assignment_not_found"
 
 
-def test_what_to_do_next_is_told_where_there_is_nothing_yet(shop: Shop) -> None:
+def test_the_next_command_is_suggested_when_nothing_is_posted(shop: Shop) -> None:
     assert "`outfox crowd post sentiment --kind create --hits 10 --dry-run`" in shop.text("status")
     assert "`outfox crowd status` reads the marketplace" in shop.text("workers")
     assert shop.outfox("task", "create", "nli").code == 0
@@ -98,7 +98,7 @@ def test_workers_are_listed_with_what_they_earned_the_latest_first(shop: Shop) -
     assert shop.worker("Bob").id in shop.text("workers")
 
 
-def test_who_lost_the_qualification_gets_no_more_work_and_is_paid_for_what_they_did(shop: Shop) -> None:
+def test_a_worker_who_lost_the_qualification_is_still_paid_for_past_work(shop: Shop) -> None:
     shop.post(2)
     shop.hand_in()
     worker = shop.worker().id

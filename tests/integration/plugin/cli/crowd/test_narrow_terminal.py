@@ -52,7 +52,7 @@ def test_a_row_that_begins_with_a_number_says_of_what() -> None:
     assert "round 2" in [line.rstrip() for line in printed(columns, rows, 20)]
 
 
-def test_a_column_without_a_head_is_told_by_its_cells() -> None:
+def test_a_column_without_a_header_shows_its_cells() -> None:
     assert [line.rstrip() for line in printed(("what", "", "found"), [("Python", "ok", "3.11.7")], 12)] == [
         "Python",
         "  ok · found",
