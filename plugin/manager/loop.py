@@ -17,7 +17,7 @@ from typing import Any
 from crowd.errors import CrowdError
 from crowd.port import EventQueue
 from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
-from plugin.manager.money_steps import Pay, Reconcile, TopUp
+from plugin.manager.money_steps import Reconcile, SendPayments, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from plugin.manager.supply_steps import Expire, Plan, Post
@@ -43,7 +43,7 @@ STEPS: tuple[Step, ...] = (
     Decide(),
     Approve(),
     Reconcile(),
-    Pay(),
+    SendPayments(),
     TopUp(),
     Move(),
     Expire(),

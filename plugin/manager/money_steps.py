@@ -34,7 +34,7 @@ class Reconcile(CrowdStep):
         return f"look up {count(doubtful, 'HIT or payment', 'HITs and payments')} in doubt" if doubtful else ""
 
 
-class Pay(CrowdStep):
+class SendPayments(CrowdStep):
     """Pays everything that is owed, of all tasks."""
 
     name = "pay"

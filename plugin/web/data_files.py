@@ -31,10 +31,10 @@ MOST_KNOWN = 64
 BUSY = "too many files are being read at the same time; try again in a moment"
 
 
-class DataNotFound(PluginError):
+class DataFileNotFound(PluginError):
     """The round or the file does not exist."""
 
-    code = "data_not_found"
+    code = "data_file_not_found"
 
 
 class DataBusy(PluginError):
@@ -91,9 +91,9 @@ class DataFiles:
         public = task.public
         if number not in task.rounds:
             there = ", ".join(map(str, task.rounds)) or "none"
-            raise DataNotFound(f"round {number} of {task.name} is not frozen; the frozen rounds are: {there}")
+            raise DataFileNotFound(f"round {number} of {task.name} is not frozen; the frozen rounds are: {there}")
         if name != FILE and not NAME.fullmatch(name):
-            raise DataNotFound(f"there is no such file; /data/{task.name} lists the files")
+            raise DataFileNotFound(f"there is no such file; /data/{task.name} lists the files")
         round = task.rounds[number]
         archive, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
         if name == FILE:

@@ -18,7 +18,7 @@ from common.clock import Clock
 from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from plugin.web.bearer import bearer_token
-from plugin.web.data_files import DataBusy, DataFile, DataFiles, DataNotFound
+from plugin.web.data_files import DataBusy, DataFile, DataFileNotFound, DataFiles
 from plugin.web.error_responses import ApiError, error_response
 from plugin.web.middleware import REQUEST_ID
 from round_manager.archive.csv_cache import CsvCache
@@ -107,8 +107,8 @@ def _errors(blueprint: Blueprint) -> None:
         response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
         return response
 
-    @blueprint.errorhandler(DataNotFound)
-    def missing(error: DataNotFound) -> Response:
+    @blueprint.errorhandler(DataFileNotFound)
+    def missing(error: DataFileNotFound) -> Response:
         return _error_response(ApiError.of(404, error))
 
     @blueprint.errorhandler(DataBusy)
@@ -140,7 +140,7 @@ def _error_response(error: ApiError) -> Response:
 
 
 @dataclass(frozen=True)
-class Span:
+class ByteRange:
     """The bytes from `start` up to but not including `stop`."""
 
     start: int
@@ -151,7 +151,7 @@ class Span:
         return f"bytes {self.start}-{self.stop - 1}/{size}"
 
 
-def requested_span(headers: Headers, size: int, etag: str) -> Span | None:
+def requested_span(headers: Headers, size: int, etag: str) -> ByteRange | None:
     """Return the requested byte range (RFC 9110, section 14); None if the whole file is to be sent.
 
     The whole file is sent for several ranges, for an invalid range, and for If-Range with another ETag.
@@ -162,7 +162,7 @@ def requested_span(headers: Headers, size: int, etag: str) -> Span | None:
     if headers.get("If-Range", etag) != etag:
         return None
     start, stop = asked.ranges[0]
-    span = Span(max(0, start + size) if start < 0 else start, size if stop is None else min(stop, size))
+    span = ByteRange(max(0, start + size) if start < 0 else start, size if stop is None else min(stop, size))
     if span.start >= span.stop:
         raise RequestedRangeNotSatisfiable(size)
     return span

@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VersionComparison:
     """The new model and the best of those that serve now, on one set of held-out rows, in points."""
 
     dataset: str
@@ -47,12 +47,12 @@ class GuardDecision:
     `not_compared` maps earlier versions that can no longer be evaluated to the reason.
     """
 
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[VersionComparison]
     guard_points: float
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def regressions(self) -> list[Comparison]:
+    def regressions(self) -> list[VersionComparison]:
         """The comparisons in which the new model loses more than allowed."""
         return [one for one in self.comparisons if one.loss > self.guard_points + TOLERANCE]
 

@@ -11,7 +11,7 @@ from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target
-from round_manager.learning.evaluations import Comparison, GuardDecision, find_evaluation, store_evaluation
+from round_manager.learning.evaluations import GuardDecision, VersionComparison, find_evaluation, store_evaluation
 from round_manager.learning.heartbeat import TrainingHeartbeat
 from round_manager.learning.rows import HeldOut
 from round_manager.learning.versions import find_versions
@@ -50,7 +50,7 @@ class Evaluator:
         comparisons = []
         for place, part in enumerate(held_out):
             best = max((points[place] for points in old), default=None)
-            comparisons.append(Comparison(part.name, len(part.rows), best, new[place]))
+            comparisons.append(VersionComparison(part.name, len(part.rows), best, new[place]))
         return GuardDecision(comparisons, spec.rounds.guard_points, broken)
 
     def _points(self, spec: TaskSpec, version: str, held_out: Sequence[HeldOut]) -> list[float]:

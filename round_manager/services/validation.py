@@ -9,7 +9,7 @@ from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import list_rounds, opened_rounds
 from round_manager.tasks.tasks import find_task
 from round_manager.validation import aggregation, flags, metrics, validators
-from round_manager.validation.aggregation import Comparison, Settlement
+from round_manager.validation.aggregation import PolicyComparison, Settlement
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.validation.flags import Flagged, FlaggedGold
 from round_manager.validation.metrics import Group, RoundMetrics
@@ -55,7 +55,7 @@ class Aggregation:
 
     task: str
     number: int
-    comparison: Comparison
+    comparison: PolicyComparison
     settlement: Settlement | None
 
 

@@ -40,7 +40,7 @@ class Aggregated:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """The model's labels compared with the policy's gold labels."""
 
     examples: int
@@ -96,7 +96,7 @@ def aggregate(session: Session, round: Round) -> list[Aggregated]:
     ]
 
 
-def compare(session: Session, round: Round, *, least: float) -> Comparison:
+def compare(session: Session, round: Round, *, least: float) -> PolicyComparison:
     """Compare the model's labels with the policy's; examples that were settled already are left out."""
     counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     found = {one.example_id: one for one in aggregate(session, round)}
@@ -111,7 +111,7 @@ def compare(session: Session, round: Round, *, least: float) -> Comparison:
             else:
                 same += outcome.gold_label == other.label
                 differing += outcome.gold_label != other.label
-    return Comparison(len(found), same, differing, could_settle, least)
+    return PolicyComparison(len(found), same, differing, could_settle, least)
 
 
 def settle(store: Store, round: Round, *, least: float, who: str, why: str, now: datetime) -> Settlement:

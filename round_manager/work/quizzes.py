@@ -34,7 +34,7 @@ WHOLE = 100
 
 
 @dataclass(frozen=True)
-class QuizQuestion:
+class ShownQuestion:
     """A question as its page shows it."""
 
     question: str
@@ -65,9 +65,9 @@ def quiz_of(spec: TaskSpec) -> Quiz:
     return spec.quiz
 
 
-def quiz_questions(spec: TaskSpec) -> list[QuizQuestion]:
+def quiz_questions(spec: TaskSpec) -> list[ShownQuestion]:
     """Return the questions, without their answers."""
-    return [QuizQuestion(one.question, one.choices) for one in quiz_of(spec).questions]
+    return [ShownQuestion(one.question, one.choices) for one in quiz_of(spec).questions]
 
 
 def check_quiz(session: Session, context: SessionContext) -> None:

@@ -4,7 +4,7 @@ import pytest
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from plugin.web.data_routes import Span, requested_span
+from plugin.web.data_routes import ByteRange, requested_span
 
 ETAG = '"abc"'
 
@@ -12,15 +12,15 @@ ETAG = '"abc"'
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ("bytes=0-0", Span(0, 1)),
-        ("bytes=10-19", Span(10, 20)),
-        ("bytes=90-", Span(90, 100)),
-        ("bytes=90-500", Span(90, 100)),
-        ("bytes=-5", Span(95, 100)),
-        ("bytes=-500", Span(0, 100)),
+        ("bytes=0-0", ByteRange(0, 1)),
+        ("bytes=10-19", ByteRange(10, 20)),
+        ("bytes=90-", ByteRange(90, 100)),
+        ("bytes=90-500", ByteRange(90, 100)),
+        ("bytes=-5", ByteRange(95, 100)),
+        ("bytes=-500", ByteRange(0, 100)),
     ],
 )
-def test_one_part_is_cut_to_what_there_is(asked: str, wanted: Span) -> None:
+def test_one_part_is_cut_to_what_there_is(asked: str, wanted: ByteRange) -> None:
     assert requested_span(Headers({"Range": asked}), 100, ETAG) == wanted
 
 
@@ -40,4 +40,4 @@ def test_whoever_has_the_beginning_of_another_file_gets_all_of_it(then: str) -> 
     asked = Headers({"Range": "bytes=1-2", "If-Range": then})
     assert requested_span(asked, 100, ETAG) is None
     asked["If-Range"] = ETAG
-    assert requested_span(asked, 100, ETAG) == Span(1, 3)
+    assert requested_span(asked, 100, ETAG) == ByteRange(1, 3)

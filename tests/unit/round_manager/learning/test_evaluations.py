@@ -1,10 +1,10 @@
 import pytest
 
-from round_manager.learning.evaluations import Comparison, GuardDecision
+from round_manager.learning.evaluations import GuardDecision, VersionComparison
 
 
-def compared(before: float | None, after: float) -> Comparison:
-    return Comparison("round 1", 40, before, after)
+def compared(before: float | None, after: float) -> VersionComparison:
+    return VersionComparison("round 1", 40, before, after)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def test_a_model_may_lose_exactly_as_much_as_the_guard_allows(
 
 
 def test_one_regression_is_enough_and_only_regressions_are_reported() -> None:
-    decision = GuardDecision([Comparison("seed", 10, 90.0, 95.0), compared(80.0, 60.0)], 2.0)
+    decision = GuardDecision([VersionComparison("seed", 10, 90.0, 95.0), compared(80.0, 60.0)], 2.0)
     assert not decision.accepted
     assert [one.dataset for one in decision.regressions] == ["round 1"]
     assert "seed" not in decision.reason()
 
 
 def test_the_record_of_an_accepted_model_has_every_comparison() -> None:
-    decision = GuardDecision([Comparison("seed", 10, None, 95.0), compared(80.0, 81.0)], 0.0)
+    decision = GuardDecision([VersionComparison("seed", 10, None, 95.0), compared(80.0, 81.0)], 0.0)
     assert decision.accepted
     assert decision.record()["comparisons"] == [
         {"dataset": "seed", "rows": 10, "before": None, "after": 95.0},
