@@ -27,11 +27,11 @@ def test_help_names_every_command_without_loading_the_models(tmp_path: Path) -> 
         assert name in ran.stdout
 
 
-def test_the_version_is_told(outfox: Outfox) -> None:
+def test_the_version_is_printed(outfox: Outfox) -> None:
     assert __version__ in outfox("--version").out
 
 
-def test_a_wrong_option_is_told_with_exit_code_2(outfox: Outfox) -> None:
+def test_a_wrong_option_exits_with_code_2(outfox: Outfox) -> None:
     ran = outfox("templates", "list", "--nothing")
     assert ran.code == 2
     assert "--nothing" in ran.err
@@ -49,13 +49,13 @@ def test_a_wrong_option_is_told_with_exit_code_2(outfox: Outfox) -> None:
     ],
 )
 @pytest.mark.usefixtures("home_tables")
-def test_a_number_or_a_day_beyond_all_bounds_is_told_with_exit_code_2(outfox: Outfox, command: tuple[object]) -> None:
+def test_a_number_or_date_out_of_range_exits_with_code_2(outfox: Outfox, command: tuple[object]) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     ran = outfox(*command)
     assert (ran.code, ran.err.splitlines()[-1].startswith("Error: ")) == (2, True)
 
 
-def test_a_wrong_setting_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_LOG_LEVEL", "loud")
     ran = outfox("templates", "list")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -69,7 +69,7 @@ def test_secrets_are_not_shown(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) 
         assert "do-not-show" not in ran.out + ran.err
 
 
-def test_the_database_is_made_and_found_up_to_date(outfox: Outfox) -> None:
+def test_the_database_is_created_and_reported_as_up_to_date(outfox: Outfox) -> None:
     before = outfox("db", "check")
     assert before.code in (2, 3)
     assert "outfox db upgrade" in before.err
@@ -78,7 +78,9 @@ def test_the_database_is_made_and_found_up_to_date(outfox: Outfox) -> None:
     assert outfox("db", "upgrade").code == 0
 
 
-def test_a_database_that_cannot_be_opened_is_one_line(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_opened_is_reported_in_one_line(
+    outfox: Outfox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OUTFOX_DATABASE_URL", "sqlite:////no/such/folder/outfox.db")
     ran = outfox("db", "upgrade")
     assert ran.code in (2, 3)
@@ -134,7 +136,7 @@ def test_a_corrupt_database_is_named(outfox: Outfox, tmp_path: Path, damage: Cal
         assert str(home / name) in ran.err
 
 
-def test_the_doctor_finds_what_the_tests_need_and_says_what_to_do(
+def test_the_doctor_checks_the_test_dependencies_and_gives_hints(
     outfox: Outfox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", "http://127.0.0.1:9")
@@ -162,7 +164,7 @@ def test_the_doctor_changes_nothing_on_the_machine(outfox: Outfox, tmp_path: Pat
     assert (there["home"]["state"], there["home"]["detail"]) == ("ok", str(tmp_path / "home"))
 
 
-def test_the_doctor_tells_a_home_that_can_be_no_folder(outfox: Outfox, tmp_path: Path) -> None:
+def test_the_doctor_reports_a_home_that_cannot_be_a_folder(outfox: Outfox, tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way", encoding="utf-8")
     ran = outfox("doctor", "--json")
     findings = {one["what"]: one for one in json.loads(ran.out)}
@@ -170,14 +172,14 @@ def test_the_doctor_tells_a_home_that_can_be_no_folder(outfox: Outfox, tmp_path:
     assert "OUTFOX_HOME" in findings["home"]["advice"]
 
 
-def test_the_doctor_fails_where_something_needed_is_missing(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_fails_if_a_requirement_is_missing(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_ENVIRONMENT", "production")
     ran = outfox("doctor")
     assert ran.code == 1
     assert "OUTFOX_SECRET" in ran.out
 
 
-def test_the_doctor_tells_whether_workers_see_the_pages(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_reports_whether_workers_can_see_the_pages(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
     def found() -> dict[str, dict[str, str]]:
         return {one["what"]: one for one in json.loads(outfox("doctor", "--json").out)}
 

@@ -24,7 +24,7 @@ def nothing_changed(crowd: Crowd) -> bool:
     return list(crowd.hits()) == [] and crowd.balance() == FUNDS
 
 
-def test_a_hit_stands_as_it_was_ordered(stage: Stage, orders: Orders) -> None:
+def test_a_hit_is_posted_as_ordered(stage: Stage, orders: Orders) -> None:
     order = orders.hit(max_assignments=4, lifetime_seconds=3600)
     hit = orders.crowd.post(order)
     assert hit == orders.crowd.hit(hit.hit_id) == next(orders.crowd.hits())
@@ -34,7 +34,7 @@ def test_a_hit_stands_as_it_was_ordered(stage: Stage, orders: Orders) -> None:
     assert abs(hit.created_at - stage.now()) < timedelta(minutes=1)
 
 
-def test_the_same_token_posts_one_hit_however_often_it_comes(orders: Orders) -> None:
+def test_the_same_token_posts_one_hit_however_often_it_is_sent(orders: Orders) -> None:
     order = orders.hit()
     first = orders.crowd.post(order)
     balance = orders.crowd.balance()
@@ -51,7 +51,7 @@ def test_the_same_token_from_many_threads_posts_one_hit(orders: Orders) -> None:
     assert len(made) == 1
 
 
-def test_hits_of_the_same_terms_are_one_group(orders: Orders) -> None:
+def test_hits_with_the_same_terms_form_one_group(orders: Orders) -> None:
     terms = orders.terms()
     first, second = (orders.crowd.post(orders.hit(terms=terms)) for _ in range(2))
     other = orders.crowd.post(orders.hit())
@@ -89,7 +89,7 @@ def test_posting_reserves_the_quoted_price_of_the_hit(orders: Orders, workers: i
     assert orders.crowd.balance() == FUNDS - workers * each
 
 
-def test_a_hit_that_is_not_covered_is_refused_and_can_come_later(orders: Orders) -> None:
+def test_a_hit_that_the_balance_does_not_cover_is_refused_and_can_be_posted_later(orders: Orders) -> None:
     order = orders.hit(terms=orders.terms(reward_cents=100_000), max_assignments=9)
     with pytest.raises(InsufficientFunds) as caught:
         orders.crowd.post(order)
@@ -98,7 +98,7 @@ def test_a_hit_that_is_not_covered_is_refused_and_can_come_later(orders: Orders)
 
 
 @pytest.mark.parametrize("nonsense", ["reward", "workers", "question", "address", "token"])
-def test_nonsense_is_refused_and_changes_nothing(stage: Stage, orders: Orders, nonsense: str) -> None:
+def test_invalid_orders_are_refused_and_change_nothing(stage: Stage, orders: Orders, nonsense: str) -> None:
     choices: dict[str, Callable[[], HitOrder]] = {
         "reward": lambda: orders.hit(terms=orders.terms(reward_cents=-1)),
         "workers": lambda: orders.hit(max_assignments=0),
@@ -111,7 +111,7 @@ def test_nonsense_is_refused_and_changes_nothing(stage: Stage, orders: Orders, n
     assert nothing_changed(orders.crowd)
 
 
-def test_what_is_not_there_is_unknown(orders: Orders) -> None:
+def test_missing_objects_are_unknown(orders: Orders) -> None:
     crowd = orders.crowd
     bonus = BonusOrder(orders.token(), "A1", UNKNOWN, 5, "")
     calls: list[Callable[[], object]] = [
@@ -136,13 +136,13 @@ def test_what_is_not_there_is_unknown(orders: Orders) -> None:
     assert nothing_changed(crowd)
 
 
-def test_listings_go_through_all_pages_the_newest_first(orders: Orders) -> None:
+def test_listings_return_all_pages_newest_first(orders: Orders) -> None:
     terms = orders.terms()
     posted = [orders.crowd.post(orders.hit(terms=terms, max_assignments=1)).hit_id for _ in range(101)]
     assert [one.hit_id for one in orders.crowd.hits()] == posted[::-1]
 
 
-def test_an_expired_hit_can_be_finished_and_not_taken(stage: Stage, orders: Orders) -> None:
+def test_an_expired_hit_can_be_finished_but_not_accepted(stage: Stage, orders: Orders) -> None:
     hit, early, late = orders.crowd.post(orders.hit()), stage.worker(), stage.worker()
     assert stage.accept(hit, early)
     orders.crowd.expire(hit.hit_id)
@@ -155,7 +155,7 @@ def test_an_expired_hit_can_be_finished_and_not_taken(stage: Stage, orders: Orde
     assert orders.crowd.balance() == FUNDS - 30
 
 
-def test_a_hit_ends_by_itself_when_its_time_is_over(stage: Stage, orders: Orders) -> None:
+def test_a_hit_expires_at_the_end_of_its_lifetime(stage: Stage, orders: Orders) -> None:
     hit = orders.crowd.post(orders.hit(lifetime_seconds=3600))
     stage.wait(timedelta(seconds=3601))
     assert orders.crowd.hit(hit.hit_id).state is HitState.REVIEWABLE

@@ -8,7 +8,7 @@ from crowd.profile import BuiltInQualification
 from tests.integration.crowd.stage import Orders, Stage
 
 
-def test_a_qualification_is_made_once_for_its_name(orders: Orders) -> None:
+def test_a_qualification_is_created_once_per_name(orders: Orders) -> None:
     first = orders.crowd.ensure_qualification("trained", "has read the rules")
     assert (first.name, first.description) == ("trained", "has read the rules")
     assert orders.crowd.ensure_qualification("trained", "has read the rules") == first
@@ -73,7 +73,7 @@ def test_only_workers_who_meet_the_requirements_can_accept_a_hit(
 
 
 @pytest.mark.parametrize("comparator", [Comparator.IN, Comparator.NOT_IN])
-def test_countries_can_be_asked_for_and_excluded(stage: Stage, orders: Orders, comparator: Comparator) -> None:
+def test_countries_can_be_required_and_excluded(stage: Stage, orders: Orders, comparator: Comparator) -> None:
     requirement = Requirement(BuiltInQualification.LOCALE, comparator, countries=("US", "CA"))
     hit = orders.crowd.post(orders.hit(terms=orders.terms(requirements=(requirement,))))
     assert stage.accept(hit, stage.worker("CA")) is (comparator is Comparator.IN)

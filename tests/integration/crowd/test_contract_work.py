@@ -59,7 +59,7 @@ def test_a_worker_cannot_accept_a_hit_twice(stage: Stage, orders: Orders) -> Non
     assert not stage.accept(hit, worker)
 
 
-def test_what_is_returned_is_there_for_others(stage: Stage, orders: Orders) -> None:
+def test_a_returned_assignment_is_available_to_others(stage: Stage, orders: Orders) -> None:
     hit, first, second = orders.crowd.post(orders.hit(max_assignments=1)), stage.worker(), stage.worker()
     assert stage.accept(hit, first)
     assert not stage.accept(hit, second)
@@ -76,7 +76,7 @@ def test_an_overdue_assignment_becomes_available_again(stage: Stage, orders: Ord
     assert stage.accept(hit, stage.worker())
 
 
-def test_approval_pays_once_however_often_it_comes(stage: Stage, orders: Orders) -> None:
+def test_approval_pays_once_however_often_it_is_sent(stage: Stage, orders: Orders) -> None:
     work = orders.work(max_assignments=1)
     for _ in range(3):
         orders.crowd.approve(work.assignment_id, "thank you")
@@ -95,7 +95,7 @@ def test_undecided_work_is_approved_automatically(stage: Stage, orders: Orders) 
         orders.crowd.reject(work.assignment_id, "too late")
 
 
-def test_a_rejection_pays_nothing_and_tells_why(orders: Orders) -> None:
+def test_a_rejection_pays_nothing_and_gives_its_reason(orders: Orders) -> None:
     work = orders.work(max_assignments=1)
     for _ in range(2):
         orders.crowd.reject(work.assignment_id, "not a sentence")
@@ -113,7 +113,7 @@ def test_a_rejection_without_a_reason_is_refused(orders: Orders, reason: str) ->
     assert orders.crowd.assignment(work.assignment_id) == work
 
 
-def test_what_was_decided_otherwise_is_refused_with_its_state(orders: Orders) -> None:
+def test_a_conflicting_decision_is_refused_with_the_current_state(orders: Orders) -> None:
     good, bad = orders.work(), orders.work()
     orders.crowd.approve(good.assignment_id)
     orders.crowd.reject(bad.assignment_id, "not a sentence")
@@ -134,7 +134,7 @@ def test_a_rejection_can_be_overridden_and_then_pays_once(orders: Orders) -> Non
     assert orders.crowd.balance() == FUNDS - 30
 
 
-def test_a_rejection_stands_after_thirty_days(stage: Stage, orders: Orders) -> None:
+def test_a_rejection_is_final_after_thirty_days(stage: Stage, orders: Orders) -> None:
     work = orders.work(max_assignments=1)
     orders.crowd.reject(work.assignment_id, "not a sentence")
     stage.wait(timedelta(days=31))
@@ -185,28 +185,28 @@ def test_an_expired_bonus_token_is_not_sent(stage: Stage, orders: Orders) -> Non
 
 
 @pytest.mark.parametrize("cents", [0, -5])
-def test_a_bonus_of_nothing_is_refused(orders: Orders, cents: int) -> None:
+def test_a_bonus_of_zero_is_refused(orders: Orders, cents: int) -> None:
     work = orders.work()
     with pytest.raises(CrowdRefused):
         orders.crowd.bonus(orders.bonus(work, cents=cents))
     assert list(orders.crowd.bonuses(hit_id=work.hit_id)) == []
 
 
-def test_a_bonus_for_the_work_of_another_is_refused(stage: Stage, orders: Orders) -> None:
+def test_a_bonus_for_another_workers_assignment_is_refused(stage: Stage, orders: Orders) -> None:
     work = orders.work()
     with pytest.raises(CrowdRefused):
         orders.crowd.bonus(orders.bonus(work, worker_id=stage.worker()))
     assert list(orders.crowd.bonuses(hit_id=work.hit_id)) == []
 
 
-def test_a_bonus_that_is_not_covered_is_refused(orders: Orders) -> None:
+def test_a_bonus_that_the_balance_does_not_cover_is_refused(orders: Orders) -> None:
     work = orders.work(max_assignments=1)
     with pytest.raises(InsufficientFunds):
         orders.crowd.bonus(orders.bonus(work, cents=FUNDS))
     assert orders.crowd.balance() == FUNDS - 30
 
 
-def test_bonuses_are_listed_for_one_thing_at_a_time(orders: Orders) -> None:
+def test_bonuses_are_listed_for_one_hit_or_assignment(orders: Orders) -> None:
     with pytest.raises(CrowdRefused):
         orders.crowd.bonuses()
     with pytest.raises(CrowdRefused):

@@ -30,7 +30,7 @@ def orders(market_server: MarketServer, proxy: MarketplaceProxy) -> Orders:
 
 
 @pytest.mark.parametrize("outcome", FAULTS)
-def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
+def test_a_hit_is_posted_once_even_if_the_response_is_lost(
     orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     order = orders.hit()
@@ -42,7 +42,7 @@ def test_a_hit_is_posted_once_whatever_becomes_of_the_answer(
 
 
 @pytest.mark.parametrize("outcome", FAULTS)
-def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
+def test_a_bonus_is_paid_once_even_if_the_response_is_lost(
     orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     work = orders.work(max_assignments=1)
@@ -55,7 +55,7 @@ def test_a_bonus_is_paid_once_whatever_becomes_of_the_answer(
 
 
 @pytest.mark.parametrize("outcome", FAULTS)
-def test_every_other_change_is_made_whatever_becomes_of_the_answer(
+def test_every_other_change_is_made_even_if_the_response_is_lost(
     orders: Orders, proxy: MarketplaceProxy, outcome: Outcome
 ) -> None:
     crowd, hit = orders.crowd, orders.crowd.post(orders.hit(max_assignments=1))
@@ -82,7 +82,7 @@ def test_every_other_change_is_made_whatever_becomes_of_the_answer(
     assert crowd.balance() == FUNDS - 2 * 30
 
 
-def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: MarketServer) -> None:
+def test_many_threads_on_a_bad_connection_do_everything_exactly_once(market_server: MarketServer) -> None:
     count = 40
     plan = FaultPlan(seed=7, throttled=0.1, failed_after=0.1, dropped_after=0.1, delayed=0.05)
     with proxy_of(market_server.url, plan) as proxy, ThreadPoolExecutor(8) as pool:
@@ -108,7 +108,7 @@ def test_many_threads_on_a_bad_line_do_everything_exactly_once(market_server: Ma
     assert crowd.balance() == FUNDS - count * (30 + 60)
 
 
-def test_what_stays_broken_is_given_up_when_the_budget_is_used(
+def test_a_persistent_failure_is_given_up_when_the_retry_budget_is_used(
     market_server: MarketServer, proxy: MarketplaceProxy
 ) -> None:
     orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
@@ -118,7 +118,7 @@ def test_what_stays_broken_is_given_up_when_the_budget_is_used(
     assert 1 < proxy.calls() < 1000
 
 
-def test_a_call_whose_every_answer_is_lost_ends_in_doubt_and_has_happened_once(
+def test_a_call_without_any_response_ends_in_doubt_and_ran_once(
     market_server: MarketServer, proxy: MarketplaceProxy
 ) -> None:
     orders = Orders(MarketStage(market_server, proxy.url, replace(QUICK, budget=0.05)))
@@ -147,7 +147,7 @@ def test_wrong_keys_are_refused_and_change_nothing(market_server: MarketServer, 
     assert list(stage.crowd.hits()) == []
 
 
-def test_what_belongs_to_another_requester_is_unknown(market_server: MarketServer) -> None:
+def test_another_requesters_objects_are_unknown(market_server: MarketServer) -> None:
     mine, other = MarketStage(market_server), MarketStage(market_server)
     work = Orders(mine).work()
     for call in (other.crowd.hit, other.crowd.expire):
@@ -172,7 +172,7 @@ def test_the_fake_crowd_fails_on_request(*, after: bool) -> None:
     assert fake.calls == {"balance": 1, "post": 2, "hits": 2}
 
 
-def test_the_crowd_in_memory_can_be_given_money() -> None:
+def test_the_in_memory_crowd_accepts_deposits() -> None:
     stage = FakeStage()
     stage.fake.deposit(5)
     assert stage.crowd.balance() == FUNDS + 5

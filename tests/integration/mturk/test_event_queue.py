@@ -126,7 +126,7 @@ def test_invalid_messages_are_deleted_and_logged_without_their_contents(
     assert SECRET_TEXT not in "".join(record.getMessage() for record in ours)
 
 
-def test_more_messages_than_come_at_once_come_later(sqs: Sqs, queue: SqsEventQueue) -> None:
+def test_messages_beyond_one_batch_arrive_later(sqs: Sqs, queue: SqsEventQueue) -> None:
     sqs.send(*(message(event(hit_id=f"3H{number}")) for number in range(12)))
     found: set[str] = set()
     while (hints := queue.take(0)).receipts:
@@ -141,7 +141,7 @@ def test_a_missing_queue_raises_a_crowd_error(sqs: Sqs) -> None:
         missing.take(0)
 
 
-def test_a_queue_whose_server_is_away_can_be_tried_again(sqs: Sqs) -> None:
+def test_an_unreachable_queue_server_can_be_retried(sqs: Sqs) -> None:
     away = open_queue(sqs.url, endpoint_url="http://127.0.0.1:9", region="us-east-1")
     with pytest.raises(CrowdUnavailable) as caught:
         away.take(0)

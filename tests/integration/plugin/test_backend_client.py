@@ -51,14 +51,14 @@ def serving() -> Iterator[RunningBackend]:
     running.stop()
 
 
-def test_a_verdict_comes_signed_for_its_holder_and_is_not_stored_by_the_backend(serving: RunningBackend) -> None:
+def test_a_verdict_is_signed_for_its_session_and_not_stored_by_the_backend(serving: RunningBackend) -> None:
     verdict = serving.judge().judge(request(target="negative"))
     assert verdict.is_about(find_pack("sentiment").spec, FIELDS, "negative")
     assert verdict.fooled is not None
     assert serving.world.sink.attempts == []
 
 
-def test_a_verdict_of_another_secret_or_another_time_is_not_trusted(serving: RunningBackend) -> None:
+def test_a_verdict_with_another_secret_or_time_is_not_trusted(serving: RunningBackend) -> None:
     with pytest.raises(BackendVerdictRejected):
         serving.judge(secrets=["t" * 32]).judge(request())
     late = SettableClock()
@@ -67,7 +67,7 @@ def test_a_verdict_of_another_secret_or_another_time_is_not_trusted(serving: Run
         serving.judge(late).judge(request())
 
 
-def test_a_backend_that_is_away_can_be_asked_again(serving: RunningBackend) -> None:
+def test_an_unavailable_backend_can_be_retried(serving: RunningBackend) -> None:
     judge = serving.judge()
     serving.stop()
     with pytest.raises(BackendUnavailable) as caught:
@@ -86,7 +86,7 @@ def test_a_refused_judgement_names_the_reason(
         serving.judge().judge(request(task, fields))
 
 
-def test_the_password_is_asked_for(serving: RunningBackend) -> None:
+def test_the_password_is_required(serving: RunningBackend) -> None:
     with pytest.raises(JudgementRefused):
         serving.judge(auth=None).judge(request())
 
@@ -101,13 +101,13 @@ def test_the_password_is_asked_for(serving: RunningBackend) -> None:
         {"fields": FIELDS},
     ],
 )
-def test_a_body_that_is_none_is_refused_with_one_sentence(body: object) -> None:
+def test_an_invalid_body_is_refused_in_one_sentence(body: object) -> None:
     app = backend_app(World(find_pack("sentiment")).service, signer=VerdictSigner([SECRET]))
     answer = app.test_client().post("/tasks/sentiment/judge", json=body)
     assert answer.status_code == 400
     assert "\n" not in answer.json["error"]  # type: ignore[index]
 
 
-def test_without_a_secret_nobody_is_judged_for() -> None:
+def test_without_a_secret_no_verdicts_are_given() -> None:
     app = backend_app(World(find_pack("sentiment")).service)
     assert app.test_client().post("/tasks/sentiment/judge", json={}).status_code == 404

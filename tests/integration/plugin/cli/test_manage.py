@@ -101,7 +101,7 @@ def test_an_open_round_without_access_is_reported_with_a_hint(
     assert "outfox labelstudio connect" not in outfox("status").out
 
 
-def test_a_round_that_has_hits_is_reached_whatever_keys_this_machine_has(outfox: Outfox, owned: Company) -> None:
+def test_a_round_with_hits_is_reachable_whatever_keys_are_set(outfox: Outfox, owned: Company) -> None:
     owned.settle()
     assert "outfox labelstudio connect" not in outfox("status").out
 
@@ -148,7 +148,7 @@ def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None
     assert "open waits: the next round waits for money" in text
 
 
-def test_a_round_to_which_nothing_more_can_come_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
+def test_a_round_that_can_receive_no_more_work_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
     with owned.store.write() as session:
         round = session.get_one(Round, owned.floor.round.id)
         begin_validating(session, round, who="owner@test", why="enough", now=owned.clock.now())
@@ -157,9 +157,7 @@ def test_a_round_to_which_nothing_more_can_come_waits_for_its_manager(outfox: Ou
     assert "round 1" in task["waits_for"][0]
 
 
-def test_after_an_owner_closed_a_round_with_nothing_in_it_no_other_is_opened_until_they_do(
-    outfox: Outfox, owned: Company
-) -> None:
+def test_after_an_owner_closed_an_empty_round_only_the_owner_opens_the_next(outfox: Outfox, owned: Company) -> None:
     command = "outfox round open sentiment"
     assert command in outfox("round", "close", "sentiment", "--why", "not yet").out
     for _ in range(2):
@@ -187,7 +185,7 @@ def test_status_shows_what_follows_a_round(outfox: Outfox, owned: Company, froze
     assert told in outfox("status").out
 
 
-def test_status_counts_tries_that_were_not_delivered_yet(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+def test_status_counts_undelivered_attempts(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
     outbox = tmp_path / "home" / "tries"
     outbox.mkdir(parents=True)
     for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):

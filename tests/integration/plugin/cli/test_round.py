@@ -49,7 +49,7 @@ def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfo
     ]
 
 
-def test_a_changed_budget_is_told_from_what_to_what(outfox: Outfox, home: Path) -> None:
+def test_a_changed_budget_is_shown_with_the_old_and_new_amounts(outfox: Outfox, home: Path) -> None:
     assert home
     assert outfox("round", "budget", "sentiment", "500", "--why", "enough").code == 0
     assert "changed the budget from $600.00 to $500.00" in outfox("round", "show", "sentiment").out
@@ -57,7 +57,7 @@ def test_a_changed_budget_is_told_from_what_to_what(outfox: Outfox, home: Path) 
     assert (noted["before"], noted["after"]) == ({"budget_cents": 60000}, {"budget_cents": 50000})
 
 
-def test_what_cannot_be_an_example_or_a_day_is_told_with_what_would_be(outfox: Outfox, home: Path) -> None:
+def test_an_invalid_example_id_or_date_is_reported_with_the_expected_format(outfox: Outfox, home: Path) -> None:
     assert home
     ran = outfox("round", "decide", "sentiment", "xyz", "--keep", "--why", "x")
     assert (ran.code, "outfox round flags sentiment" in ran.err) == (2, True)
@@ -65,7 +65,7 @@ def test_what_cannot_be_an_example_or_a_day_is_told_with_what_would_be(outfox: O
     assert (ran.code, "yesterday" in ran.err) == (2, True)
 
 
-def test_a_round_that_nobody_serves_is_opened_and_told_to_wait_for_a_backend(outfox: Outfox, home: Path) -> None:
+def test_a_round_without_a_backend_opens_and_is_shown_as_waiting(outfox: Outfox, home: Path) -> None:
     ran = outfox("round", "open", "sentiment")
     assert (ran.code, "switches" in ran.err) == (0, False)
     assert "outfox ml-backend" in ran.out
@@ -134,7 +134,7 @@ def test_contexts_are_uploaded_from_a_pipe(outfox: Outfox, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("home")
-def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, tmp_path: Path) -> None:
+def test_an_invalid_file_is_reported_line_by_line_and_changes_nothing(outfox: Outfox, tmp_path: Path) -> None:
     file = tmp_path / "broken.jsonl"
     file.write_text('{"prompt": "Right."}\n{"promt": "Wrong."}\nnope\n', encoding="utf-8")
     ran = outfox("context", "upload", "sentiment", file)
@@ -146,7 +146,7 @@ def test_a_broken_file_is_told_line_by_line_and_changes_nothing(outfox: Outfox, 
 
 
 @pytest.mark.usefixtures("home_tables")
-def test_who_looks_at_a_new_task_is_told_to_train_first(outfox: Outfox) -> None:
+def test_a_new_task_shows_the_hint_to_train_first(outfox: Outfox) -> None:
     assert outfox("task", "create", "sentiment").code == 0
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
     assert [hint["command"] for hint in task["hints"]] == ["outfox model train sentiment"]

@@ -78,7 +78,7 @@ def test_a_round_that_is_not_closed_is_not_frozen(home_tables: str, outfox: Outf
         assert (ran.code, json.loads(ran.err)["code"]) == (2, "round_not_closed")
 
 
-def test_a_manifest_that_was_changed_or_cannot_be_read_is_not_proved(home: Path, outfox: Outfox) -> None:
+def test_a_changed_or_unreadable_manifest_fails_verification(home: Path, outfox: Outfox) -> None:
     outfox("round", "freeze", "sentiment")
     archive = home / "archives" / "sentiment" / "round-1"
     change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
@@ -98,7 +98,7 @@ def test_a_manifest_that_was_changed_or_cannot_be_read_is_not_proved(home: Path,
         assert (proof.code, "manifest" in proof.out) == (1, True)
 
 
-def test_a_folder_that_is_called_like_the_task_is_not_taken_for_its_archive(
+def test_a_folder_with_the_tasks_name_is_not_mistaken_for_its_archive(
     home: Path, outfox: Outfox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outfox("round", "freeze", "sentiment")

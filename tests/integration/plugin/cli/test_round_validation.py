@@ -23,7 +23,7 @@ def owned(home_tables: str) -> Iterator[Panel]:
         yield seat_panel(store)
 
 
-def test_votes_decide_and_the_owner_is_told_what_waits_for_them(outfox: Outfox, owned: Panel) -> None:
+def test_votes_decide_examples_and_the_owner_sees_what_needs_attention(outfox: Outfox, owned: Panel) -> None:
     (example,) = owned.written()
     flagged = owned.floor.pending()
     owned.vote(example, None, None)
@@ -54,7 +54,7 @@ def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -
     assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
 
 
-def test_what_was_flagged_late_is_listed_with_what_it_is(outfox: Outfox, owned: Panel) -> None:
+def test_late_flags_are_listed_with_their_kind(outfox: Outfox, owned: Panel) -> None:
     example = owned.floor.pending()
     owned.vote(example, None, None)
     owned.decide()
@@ -80,7 +80,7 @@ def test_a_flagged_gold_item_is_listed_with_the_row_to_correct(outfox: Outfox, h
     assert (told["row"], told["flags"][0]["comment"]) == (row.id, "two at once")
 
 
-def test_what_workers_typed_moves_no_terminal(outfox: Outfox, owned: Panel) -> None:
+def test_control_characters_in_workers_texts_are_escaped(outfox: Outfox, owned: Panel) -> None:
     example = owned.floor.pending()
     owned.vote(example, flag="\x1b[31mred\x9b2J \u202eturned")
     text = outfox("round", "flags", "sentiment").out
@@ -128,7 +128,7 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
 
 
-def test_in_a_closed_round_what_was_given_up_can_raise_nothing(outfox: Outfox, owned: Panel) -> None:
+def test_undecided_fooling_examples_of_a_closed_round_are_reported(outfox: Outfox, owned: Panel) -> None:
     owned.written("W1")
     owned.close()
     text = outfox("round", "metrics", "sentiment").out
@@ -144,7 +144,7 @@ def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
     assert (ran.code, "outfox round open sentiment" in ran.err) == (2, True)
 
 
-def test_a_second_opinion_is_told_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
+def test_an_aggregation_is_shown_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
     for label in owned.floor.spec.label_names:
         owned.vote(owned.floor.pending(label=label), None, None, voters=["Ann", "Bob"])
     told = json.loads(outfox("round", "aggregate", "sentiment", "--json").out)

@@ -21,7 +21,7 @@ def home(tmp_path: Path, home_tables: str) -> Path:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_task_is_created_and_the_next_step_is_told(outfox: Outfox) -> None:
+def test_a_task_is_created_and_the_next_step_is_printed(outfox: Outfox) -> None:
     made = outfox("task", "create", "sentiment", "--json")
     assert made.code == 0, made.err
     assert json.loads(made.out)["next"] == "outfox model train sentiment"
@@ -69,7 +69,7 @@ def test_a_name_that_is_not_a_pack_gets_a_list_or_a_close_name(outfox: Outfox) -
 
 
 @pytest.mark.usefixtures("home")
-def test_a_pack_with_a_mistake_makes_no_task(outfox: Outfox, copy_of: Callable[[str], Path]) -> None:
+def test_a_pack_with_a_mistake_creates_no_task(outfox: Outfox, copy_of: Callable[[str], Path]) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "create.xml", 'name="text"', 'name="txet"')
     ran = outfox("task", "create", folder)
@@ -84,7 +84,7 @@ def test_the_first_task_makes_the_database_of_the_home(outfox: Outfox) -> None:
     assert "sentiment" in outfox("task", "list").out
 
 
-def test_without_a_database_the_cure_is_told(
+def test_without_a_database_a_hint_is_printed(
     outfox: Outfox, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTFOX_DATABASE_URL", databases.empty())
@@ -95,7 +95,7 @@ def test_without_a_database_the_cure_is_told(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_round_without_a_model_tells_how_to_train_one(outfox: Outfox) -> None:
+def test_a_round_without_a_model_prints_the_hint_to_train_one(outfox: Outfox) -> None:
     outfox("task", "create", "sentiment")
     ran = outfox("round", "open", "sentiment")
     assert (ran.code, "outfox model train sentiment" in ran.err) == (2, True)

@@ -24,7 +24,7 @@ def move(company: Company, step: Callable[..., Round]) -> None:
         step(session, chosen, who="owner@test", why="a test", now=company.clock.now())
 
 
-def test_an_open_round_takes_texts_and_one_that_ended_says_what_it_waits_for(company: Company) -> None:
+def test_an_open_round_accepts_texts_and_an_ended_round_says_what_it_waits_for(company: Company) -> None:
     seen = demo_status(company.store, "sentiment", company.clock)
     assert (seen.round, seen.status, seen.takes_texts, seen.waits_for) == (1, "open", True, ())
     assert seen.versions == (company.floor.version,)
@@ -32,7 +32,7 @@ def test_an_open_round_takes_texts_and_one_that_ended_says_what_it_waits_for(com
     assert demo_status(company.store, "sentiment", company.clock).status == "paused"
 
 
-def test_a_round_that_is_over_says_what_comes_next(company: Company) -> None:
+def test_a_finished_round_names_the_next_step(company: Company) -> None:
     company.floor.pending()
     move(company, begin_validating)
     seen = demo_status(company.store, "sentiment", company.clock)

@@ -18,7 +18,7 @@ def file_store(sqlite_databases: Databases) -> Iterator[Store]:
         yield opened
 
 
-def test_no_query_of_a_pass_walks_the_round(file_store: Store, tmp_path: Path) -> None:
+def test_no_query_of_a_pass_scans_the_whole_round(file_store: Store, tmp_path: Path) -> None:
     company: Company = found_company(file_store, tmp_path)
     company.hire()
     company.manage()

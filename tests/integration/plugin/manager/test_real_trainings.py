@@ -132,7 +132,7 @@ def test_a_training_outlives_a_manager_that_is_killed_and_the_next_one_waits_for
     assert office.states() == [TrainingState.ROTATED], "one training was enough"
 
 
-def test_a_training_that_is_cancelled_is_not_begun_again(outfox: Outfox, office: Office) -> None:
+def test_a_cancelled_training_is_not_restarted(outfox: Outfox, office: Office) -> None:
     office.manage()
     office.until(TrainingState.RUNNING)
     ran = outfox("model", "cancel", TASK)

@@ -64,7 +64,7 @@ def test_a_budget_ends_a_round_and_is_never_overshot(small: Found) -> None:
     assert {one.status for one in company.floor.rows(Example)} == {ExampleStatus.VERIFIED}
 
 
-def test_examples_that_do_not_fool_are_made_up_for(small: Found) -> None:
+def test_examples_that_do_not_fool_the_model_are_replaced(small: Found) -> None:
     company = small()
     company.last_round = 1
     company.settle()
@@ -76,7 +76,7 @@ def test_examples_that_do_not_fool_are_made_up_for(small: Found) -> None:
     assert sum(one.status is ExampleStatus.UNCHECKED for one in examples) == 2
 
 
-def test_people_who_disagree_cost_more_votes_and_no_bonus(small: Found) -> None:
+def test_disagreement_costs_more_votes_and_no_bonus(small: Found) -> None:
     company = small(rounds={"target_fooling": 1}, validation={"first_votes": 2, "max_votes": 3})
     company.last_round = 1
     company.settle()
@@ -93,7 +93,7 @@ def test_people_who_disagree_cost_more_votes_and_no_bonus(small: Found) -> None:
     assert len(company.standing(HitKind.CREATE)) == 1
 
 
-def test_hits_that_a_round_needs_no_more_are_taken_down(small: Found) -> None:
+def test_hits_that_a_round_no_longer_needs_are_expired(small: Found) -> None:
     company = small()
     company.last_round = 1
     company.settle()
@@ -106,7 +106,7 @@ def test_hits_that_a_round_needs_no_more_are_taken_down(small: Found) -> None:
     assert company.rounds()[0].sent_cents == company.rounds()[0].reserved_cents == 0
 
 
-def test_a_paused_round_gets_no_new_hits_until_it_goes_on(small: Found) -> None:
+def test_a_paused_round_gets_no_new_hits_until_it_resumes(small: Found) -> None:
     company = small()
     for step, standing in ((pause, 0), (resume, 3)):
         with company.store.write() as session:
@@ -133,7 +133,7 @@ class PausedMeanwhile(Store):
 
 
 @pytest.mark.parametrize("status", [RoundStatus.OPEN, RoundStatus.VALIDATING])
-def test_a_pause_that_comes_while_the_manager_looks_is_not_undone(small: Found, status: RoundStatus) -> None:
+def test_a_pause_during_a_managers_pass_is_not_undone(small: Found, status: RoundStatus) -> None:
     company = small()
     company.clock.advance(400 * 24 * HOUR)
     if status is RoundStatus.VALIDATING:
@@ -146,7 +146,7 @@ def test_a_pause_that_comes_while_the_manager_looks_is_not_undone(small: Found, 
     assert (round.status, round.paused_at) == (status, company.clock.now())
 
 
-def test_who_passes_the_quiz_is_qualified_and_paid(small: Found) -> None:
+def test_a_worker_who_passes_the_quiz_is_qualified_and_paid(small: Found) -> None:
     company = small(people=False)
     company.settle()
     (hit,) = company.standing(HitKind.QUIZ)
@@ -166,7 +166,7 @@ def test_who_passes_the_quiz_is_qualified_and_paid(small: Found) -> None:
     assert company.take(company.standing(HitKind.CREATE)[0], "NEW") is not None
 
 
-def test_pay_is_brought_to_the_minimum_before_a_round_closes(small: Found) -> None:
+def test_pay_is_topped_up_to_the_minimum_before_a_round_closes(small: Found) -> None:
     company = small(rounds={"target_fooling": 1}, pay={"minimum_hourly_cents": 1_500})
     company.last_round = 1
     company.slow = HOUR / 4
@@ -177,7 +177,7 @@ def test_pay_is_brought_to_the_minimum_before_a_round_closes(small: Found) -> No
     assert {one.state for one in top_ups} == {EntryState.CONFIRMED}
 
 
-def test_a_round_does_not_close_on_pay_that_its_budget_does_not_cover(small: Found) -> None:
+def test_a_round_stays_open_if_its_budget_does_not_cover_top_ups(small: Found) -> None:
     few = {"round_cents": 400, "task_cents": 60_000}
     company = small(rounds={"target_fooling": 1}, pay={"minimum_hourly_cents": 1_500}, budget=few)
     company.last_round = 1
@@ -207,7 +207,7 @@ def test_the_next_round_waits_for_a_budget_that_covers_it(small: Found) -> None:
     assert waits(company) == {}
 
 
-def test_a_model_that_the_guard_keeps_out_does_not_end_the_loop(small: Found) -> None:
+def test_a_model_that_fails_the_guard_does_not_end_the_loop(small: Found) -> None:
     company = small(rounds={"target_fooling": 1})
     company.training_ends = TrainingState.REFUSED
     before = company.registry.pins("sentiment")
@@ -216,7 +216,7 @@ def test_a_model_that_the_guard_keeps_out_does_not_end_the_loop(small: Found) ->
     assert company.statuses() == ["closed", "open"]
 
 
-def test_a_training_that_fails_is_tried_again_and_no_round_opens_without_it(small: Found) -> None:
+def test_a_failed_training_is_retried_and_no_round_opens_without_it(small: Found) -> None:
     company = small(rounds={"target_fooling": 1})
     company.training_ends = TrainingState.FAILED
     company.play(lambda: company.is_over(1))

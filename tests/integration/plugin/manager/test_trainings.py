@@ -88,7 +88,7 @@ def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) ->
     assert (failing(company), company.statuses()) == ([], ["closed", "open"])
 
 
-def test_a_round_that_teaches_nothing_is_told_and_the_next_one_opens_against_what_answers(learnable: Company) -> None:
+def test_a_round_with_nothing_to_learn_is_reported_and_the_next_opens_with_the_same_model(learnable: Company) -> None:
     before = learnable.registry.pins(TASK)
 
     def record(token: str) -> None:
@@ -102,7 +102,7 @@ def test_a_round_that_teaches_nothing_is_told_and_the_next_one_opens_against_wha
     assert (failing(learnable), learnable.registry.pins(TASK)) == ([], before)
 
 
-def test_that_somebody_else_trains_already_is_no_failure(learnable: Company) -> None:
+def test_a_training_by_another_process_is_not_a_failure(learnable: Company) -> None:
     learnable.training_ends = TrainingState.ROTATED
     earlier = failing(learnable)
     trained, opened = train(learnable, EndedRunner(JobOutcome.BUSY))
@@ -111,7 +111,7 @@ def test_that_somebody_else_trains_already_is_no_failure(learnable: Company) -> 
     assert opened.result.done == ""
 
 
-def test_a_process_that_has_the_number_of_an_earlier_one_does_not_borrow_its_success(small: Found) -> None:
+def test_a_reused_pid_does_not_inherit_an_earlier_success(small: Found) -> None:
     company = small(rounds={"target_fooling": 1})
     company.play(lambda: len(company.rounds()) == 2)
     number = company.floor.rows(TrainingJob)[-1].pid
@@ -127,7 +127,7 @@ def test_a_process_that_has_the_number_of_an_earlier_one_does_not_borrow_its_suc
     assert trained.error.endswith("no memory")
 
 
-def test_a_training_that_was_cancelled_and_died_is_not_begun_again(learnable: Company) -> None:
+def test_a_cancelled_training_that_died_is_not_restarted(learnable: Company) -> None:
     company = learnable
     with company.store.write() as session:
         task = find_task(session, TASK)
@@ -142,7 +142,7 @@ def test_a_training_that_was_cancelled_and_died_is_not_begun_again(learnable: Co
     assert (len(company.trained), company.statuses()) == (tried, ["closed", "open"])
 
 
-def test_a_stop_by_the_machine_is_tried_again_and_not_counted(learnable: Company) -> None:
+def test_a_stop_by_the_system_is_retried_and_not_counted(learnable: Company) -> None:
     def record(token: str) -> None:
         with learnable.store.write() as session:
             task, now = find_task(session, TASK), learnable.clock.now()

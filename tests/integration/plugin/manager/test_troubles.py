@@ -175,7 +175,7 @@ def test_validation_hits_are_posted_without_a_model(small: Found) -> None:
     assert company.floor.rows(Hit, Hit.kind == HitKind.CREATE, Hit.status == HitStatus.PLANNED)
 
 
-def test_a_page_of_the_owners_needs_no_model_of_ours(small: Found) -> None:
+def test_the_owners_own_page_needs_no_model(small: Found) -> None:
     company = small()
 
     def away(task: str, number: int) -> None:
@@ -226,7 +226,7 @@ def test_each_pass_is_recorded(small: Found) -> None:
     assert (found.ran_at, found.ran_by) == (company.clock.now(), MANAGER)
 
 
-def test_unfinished_work_is_left_to_a_person(small: Found) -> None:
+def test_unfinished_work_is_left_to_the_owner(small: Found) -> None:
     company = small()
     company.manage()
     _, second = company.standing(HitKind.CREATE)[:2]

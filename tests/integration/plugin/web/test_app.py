@@ -30,7 +30,7 @@ def test_a_webhook_without_the_secret_is_ignored(web: Web, secret: str) -> None:
     assert (answer.json["code"], answer.json["hint"]["action"]) == ("invalid_signature", "connect_label_studio")
 
 
-def test_a_task_whose_name_is_no_name_is_ignored(web: Web) -> None:
+def test_an_invalid_task_name_is_ignored(web: Web) -> None:
     name = "..%2Fsecret"
     for path in (f"/webhooks/label-studio/{name}", "/webhooks/label-studio/Sentiment"):
         task = path.rpartition("/")[2]
@@ -39,7 +39,7 @@ def test_a_task_whose_name_is_no_name_is_ignored(web: Web) -> None:
     assert web.hints == []
 
 
-def test_what_a_webhook_says_is_neither_logged_nor_kept(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_webhooks_body_is_neither_logged_nor_stored(web: Web, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     body = {"project": {"token": "invitation-1234"}, "annotation": {"text": "private words"}}
     secret = webhook_secret(SECRETS, "sentiment")
@@ -83,20 +83,20 @@ def test_every_answer_and_its_line_in_the_log_carry_the_requests_id(web: Web, ca
     ("method", "path", "status"),
     [("GET", "/", 404), ("GET", "/api/attempts", 405), ("POST", "/health", 405), ("GET", "/nothing/at/all", 404)],
 )
-def test_what_is_not_there_is_reported_in_json(web: Web, method: str, path: str, status: int) -> None:
+def test_a_missing_path_is_reported_in_json(web: Web, method: str, path: str, status: int) -> None:
     answer = web.client.open(path, method=method)
     assert answer.status_code == status
     assert set(answer.json or ()) == {"error", "code", "retry", "hint", "request_id"}
 
 
-def test_paths_that_callers_make_up_are_no_figures_of_their_own(web: Web) -> None:
+def test_unknown_paths_share_one_metric(web: Web) -> None:
     web.client.get("/made-up-by-somebody")
     page = web.client.get("/metrics").text
     assert "made-up" not in page
     assert 'route="other",status="404"' in page
 
 
-def test_an_error_that_is_unexpected_says_nothing_about_its_content(
+def test_an_unexpected_error_does_not_reveal_its_message(
     web: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
@@ -108,7 +108,7 @@ def test_an_error_that_is_unexpected_says_nothing_about_its_content(
     assert "private words" not in caplog.text
 
 
-def test_a_postgresql_that_is_away_is_reported_with_a_time_to_come_back(web: Web) -> None:
+def test_an_unavailable_postgresql_is_reported_with_retry_after(web: Web) -> None:
     lazy_store = LazyStore("postgresql://nobody@127.0.0.1:1/outfox")
     client = web_app(lazy_store, replace(web.intake, lazy_store=lazy_store), SECRETS).test_client()
     body = json.dumps({"tries": [web.stage.tried().to_json()]}).encode()

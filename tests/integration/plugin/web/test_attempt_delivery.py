@@ -153,9 +153,7 @@ def test_a_wrong_secret_is_a_failure_that_can_be_retried(standing: Standing) -> 
     assert standing.attempts() == before
 
 
-def test_a_web_app_that_is_killed_loses_nothing_and_doubles_nothing(
-    stage: Stage, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_killed_web_app_loses_and_duplicates_nothing(stage: Stage, settings: Settings, tmp_path: Path) -> None:
     tries = [stage.tried() for _ in range(300)]
     with serving(settings, "--workers", "2") as web:
         sink = Carried(AttemptSender(web.url, SECRETS), tmp_path / "spill")

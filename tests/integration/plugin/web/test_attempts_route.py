@@ -40,7 +40,7 @@ def test_each_of_the_secrets_verifies(web: Web) -> None:
 
 
 @pytest.mark.parametrize("missing", ["X-Outfox-Time", "X-Outfox-Signature"])
-def test_a_post_that_is_not_signed_is_refused(web: Web, missing: str) -> None:
+def test_an_unsigned_post_is_refused(web: Web, missing: str) -> None:
     body = batch(web.stage.tried())
     headers = headers_for(body, time.time())
     del headers[missing]
@@ -48,7 +48,7 @@ def test_a_post_that_is_not_signed_is_refused(web: Web, missing: str) -> None:
     assert (answer.status_code, web.attempts()) == (401, 0)
 
 
-def test_a_post_that_was_changed_on_the_way_is_refused(web: Web) -> None:
+def test_a_post_changed_in_transit_is_refused(web: Web) -> None:
     body = batch(web.stage.tried())
     headers = headers_for(body, time.time())
     later = {**headers, "X-Outfox-Time": str(int(headers["X-Outfox-Time"]) + 1)}
@@ -58,7 +58,7 @@ def test_a_post_that_was_changed_on_the_way_is_refused(web: Web) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-SIGNATURE_SECONDS - 5, SIGNATURE_SECONDS + 5])
-def test_a_post_of_another_time_is_refused(web: Web, seconds: float) -> None:
+def test_a_post_with_a_wrong_timestamp_is_refused(web: Web, seconds: float) -> None:
     answer = send(web, batch(web.stage.tried()), now=time.time() + seconds)
     assert (answer.status_code, "clocks" in answer.json["error"]) == (401, True)  # type: ignore[index]
 
@@ -68,7 +68,7 @@ def test_clocks_may_differ_a_little(web: Web, seconds: float) -> None:
     assert send(web, batch(web.stage.tried()), now=time.time() + seconds).status_code == 200
 
 
-def test_a_post_that_is_replayed_stores_nothing_twice(web: Web) -> None:
+def test_a_replayed_post_stores_nothing_twice(web: Web) -> None:
     body = batch(web.stage.tried())
     headers = headers_for(body, time.time())
     answers = [web.client.post("/api/attempts", data=body, headers=headers) for _ in range(3)]
@@ -76,7 +76,7 @@ def test_a_post_that_is_replayed_stores_nothing_twice(web: Web) -> None:
     assert web.attempts() == 1
 
 
-def test_a_poisonous_attempt_is_named_and_keeps_none_of_the_others_from_being_stored(web: Web) -> None:
+def test_an_invalid_attempt_is_named_and_the_others_are_stored(web: Web) -> None:
     stage = web.stage
     poison = {**stage.tried().to_json(), "judged_at": "yesterday"}
     huge = stage.tried().to_json()
@@ -107,7 +107,7 @@ def test_a_batch_of_too_many_or_too_large_is_refused(web: Web) -> None:
     assert (answer.status_code, answer.json["error"]) == (413, "Request Entity Too Large")  # type: ignore[index]
 
 
-def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: Web) -> None:
+def test_a_version_known_only_to_the_registry_is_registered_on_delivery(web: Web) -> None:
     version = make_version(Path(web.settings.registry_location), "neutral")
     said = replace(web.stage.tried().verdict.outputs[0], version=version)
     stranger = replace(said, version="m000000000000")
@@ -119,7 +119,7 @@ def test_a_version_that_only_the_registry_knows_is_registered_by_the_way(web: We
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
-def test_a_locked_database_is_reported_with_a_time_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_reported_with_retry_after(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.1)
     body = batch(web.stage.tried())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)
@@ -133,7 +133,7 @@ def test_a_locked_database_is_reported_with_a_time_to_come_back(web: Web, monkey
 
 
 @pytest.mark.sqlite("its file is moved away")
-def test_a_database_that_is_away_is_told_and_found_again(web: Web) -> None:
+def test_an_unavailable_database_is_reported_and_reconnected(web: Web) -> None:
     database = web.settings.home_path / "outfox.db"
     web.stage.store.close()
     database.rename(database.with_suffix(".away"))

@@ -30,14 +30,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         loop.stop(5)
 
 
-def test_a_hint_makes_its_task_be_read_soon(start: Start) -> None:
+def test_a_hint_triggers_an_early_read_of_its_task(start: Start) -> None:
     reader = FakeReader("sentiment", "nli")
     start(reader).hint("nli")
     reader.wait_for(1)
     assert reader.got == ["nli"]
 
 
-def test_many_hints_in_a_row_are_one(start: Start) -> None:
+def test_many_hints_in_a_row_cause_one_read(start: Start) -> None:
     reader = FakeReader()
     loop = start(reader, gather=0.3)
     for _ in range(50):
@@ -48,7 +48,7 @@ def test_many_hints_in_a_row_are_one(start: Start) -> None:
     assert reader.got == ["sentiment", "nli"]
 
 
-def test_what_is_hinted_while_it_is_read_is_read_again(start: Start) -> None:
+def test_a_hint_during_a_read_causes_another_read(start: Start) -> None:
     reader = FakeReader()
     reader.hold = threading.Event()
     loop = start(reader)
@@ -60,14 +60,14 @@ def test_what_is_hinted_while_it_is_read_is_read_again(start: Start) -> None:
     assert reader.got == ["sentiment", "sentiment"]
 
 
-def test_every_task_is_read_now_and_then_without_a_hint(start: Start) -> None:
+def test_every_task_is_read_regularly_without_a_hint(start: Start) -> None:
     reader = FakeReader("sentiment", "nli")
     start(reader, every=0.05)
     reader.wait_for(6)
     assert reader.got[:4] == ["sentiment", "nli", "sentiment", "nli"]
 
 
-def test_a_task_that_fails_is_tried_again_and_keeps_no_other_from_being_read(
+def test_a_failing_task_is_retried_and_does_not_block_the_others(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -85,7 +85,7 @@ def test_a_task_that_fails_is_tried_again_and_keeps_no_other_from_being_read(
     assert "Label Studio is read again" in caplog.text
 
 
-def test_what_a_foreign_error_says_is_not_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_of_foreign_errors_are_not_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     reader = FakeReader()
     reader.error = RuntimeError("private words")
     start(reader).hint("sentiment")

@@ -26,12 +26,12 @@ def served(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER"])
-def test_the_name_of_the_tokens_scheme_is_written_in_any_case(served: Served, scheme: str) -> None:
+def test_the_token_scheme_is_case_insensitive(served: Served, scheme: str) -> None:
     assert served.ask("/data/sentiment", Authorization=f"{scheme} {served.token}")[0] == 200
     assert served.ask("/data/sentiment", Authorization=f"{scheme} {served.token}x")[0] == 401
 
 
-def test_pandas_reads_every_form_by_itself(served: Served) -> None:
+def test_pandas_reads_every_format_directly(served: Served) -> None:
     address = f"{served.web.url}/data/sentiment/rounds/1/examples"
     expected = outfox.load("sentiment", 1, path=served.path)
     headers = {"Authorization": f"Bearer {served.token}"}
@@ -77,7 +77,7 @@ def test_parts_of_a_file_are_sent(served: Served) -> None:
     assert served.ask(FILE, Range="bytes=0-9,20-29")[::2] == (200, content)
 
 
-def test_csv_is_made_once_and_has_hash_and_parts_too(served: Served) -> None:
+def test_csv_is_created_once_and_supports_etags_and_ranges(served: Served) -> None:
     path = "/data/sentiment/rounds/2/votes.csv"
     _, headers, content = served.ask(path)
     assert headers["ETag"] == f'"{hashlib.sha256(content).hexdigest()}"'
@@ -85,7 +85,7 @@ def test_csv_is_made_once_and_has_hash_and_parts_too(served: Served) -> None:
     assert served.ask(path, If_None_Match=headers["ETag"])[0] == 304
 
 
-def test_what_there_is_can_be_listed(served: Served) -> None:
+def test_available_data_can_be_listed(served: Served) -> None:
     status, headers, body = served.ask("/data/sentiment")
     listed = json.loads(body)
     assert (status, [one["round"] for one in listed["rounds"]]) == (200, [1, 2])
@@ -97,7 +97,7 @@ def test_what_there_is_can_be_listed(served: Served) -> None:
     assert served.ask("/data/sentiment", If_None_Match=headers["ETag"])[0] == 304
 
 
-def test_strangers_learn_nothing(served: Served) -> None:
+def test_unauthorised_readers_learn_nothing(served: Served) -> None:
     for path in ("/data/sentiment", FILE, "/data/nobody", "/data/nobody/rounds/1/votes.csv", "/data/a%00b"):
         status, body = served.web.get(path)
         assert (status, json.loads(body)["error"][:34]) == (401, "send a token of the task's owner a")
@@ -106,7 +106,7 @@ def test_strangers_learn_nothing(served: Served) -> None:
     assert served.token not in served.web.log.read_text(encoding="utf-8")
 
 
-def test_what_is_not_there_is_told_to_whoever_may_know(served: Served) -> None:
+def test_missing_data_is_reported_to_authorised_readers(served: Served) -> None:
     for path, told in (
         ("/data/sentiment/rounds/9/votes.csv", "round 9 of sentiment is not frozen; the frozen rounds are: 1, 2"),
         ("/data/sentiment/rounds/1/people.csv", "/data/sentiment lists what there is"),
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_told_to_whoever_may_know(served: Served) -> None:
         assert (status, told in json.loads(body)["error"]) == (404, True)
 
 
-def test_readers_who_stop_reading_keep_nobody_but_other_readers_waiting(served: Served) -> None:
+def test_stalled_readers_delay_only_other_readers(served: Served) -> None:
     path = "/data/sentiment/rounds/1/examples.jsonl"
     stuck = []
     try:

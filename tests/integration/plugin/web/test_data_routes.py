@@ -61,7 +61,7 @@ def listed(client: FlaskClient) -> dict[str, Any]:
     return dict(round)
 
 
-def test_an_archive_in_a_bucket_is_served_as_one_in_a_folder(site: Site, bucket: str, s3_server: S3Server) -> None:
+def test_an_archive_in_a_bucket_is_served_like_one_in_a_folder(site: Site, bucket: str, s3_server: S3Server) -> None:
     client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/examples.parquet"
     stored = s3_server.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
     with client.get(FILE) as whole:
@@ -79,7 +79,7 @@ def test_an_archive_in_a_bucket_is_served_as_one_in_a_folder(site: Site, bucket:
         assert changed.status_code == 503
 
 
-def test_readers_beyond_the_limit_come_back_later_and_no_place_is_lost(site: Site) -> None:
+def test_readers_beyond_the_limit_must_retry_and_no_slot_is_lost(site: Site) -> None:
     client = site.frozen_at(str(site.folder / "archives")).client()
     first = client.get(FILE)
     assert first.headers["Cache-Control"] == "public, no-cache"
@@ -94,7 +94,7 @@ def test_readers_beyond_the_limit_come_back_later_and_no_place_is_lost(site: Sit
         answer.close()
 
 
-def test_an_archive_that_is_gone_is_told_without_its_place(site: Site) -> None:
+def test_a_missing_archive_is_reported_without_its_location(site: Site) -> None:
     client = site.frozen_at(str(site.folder / "archives")).client()
     folder = site.folder / "archives" / "sentiment" / "round-1"
     (folder / "examples.parquet").write_bytes(b"short")
@@ -116,7 +116,7 @@ def spoil(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["examples.parquet", "examples.jsonl", "examples.csv"])
-def test_a_file_that_was_changed_in_place_is_not_served_as_what_was_frozen(site: Site, name: str) -> None:
+def test_a_file_changed_after_the_freeze_is_not_served(site: Site, name: str) -> None:
     client = site.frozen_at(str(site.folder / "archives")).client()
     path, folder = f"/data/sentiment/rounds/1/{name}", site.folder / "archives" / "sentiment" / "round-1"
     file = folder / name.replace(".csv", ".parquet")
@@ -146,9 +146,7 @@ def test_a_file_that_is_changed_while_it_is_served_is_noticed(site: Site) -> Non
         assert changed.status_code == 503
 
 
-def test_csv_is_not_made_of_what_is_in_a_bucket_and_was_not_frozen(
-    site: Site, bucket: str, s3_server: S3Server
-) -> None:
+def test_csv_is_not_created_from_a_changed_file_in_a_bucket(site: Site, bucket: str, s3_server: S3Server) -> None:
     client, key = site.frozen_at(bucket).client(), "archives/sentiment/round-1/votes.parquet"
     found = s3_server.client.get_object(Bucket=BUCKET, Key=key)
     other = s3_server.client.get_object(Bucket=BUCKET, Key=key.replace("votes", "contexts"))["Body"].read()

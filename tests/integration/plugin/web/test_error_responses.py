@@ -39,7 +39,7 @@ def test_a_person_reads_a_page_and_a_program_json(web: Web, path: str, status: i
         assert answer.headers["Vary"] == "Accept"
 
 
-def test_a_page_about_a_failure_reports_nothing_of_it_but_its_number(web: Web) -> None:
+def test_an_error_page_shows_only_the_request_id(web: Web) -> None:
     def broken() -> str:
         raise ZeroDivisionError("what a worker typed")
 
@@ -65,28 +65,26 @@ def test_a_page_about_a_failure_reports_nothing_of_it_but_its_number(web: Web) -
         ("DELETE", "/data/sentiment/rounds/1/votes.csv", 405),
     ],
 )
-def test_errors_of_the_data_tell_a_program_that_asking_again_is_of_no_use(
-    web: Web, method: str, path: str, status: int
-) -> None:
+def test_data_errors_are_marked_as_not_retryable(web: Web, method: str, path: str, status: int) -> None:
     app = web_app(web.lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, web.lazy_store, SystemClock())])
     answer = app.test_client().open(path, method=method)
     assert (answer.status_code, (answer.json or {}).get("retry")) == (status, False)
 
 
-def test_data_that_cannot_be_read_just_now_can_be_asked_for_again(web: Web) -> None:
+def test_temporarily_unreadable_data_can_be_retried(web: Web) -> None:
     lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
     app = web_app(lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, lazy_store, SystemClock())])
     answer = app.test_client().get("/data/sentiment")
     assert (answer.status_code, (answer.json or {}).get("retry")) == (503, True)
 
 
-def test_what_was_asked_for_is_never_a_part_of_the_page(web: Web) -> None:
+def test_the_requested_path_is_never_part_of_the_error_page(web: Web) -> None:
     page = web.client.get("/<script>alert(1)</script>?q=<img>", headers={"Accept": BROWSER})
     assert page.status_code == 404
     assert not re.search("<script|<img|alert", page.text)
 
 
-def test_a_database_that_is_away_is_reported_without_where_it_is(web: Web) -> None:
+def test_an_unavailable_database_is_reported_without_its_address(web: Web) -> None:
     lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
     app = web_app(lazy_store, web.intake, SECRETS, pages=[data_pages(web.settings, lazy_store, SystemClock())])
     page = app.test_client().get("/data/sentiment", headers={"Accept": BROWSER})

@@ -44,14 +44,14 @@ def test_a_person_sees_what_this_is_and_where_to_go(standing: Standing) -> None:
     assert "Accept" in answer.headers["Vary"]
 
 
-def test_a_stranger_learns_no_tasks_name_and_no_secret(standing: Standing) -> None:
+def test_the_front_page_shows_no_task_names_and_no_secrets(standing: Standing) -> None:
     for accept in (BROWSER, "application/json"):
         text = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30).text
         for secret in ("sentiment", str(standing.settings.home_path), standing.settings.database, *SECRETS):
             assert secret not in text
 
 
-def test_a_person_is_led_to_the_health_of_a_server_that_cannot_work(web: Web) -> None:
+def test_an_unhealthy_server_links_to_its_health_page(web: Web) -> None:
     lazy_store = LazyStore("sqlite:////no/such/folder/outfox.db")
     client = web_app(lazy_store, web.intake, SECRETS, pages=[front_page(lazy_store)]).test_client()
     answer = client.get("/", headers={"Accept": BROWSER})

@@ -21,12 +21,12 @@ from tests.integration.round_manager.stage import Stage
 
 
 @pytest.mark.usefixtures("stage")
-def test_ctrl_c_ends_it_with_grace(settings: Settings) -> None:
+def test_ctrl_c_stops_the_server_gracefully(settings: Settings) -> None:
     with serving(settings) as web:
         assert web.end(signal.SIGINT) == 0
 
 
-def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
+def test_shutdown_finishes_running_requests(settings: Settings, stage: Stage) -> None:
     with serving(settings) as web, ThreadPoolExecutor() as pool, stage.store.write() as holder:
         # No other process writes now: in SQLite because of the transaction alone.
         if holder.get_bind().dialect.name == "postgresql":
@@ -44,7 +44,7 @@ def test_it_finishes_what_it_has(settings: Settings, stage: Stage) -> None:
         assert collected(session, stage.round).attempts == 1
 
 
-def test_a_worker_that_dies_is_replaced_and_the_figures_go_on(settings: Settings, stage: Stage) -> None:
+def test_a_killed_worker_process_is_replaced_and_metrics_continue(settings: Settings, stage: Stage) -> None:
     with serving(settings, "--workers", "2") as web:
         post = AttemptSender(web.url, SECRETS)
         post([stage.tried(), stage.tried()])
@@ -57,7 +57,7 @@ def test_a_worker_that_dies_is_replaced_and_the_figures_go_on(settings: Settings
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_its_log_is_one_json_object_for_each_request_without_bodies(standing: Standing) -> None:
+def test_the_log_has_one_json_object_per_request_without_bodies(standing: Standing) -> None:
     web = standing.process
     connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
     connection.request("POST", "/api/attempts", b"private words", {"X-Request-ID": "mine-1"})
@@ -72,7 +72,7 @@ def test_its_log_is_one_json_object_for_each_request_without_bodies(standing: St
 @pytest.mark.parametrize(
     "spoiled", ["GET /data/x/{}?token=private-token HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nX {}: private-token\r\n\r\n"]
 )
-def test_a_request_that_is_no_http_is_logged_without_its_words(standing: Standing, spoiled: str) -> None:
+def test_a_malformed_http_request_is_logged_without_its_contents(standing: Standing, spoiled: str) -> None:
     web = standing.process
     before = len(web.events())
     with socket.create_connection(("127.0.0.1", web.port), timeout=10) as caller:
@@ -84,7 +84,7 @@ def test_a_request_that_is_no_http_is_logged_without_its_words(standing: Standin
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_a_body_that_is_far_too_large_gets_a_clear_answer(standing: Standing) -> None:
+def test_an_oversized_body_gets_a_clear_response(standing: Standing) -> None:
     connection = HTTPConnection("127.0.0.1", standing.process.port, timeout=30)
     connection.request("POST", "/api/attempts", b"x" * 20_000_000)
     assert connection.getresponse().status == 413
@@ -92,7 +92,7 @@ def test_a_body_that_is_far_too_large_gets_a_clear_answer(standing: Standing) ->
 
 
 @pytest.mark.xdist_group("standing-web-app")
-def test_a_caller_who_breaks_off_harms_nobody(standing: Standing) -> None:
+def test_a_client_that_disconnects_affects_no_others(standing: Standing) -> None:
     web = standing.process
     for _ in range(20):
         caller = socket.create_connection(("127.0.0.1", web.port))
@@ -103,9 +103,7 @@ def test_a_caller_who_breaks_off_harms_nobody(standing: Standing) -> None:
 
 
 @pytest.mark.parametrize("every", ["0", "30"])
-def test_a_hint_or_its_time_makes_label_studio_be_read_by_one_of_its_processes(
-    settings: Settings, stage: Stage, every: str
-) -> None:
+def test_one_process_reads_label_studio_on_a_hint_or_on_schedule(settings: Settings, stage: Stage, every: str) -> None:
     with stage.store.write() as session:
         link = find_link(session, stage.task.id, ProjectKind.CREATE)
         assert link is not None
@@ -154,7 +152,7 @@ def test_an_invalid_setting_of_the_pages_is_reported_at_the_start(
 
 
 @pytest.mark.usefixtures("stage")
-def test_pages_that_no_browser_would_show_are_warned_of_and_served(settings: Settings) -> None:
+def test_pages_that_browsers_would_block_cause_a_warning_and_are_served(settings: Settings) -> None:
     unseen = settings.model_copy(
         update={"web_url": "http://outfox.example", "crowd_site_url": "https://market.example"}
     )

@@ -54,9 +54,7 @@ def test_only_verified_examples_have_a_split(played: Played, tmp_path: Path) -> 
     assert told == {("verified", True), ("disputed", False), ("unchecked", False), ("withdrawn", False)}
 
 
-def test_workers_leave_only_under_pseudonyms_by_which_authors_and_validators_join(
-    played: Played, tmp_path: Path
-) -> None:
+def test_an_archive_names_workers_only_by_pseudonyms_that_can_be_joined(played: Played, tmp_path: Path) -> None:
     folder = Path(played.freeze(open_archives(str(tmp_path))).where)
     with played.store.read() as session:
         ids = [worker.external_id.encode() for worker in session.scalars(select(Worker))]
@@ -108,7 +106,7 @@ def test_contexts_are_read_some_at_a_time_by_their_ids(played: Played) -> None:
     assert batches[2]["prompt"].to_pylist() == ["Prompt 7.", "Prompt 9."]
 
 
-def test_a_spoiled_and_a_missing_file_are_mended_by_the_next_freeze(played: Played, tmp_path: Path) -> None:
+def test_the_next_freeze_repairs_corrupt_and_missing_files(played: Played, tmp_path: Path) -> None:
     folder = Path(played.freeze(open_archives(str(tmp_path))).where)
     content = bytes_of(folder)
     (folder / "votes.jsonl").write_text("spoiled")
@@ -130,7 +128,7 @@ def test_both_databases_and_rows_in_any_order_give_the_same_bytes(
     assert contents[0] == contents[1] == contents[2]
 
 
-def test_two_that_freeze_at_once_make_one_archive(played: Played, tmp_path: Path) -> None:
+def test_two_concurrent_freezes_create_one_archive(played: Played, tmp_path: Path) -> None:
     done: list[str] = []
 
     def run() -> None:
@@ -162,7 +160,7 @@ class Dies(SettableClock):
 
 
 @pytest.mark.parametrize("looks", [0, 1])
-def test_what_was_killed_on_its_way_is_finished_by_the_next_freeze(played: Played, tmp_path: Path, looks: int) -> None:
+def test_the_next_freeze_finishes_a_killed_one(played: Played, tmp_path: Path, looks: int) -> None:
     with pytest.raises(SystemExit):
         played.freeze(open_archives(str(tmp_path)), Dies(looks))
     assert played.row().frozen_at is None
@@ -198,7 +196,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     other.freeze(open_archives(str(tmp_path / "kept")))
 
 
-def test_a_full_disk_leaves_no_folders_that_were_made_for_the_archive(played: Played, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_empty_archive_folders(played: Played, tmp_path: Path) -> None:
     split_with_pauses(played.store, played.round_id, SettableClock())
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "new" / "place", tmp_path / "mine"):
@@ -207,7 +205,7 @@ def test_a_full_disk_leaves_no_folders_that_were_made_for_the_archive(played: Pl
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
 
 
-def test_a_full_disk_while_duplicates_are_sought_leaves_the_round_as_it_was(played: Played, tmp_path: Path) -> None:
+def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(played: Played, tmp_path: Path) -> None:
     with full_disk(2), pytest.raises(ArchiveError, match="File too large"):
         played.freeze(open_archives(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []

@@ -44,7 +44,7 @@ def handed_in(stage: Stage) -> Example:
         return submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=LATER)
 
 
-def test_an_attempt_that_comes_after_the_freeze_changes_nothing(played: Played, tmp_path: Path) -> None:
+def test_an_attempt_after_the_freeze_changes_nothing(played: Played, tmp_path: Path) -> None:
     first = played.freeze(open_archives(str(tmp_path / "one")))
     with played.store.write() as session:
         late_attempt(session, played)
@@ -52,7 +52,7 @@ def test_an_attempt_that_comes_after_the_freeze_changes_nothing(played: Played, 
     assert (again.sha256, again.rows["attempts"]) == (first.sha256, 40)
 
 
-def test_a_try_that_nobody_submitted_stays_nobodys_when_the_next_round_uses_its_task(
+def test_an_unsubmitted_attempt_stays_without_an_author_when_the_next_round_uses_its_task(
     played: Played, tmp_path: Path
 ) -> None:
     with played.store.write() as session:
@@ -80,7 +80,7 @@ def annotated(played: Played) -> None:
         session.add(own)
 
 
-def test_a_try_of_a_frozen_round_that_arrives_late_is_stored_as_nobodys(played: Played, tmp_path: Path) -> None:
+def test_a_late_attempt_of_a_frozen_round_is_stored_without_an_author(played: Played, tmp_path: Path) -> None:
     annotated(played)
     played.freeze(open_archives(str(tmp_path)))
     late = played.stage.tried(round=1, at=NOON)
@@ -91,7 +91,7 @@ def test_a_try_of_a_frozen_round_that_arrives_late_is_stored_as_nobodys(played: 
         assert (stored.round_id, stored.worker_id) == (played.round_id, None)
 
 
-def test_a_late_try_of_one_round_is_not_linked_to_the_next_rounds_example(played: Played) -> None:
+def test_a_late_attempt_of_one_round_is_not_linked_to_the_next_rounds_example(played: Played) -> None:
     stage = next_round(played)
     handed_in(stage)
     annotated(played)

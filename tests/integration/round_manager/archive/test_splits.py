@@ -66,7 +66,7 @@ def test_one_transaction_and_many_split_alike(store: Store) -> None:
         assert session.execute(query).all() == drawn
 
 
-def test_where_one_worker_wrote_everything_nothing_is_held_out_and_it_is_said(store: Store) -> None:
+def test_if_one_worker_wrote_everything_nothing_is_held_out_and_this_is_reported(store: Store) -> None:
     played = play(store, author=lambda _: 0, statuses=ALL_VERIFIED)
     report = split(played)
     assert (report.train, report.held_out) == (40, 0)
@@ -133,7 +133,7 @@ def test_a_round_that_is_split_after_a_later_one_keeps_the_later_ones_sides(stor
     assert dict(parts(first).values()) == dict(parts(second).values())
 
 
-def test_those_who_are_new_are_drawn_around_those_who_have_a_side(store: Store) -> None:
+def test_new_workers_are_assigned_around_those_already_assigned(store: Store) -> None:
     first = play(store, statuses=ALL_VERIFIED, author=lambda number: number % 3)
     split(first)
     second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: 3 + number % 3 if number % 4 else 0)
@@ -143,7 +143,7 @@ def test_those_who_are_new_are_drawn_around_those_who_have_a_side(store: Store) 
     assert report.train > 0
 
 
-def test_where_everybody_was_trained_on_before_nothing_is_held_out_and_it_is_said(store: Store) -> None:
+def test_if_all_workers_are_in_the_train_split_nothing_is_held_out_and_this_is_reported(store: Store) -> None:
     first = play(store, statuses=ALL_VERIFIED, author=lambda _: 0)
     split(first)
     report = split(first.play_next(statuses=ALL_VERIFIED, author=lambda _: 0))
@@ -151,7 +151,7 @@ def test_where_everybody_was_trained_on_before_nothing_is_held_out_and_it_is_sai
     assert "trained on in another round" in report.note
 
 
-def test_whoever_was_in_both_parts_of_a_round_that_was_split_by_example_is_trained_on(store: Store) -> None:
+def test_a_worker_in_both_parts_of_a_round_split_by_example_goes_to_train(store: Store) -> None:
     first = play(store, statuses=ALL_VERIFIED, policy={"split_by_worker": False, "held_out_share": 0.5})
     split(first)
     second = first.play_next(statuses=ALL_VERIFIED)

@@ -26,7 +26,7 @@ def keys(server: S3Server) -> list[str]:
     return sorted(one["Key"].removeprefix(PREFIX) for one in found)
 
 
-def test_an_archive_in_a_bucket_is_the_one_in_a_folder(
+def test_an_archive_in_a_bucket_equals_the_one_in_a_folder(
     own_round: Played, bucket: str, s3_server: S3Server, tmp_path: Path
 ) -> None:
     there = own_round.freeze(open_archives(bucket))
@@ -39,7 +39,7 @@ def test_an_archive_in_a_bucket_is_the_one_in_a_folder(
         assert stored == (folder / name).read_bytes()
 
 
-def test_it_is_proved_from_there_and_a_spoiled_object_is_found(
+def test_an_archive_in_a_bucket_is_verified_and_a_corrupt_object_is_found(
     own_round: Played, bucket: str, s3_server: S3Server
 ) -> None:
     frozen = own_round.freeze(open_archives(bucket))
@@ -55,7 +55,7 @@ def test_it_is_proved_from_there_and_a_spoiled_object_is_found(
         assert verify(folder).problems == ()
 
 
-def test_an_upload_that_breaks_off_shows_nothing_and_is_finished_by_the_next(
+def test_an_interrupted_upload_is_invisible_and_the_next_one_finishes_it(
     own_round: Played, bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ml_backend.registry.bucket import Bucket
@@ -93,7 +93,7 @@ def test_another_archive_there_is_never_replaced(own_round: Played, bucket: str,
     assert s3_server.client.get_object(Bucket=BUCKET, Key=f"archives/sentiment/round-2/{FILE}")["Body"].read() == moved
 
 
-def test_a_bucket_that_is_not_there_is_one_clear_line(own_round: Played, bucket: str) -> None:
+def test_a_missing_bucket_is_reported_in_one_line(own_round: Played, bucket: str) -> None:
     with pytest.raises(ArchiveError, match="cannot be used") as told:
         own_round.freeze(open_archives("s3://nobodys-bucket/x"))
     assert "\n" not in str(told.value)

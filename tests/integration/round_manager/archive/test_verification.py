@@ -23,7 +23,7 @@ from tests.integration.round_manager.archive.played import Played, play, text_of
 
 
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
-def test_an_archive_as_it_was_frozen_is_proved(archives: Path, task: str) -> None:
+def test_an_unchanged_archive_passes_verification(archives: Path, task: str) -> None:
     proof = verify(archives / task / "round-1", counting=counting)
     assert proof.problems == ()
     assert proof.checked[-2:] == ("gold labels, recounted", "splits, recomputed")
@@ -47,7 +47,7 @@ def test_a_changed_manifest_is_refused(archive: Path) -> None:
         verify(archive)
 
 
-def test_a_place_without_an_archive_is_told_so(tmp_path: Path) -> None:
+def test_a_missing_archive_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ArchiveNotFound):
         verify(tmp_path)
 
@@ -71,12 +71,12 @@ def test_a_status_that_was_changed_is_found(archive: Path) -> None:
     assert "the splits would be" in problems
 
 
-def test_votes_that_were_taken_out_are_missed(archive: Path) -> None:
+def test_removed_votes_are_found(archive: Path) -> None:
     forge(archive, lambda table: table.slice(0, 50), "votes")
     assert "the examples have 70 votes, the table votes has 50" in " ".join(verify(archive).problems)
 
 
-def test_votes_that_say_something_else_than_those_in_the_examples_are_found(archive: Path) -> None:
+def test_votes_that_differ_from_those_in_the_examples_are_found(archive: Path) -> None:
     def relabel(table: pa.Table) -> pa.Table:
         return set_column(table, "label", [label and "neutral" for label in table["label"].to_pylist()])
 
@@ -98,7 +98,7 @@ def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None
     assert "30 examples are decided differently from their votes" in " ".join(problems)
 
 
-def test_without_a_way_to_count_gold_labels_are_said_to_be_unchecked(archive: Path) -> None:
+def test_without_an_aggregation_policy_gold_labels_are_reported_as_unchecked(archive: Path) -> None:
     proof = verify(archive)
     assert (proof.problems, proof.unchecked[0]) == ((), "gold labels")
     assert "gold labels, recounted" not in proof.checked
@@ -109,7 +109,7 @@ def test_rows_of_another_round_are_found(archive: Path) -> None:
     assert "40 rows are of another round in attempts" in " ".join(verify(archive).problems)
 
 
-def test_a_model_that_the_manifest_tells_otherwise_is_found(archive: Path) -> None:
+def test_a_model_that_differs_from_the_manifest_is_found(archive: Path) -> None:
     models = change_manifest(archive, lambda told: told["models"][0].update(sha256="0" * 64))["models"]
     assert models[0]["sha256"] == "0" * 64
     assert "the manifest and the table models" in " ".join(verify(archive).problems)
@@ -120,18 +120,18 @@ def test_terms_that_were_changed_are_found(archive: Path) -> None:
     assert "the task in the manifest has changed" in " ".join(verify(archive).problems)
 
 
-def test_terms_that_nobody_here_can_read_are_a_problem_and_no_crash(archive: Path) -> None:
+def test_unreadable_terms_are_reported_as_a_problem(archive: Path) -> None:
     change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
     problems = " ".join(verify(archive).problems)
     assert "the task in the manifest cannot be read" in problems
 
 
-def test_columns_that_are_not_the_tasks_are_found(archive: Path) -> None:
+def test_columns_that_do_not_belong_to_the_task_are_found(archive: Path) -> None:
     forge(archive, lambda table: table.drop_columns(["votes"]))
     assert "examples does not have the columns" in " ".join(verify(archive).problems)
 
 
-def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tmp_path: Path) -> None:
+def test_a_rounds_splits_are_compared_with_those_of_other_rounds(archives: Path, tmp_path: Path) -> None:
     task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
     assert verify(task / "round-2", counting=counting).problems == ()
     shutil.rmtree(task / "round-1")
@@ -139,7 +139,7 @@ def test_a_rounds_sides_are_held_against_the_rounds_beside_it(archives: Path, tm
     assert (alone.problems, "sides from rounds 1" in alone.unchecked[-1]) == ((), True)
 
 
-def test_a_worker_who_changed_sides_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
+def test_a_worker_whose_split_changed_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
     task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
     change_manifest(task / "round-2", _exchange)
     problems = " ".join(verify(task / "round-2").problems)
@@ -151,7 +151,7 @@ def _exchange(told: dict[str, Any]) -> None:
     splits["came_to_train"], splits["came_held_out"] = splits["came_held_out"], splits["came_to_train"]
 
 
-def test_a_round_that_was_split_without_the_sides_of_the_one_beside_it_is_found(
+def test_a_round_split_without_regard_to_other_rounds_is_found(
     archives: Path, any_databases: Databases, tmp_path: Path
 ) -> None:
     with any_databases.opened() as store:
@@ -166,13 +166,13 @@ def against(played: Played, folder: str) -> Verification:
         return verify(Path(folder), database=(session, session.get_one(Round, played.round_id)))
 
 
-def test_an_archive_is_held_against_its_database(played: Played, tmp_path: Path) -> None:
+def test_an_archive_is_compared_with_its_database(played: Played, tmp_path: Path) -> None:
     frozen = played.freeze(open_archives(str(tmp_path)))
     proof = against(played, frozen.where)
     assert (proof.problems, proof.checked[-1]) == ((), "the database")
 
 
-def test_another_rounds_archive_is_not_this_ones(played: Played, tmp_path: Path) -> None:
+def test_another_rounds_archive_is_refused(played: Played, tmp_path: Path) -> None:
     played.freeze(open_archives(str(tmp_path)))
     other = played.play_next(examples=12)
     frozen = other.freeze(open_archives(str(tmp_path)))
@@ -182,7 +182,7 @@ def test_another_rounds_archive_is_not_this_ones(played: Played, tmp_path: Path)
     assert "the database has 40 attempts, the archive 12" in problems
 
 
-def test_a_database_that_lost_votes_is_found_out(played: Played, tmp_path: Path) -> None:
+def test_a_database_that_lost_votes_is_found(played: Played, tmp_path: Path) -> None:
     frozen = played.freeze(open_archives(str(tmp_path)))
     with played.store.write() as session:
         sqlite = session.get_bind().dialect.name == "sqlite"
@@ -195,7 +195,7 @@ def test_a_database_that_lost_votes_is_found_out(played: Played, tmp_path: Path)
     assert "votes, the archive 70" in " ".join(proof.problems)
 
 
-def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
+def test_an_archive_with_splits_of_the_first_rule_passes_verification(
     any_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def text(number: int) -> str:
@@ -212,6 +212,6 @@ def test_an_archive_whose_splits_were_drawn_by_the_first_rule_is_proved(
     assert verify(Path(old.where), counting=counting).problems == ()
 
 
-def test_splits_of_a_rule_that_is_not_known_are_told_so(archive: Path) -> None:
+def test_splits_of_an_unknown_rule_are_reported(archive: Path) -> None:
     change_manifest(archive, lambda told: told["splits"].update(rule=3))
     assert "rule 3" in " ".join(verify(archive).problems)

@@ -36,12 +36,12 @@ def test_a_second_process_waits_and_says_so(store: Store) -> None:
     thread.join()
 
 
-def test_turns_of_other_names_are_not_waited_for(store: Store) -> None:
+def test_locks_with_other_names_do_not_block(store: Store) -> None:
     with process_lock(store, "till"), process_lock(store, "attic"):
         pass
 
 
-def test_a_killed_process_gives_its_turn_back(store: Store) -> None:
+def test_a_killed_process_releases_its_lock(store: Store) -> None:
     url = store.engine.url.render_as_string(hide_password=False)
     with subprocess.Popen([sys.executable, "-c", HOLDER, url], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

@@ -35,7 +35,7 @@ def test_a_hint_reads_only_the_hit_that_it_names_and_can_be_repeated(counter: Co
     assert counter.collector.run().works == len(done) - 1
 
 
-def test_work_that_approved_itself_is_paid_in_the_books_too(counter: Counter) -> None:
+def test_automatically_approved_work_is_recorded_as_paid(counter: Counter) -> None:
     counter.collected(2)
     counter.clock.advance(4 * DAY)
     counter.collector.run()
@@ -44,7 +44,7 @@ def test_work_that_approved_itself_is_paid_in_the_books_too(counter: Counter) ->
     counter.check()
 
 
-def test_work_that_was_rejected_by_hand_on_the_marketplace_gives_its_money_back(counter: Counter) -> None:
+def test_work_rejected_on_the_marketplace_releases_its_money(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.crowd.reject(done, "It is empty.")
     counter.collector.run()
@@ -84,7 +84,7 @@ def test_reading_when_nothing_changed_costs_the_same_however_many_hits_are_finis
     assert counter.calls() - before == {"hits": 1}
 
 
-def test_one_old_straggler_does_not_make_the_whole_listing_be_read(counter: Counter) -> None:
+def test_one_old_open_hit_does_not_cause_a_full_listing(counter: Counter) -> None:
     with counter.store.write() as session:
         session.get_one(type(counter.task), counter.task.id).budget_cents = 10_000_000
         session.get_one(type(counter.round), counter.round.id).budget_cents = 10_000_000
@@ -97,7 +97,7 @@ def test_one_old_straggler_does_not_make_the_whole_listing_be_read(counter: Coun
     assert counter.calls() - before == {"hits": 1, "hit": 1}
 
 
-def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Counter) -> None:
+def test_a_hit_deleted_on_the_marketplace_is_finished_here(counter: Counter) -> None:
     counter.post(1)
     counter.crowd.expire(counter.posted()[0])
     counter.crowd.delete(counter.posted()[0])
@@ -105,7 +105,7 @@ def test_a_hit_that_is_gone_from_the_marketplace_is_finished_here(counter: Count
     assert counter.figures().reserved_cents == 0
 
 
-def test_work_past_the_budget_waits_and_keeps_nothing_else_waiting(counter: Counter) -> None:
+def test_work_beyond_the_budget_waits_and_blocks_nothing_else(counter: Counter) -> None:
     counter.post(2)
     grown, other = counter.posted()
     counter.crowd.grow(grown, 1)
@@ -127,7 +127,7 @@ def test_work_past_the_budget_waits_and_keeps_nothing_else_waiting(counter: Coun
     counter.check()
 
 
-def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money(counter: Counter) -> None:
+def test_a_hit_unknown_to_the_marketplace_keeps_its_money(counter: Counter) -> None:
     counter.post(2)
     counter.crowd.forget(counter.posted()[0])
     reserved = counter.figures().reserved_cents

@@ -88,7 +88,7 @@ def test_wages_of_interleaved_groups_are_separate(counter: Counter, monkeypatch:
     assert told == {HitKind.CREATE: (2, 240), HitKind.VALIDATE: (3, 60)}
 
 
-def test_one_long_lunch_does_not_decide(counter: Counter) -> None:
+def test_one_outlier_does_not_decide_the_median(counter: Counter) -> None:
     paid_group(counter, [1, 1, 1, 1, 19])
     (wage,) = wages(counter)
     assert not wage.is_low

@@ -63,7 +63,7 @@ def test_hits_are_posted_with_their_key_as_token_and_annotation(counter: Counter
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
-def test_a_hit_whose_answer_was_lost_is_looked_for_and_never_posted_twice(counter: Counter, after: bool) -> None:
+def test_a_hit_whose_response_was_lost_is_looked_up_and_never_posted_twice(counter: Counter, after: bool) -> None:
     counter.plan(3)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
     sent = counter.poster.run()
@@ -100,7 +100,7 @@ def test_an_unposted_hit_is_cancelled_when_its_round_no_longer_takes_it(counter:
     counter.check()
 
 
-def test_a_call_that_may_still_be_on_its_way_is_not_given_up(counter: Counter) -> None:
+def test_a_call_that_may_still_be_in_flight_is_not_given_up(counter: Counter) -> None:
     _lost(counter)
     counter.validate()
     counter.clock.advance(TIME_TO_ARRIVE - timedelta(seconds=1))
@@ -120,7 +120,7 @@ def test_a_posted_hit_is_found_even_if_its_round_no_longer_takes_it(counter: Cou
     assert counter.states() == {"reserved": 1}
 
 
-def test_what_was_never_posted_waits_while_its_round_is_paused(counter: Counter) -> None:
+def test_unposted_hits_wait_while_their_round_is_paused(counter: Counter) -> None:
     _lost(counter)
     _pause(counter, counter.clock.now())
     counter.clock.advance(TIME_TO_ARRIVE)
@@ -138,7 +138,7 @@ def _pause(counter: Counter, at: datetime | None) -> None:
         session.get_one(Round, counter.round.id).paused_at = at
 
 
-def test_what_stays_in_doubt_past_the_tokens_day_is_held_for_a_person(counter: Counter) -> None:
+def test_hits_in_doubt_after_their_token_expired_are_held_for_a_manual_decision(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("silence"))
     counter.poster.run()
@@ -184,7 +184,7 @@ def test_a_marketplace_that_does_not_answer_is_not_called_again_for_the_whole_ba
     counter.check()
 
 
-def test_a_refused_hit_gives_its_money_back(counter: Counter) -> None:
+def test_a_refused_hit_releases_its_money(counter: Counter) -> None:
     counter.plan(1)
     counter.crowd.fail(CrowdRefused("the title is forbidden", "ParameterValidationError"))
     assert counter.poster.run().refused == 1

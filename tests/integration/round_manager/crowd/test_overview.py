@@ -102,7 +102,7 @@ def test_a_top_up_that_was_given_is_not_counted_again(counter: Counter) -> None:
         assert list(new_top_ups(session, wages).values()) == [[]]
 
 
-def test_a_rehearsal_refuses_what_the_real_thing_would_and_leaves_nothing_behind(counter: Counter) -> None:
+def test_a_dry_run_refuses_what_a_real_run_would_and_leaves_nothing_behind(counter: Counter) -> None:
     (work,) = counter.collected(1)
     before = counter.figures()
 
@@ -118,7 +118,7 @@ def test_a_rehearsal_refuses_what_the_real_thing_would_and_leaves_nothing_behind
     counter.check()
 
 
-def test_of_the_same_bonus_given_by_several_at_once_one_is_owed(counter: Counter) -> None:
+def test_the_same_bonus_given_concurrently_is_owed_once(counter: Counter) -> None:
     (done,) = counter.collected()
     refusals: list[str] = []
 

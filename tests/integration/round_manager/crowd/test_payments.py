@@ -44,7 +44,7 @@ def test_approving_and_paying_again_changes_nothing(counter: Counter) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
-def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: bool) -> None:
+def test_a_bonus_whose_response_was_lost_is_paid_once(counter: Counter, after: bool) -> None:
     (done,) = counter.collected()
     key = counter.bonus(done, 75)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=3, after=after)  # after the account and its balance
@@ -58,7 +58,7 @@ def test_a_bonus_whose_answer_was_lost_is_paid_once(counter: Counter, after: boo
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
-def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after: bool) -> None:
+def test_an_approval_whose_response_was_lost_is_made_once(counter: Counter, after: bool) -> None:
     done = counter.collected(2)
     counter.approve(done)
     counter.crowd.fail(CrowdUnavailable("the line went dead"), call=2, after=after)
@@ -70,7 +70,7 @@ def test_an_approval_whose_answer_was_lost_is_made_once(counter: Counter, after:
     counter.check()
 
 
-def test_a_bonus_past_its_tokens_day_is_held_and_a_persons_word_settles_it(counter: Counter) -> None:
+def test_a_bonus_with_an_expired_token_is_held_until_it_is_settled_manually(counter: Counter) -> None:
     (done,) = counter.collected()
     key = counter.bonus(done)
     counter.crowd.fail(CrowdUnavailable("silence"), call=3)
@@ -132,7 +132,7 @@ def test_wrong_keys_leave_debts_owed(counter: Counter, kind: str) -> None:
     counter.check()
 
 
-def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Counter) -> None:
+def test_a_busy_marketplace_stops_the_payment_run_and_the_rest_stays_owed(counter: Counter) -> None:
     done = counter.collected(3)
     counter.approve(done)
     for call in (2, 3, 4):
@@ -143,7 +143,7 @@ def test_a_busy_marketplace_stops_the_payday_and_the_rest_stays_owed(counter: Co
     counter.check()
 
 
-def test_a_person_rejects_with_a_reason_and_can_think_again(counter: Counter) -> None:
+def test_a_rejection_has_a_reason_and_can_be_overridden(counter: Counter) -> None:
     (done,) = counter.collected()
     with pytest.raises(ReasonRequired):
         counter.rejections.reject(done, "  ", who=OWNER)
@@ -160,7 +160,7 @@ def test_a_person_rejects_with_a_reason_and_can_think_again(counter: Counter) ->
     counter.check()
 
 
-def test_a_lost_answer_to_an_override_is_made_good(counter: Counter) -> None:
+def test_a_lost_response_to_an_override_is_recovered(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.rejections.reject(done, "No.", who=OWNER)
     counter.rejections.override(done, who=OWNER, why="Yes.")
@@ -189,7 +189,7 @@ def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -
     assert counter.states(EntryKind.EXTRA) == {}
 
 
-def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None:
+def test_another_accounts_key_changes_no_payment(counter: Counter) -> None:
     first, second = counter.collected(2)
     counter.approve([first])
     counter.bonus(second)
@@ -207,7 +207,7 @@ def test_another_accounts_key_pays_and_refuses_nothing(counter: Counter) -> None
     counter.check()
 
 
-def test_work_that_the_marketplace_does_not_know_any_more_is_held_not_refused(counter: Counter) -> None:
+def test_work_no_longer_known_to_the_marketplace_is_held_and_not_refused(counter: Counter) -> None:
     first, second = counter.collected(2)
     counter.approve([first])
     key = counter.bonus(second)
@@ -219,7 +219,7 @@ def test_work_that_the_marketplace_does_not_know_any_more_is_held_not_refused(co
     assert counter.figures().sent_cents > 0
 
 
-def test_what_is_in_doubt_and_unknown_is_held_and_does_not_block_the_rest(counter: Counter) -> None:
+def test_an_unknown_payment_in_doubt_is_held_and_does_not_block_the_rest(counter: Counter) -> None:
     first, second = counter.collected(2)
     for one in (first, second):
         counter.bonus(one)
@@ -255,7 +255,7 @@ def test_an_overridden_rejection_can_earn_its_bonus_again(counter: Counter) -> N
     counter.check()
 
 
-def test_two_paydays_at_once_pay_everything_once(counter: Counter) -> None:
+def test_two_concurrent_payment_runs_pay_everything_once(counter: Counter) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     done = counter.collected(20)

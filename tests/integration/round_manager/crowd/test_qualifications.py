@@ -11,7 +11,7 @@ from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
 from tests.integration.round_manager.crowd.counter import OWNER, Counter
 
 
-def test_the_tasks_qualification_is_made_once_and_asked_for(counter: Counter) -> None:
+def test_the_tasks_qualification_is_created_once_and_required(counter: Counter) -> None:
     first = counter.access.qualification(counter.task)
     assert counter.access.qualification(counter.task).external_id == first.external_id
     assert counter.calls()["ensure_qualification"] == 1
@@ -29,7 +29,7 @@ def test_workers_read_how_to_get_the_qualification(counter: Counter) -> None:
     assert f"Pass the quiz of “{title}”" in there.description
 
 
-def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: Counter) -> None:
+def test_only_qualified_workers_can_accept_a_hit_and_bad_work_revokes_it(counter: Counter) -> None:
     counter.access.qualification(counter.task)
     counter.post(2)
     first, second = counter.posted()
@@ -51,7 +51,7 @@ def test_only_who_was_granted_it_can_take_a_hit_and_bad_work_costs_it(counter: C
     assert actions[-2:] == ["granted", "withdrew"]
 
 
-def test_a_block_holds_until_it_is_lifted_and_keeps_its_history(counter: Counter) -> None:
+def test_a_block_lasts_until_it_is_lifted_and_keeps_its_history(counter: Counter) -> None:
     counter.post(1)
     for _ in range(2):
         counter.access.block("W1", who=OWNER, why="spam")

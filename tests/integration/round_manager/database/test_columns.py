@@ -66,7 +66,7 @@ def test_json_comes_back_equal(linked_world: World, value: dict[str, Any]) -> No
     [{"x": float("nan")}, {"x": float("inf")}, {"x": "a\x00b"}, {"x": ["\ud83e"]}, {"a\x00b": 1}, {"x": NOON}],
     ids=["NaN", "infinity", "NUL", "half a character", "NUL in a key", "a time"],
 )
-def test_what_is_not_json_everywhere_is_refused(linked_world: World, value: dict[str, Any]) -> None:
+def test_values_that_are_not_portable_json_are_refused(linked_world: World, value: dict[str, Any]) -> None:
     with pytest.raises(BadValueError), linked_world.write() as session:
         session.add(linked_world.new_example(fields=value))
 
@@ -78,7 +78,7 @@ def test_a_text_that_one_database_would_refuse_is_refused_by_both(linked_world: 
 
 
 @pytest.mark.parametrize("amount", [1.5, 1.0, Decimal("1"), "1", True])
-def test_money_that_is_no_integer_is_refused(linked_world: World, amount: object) -> None:
+def test_money_that_is_not_an_integer_is_refused(linked_world: World, amount: object) -> None:
     with pytest.raises(BadValueError), linked_world.write() as session:
         session.add(linked_world.new_entry(cents=amount))
 
@@ -95,6 +95,6 @@ def test_a_row_comes_back_with_the_values_it_was_made_of(linked_world: World) ->
         assert made.fooled is True
 
 
-def test_no_json_value_is_an_empty_column_and_not_the_word_null(linked_world: World) -> None:
+def test_a_missing_json_value_is_stored_as_sql_null(linked_world: World) -> None:
     with linked_world.store.read() as session:
         assert session.scalar(select(func.count()).where(Example.answer.is_(None))) == 1

@@ -54,7 +54,7 @@ def _change(world: World, change: Callable[[Session], object]) -> None:
     _check(world, world.round)
 
 
-def test_contexts_have_their_places_as_they_come_and_go_and_move(world: World) -> None:
+def test_contexts_get_positions_when_they_are_added_removed_and_moved(world: World) -> None:
     every = update(Context)
     _change(world, lambda session: session.execute(insert(Context), _rows(world, 10)))
     _change(world, lambda session: session.execute(every.where(Context.id % 2 == 0).values(retired_at=NOON)))
@@ -67,7 +67,7 @@ def test_contexts_have_their_places_as_they_come_and_go_and_move(world: World) -
         assert _places(session, world.round)[world.context] == (1_000, 1)
 
 
-def test_a_context_that_was_used_and_retired_comes_back_with_what_was_counted_meanwhile(world: World) -> None:
+def test_a_retired_context_comes_back_with_its_current_counts(world: World) -> None:
     mine = update(Context).where(Context.id == world.context)
     _change(world, lambda session: session.execute(mine.values(retired_at=NOON)))
     _change(world, lambda session: session.add(world.new_example()))
@@ -76,14 +76,14 @@ def test_a_context_that_was_used_and_retired_comes_back_with_what_was_counted_me
         assert _places(session, world.round) == {world.context: (0, 2)}
 
 
-def test_what_is_undone_has_no_place(world: World) -> None:
+def test_a_rolled_back_context_has_no_position(world: World) -> None:
     with world.undone() as session:
         session.execute(insert(Context), _rows(world, 10))
         session.flush()
     _check(world, world.round)
 
 
-def test_a_round_opens_with_places_for_all_and_leaves_those_of_the_round_before(world: World) -> None:
+def test_a_round_opens_with_positions_for_all_contexts_and_keeps_the_previous_rounds(world: World) -> None:
     with world.write() as session:
         session.execute(insert(Context), _rows(world, 10))
         world.move_round(session, RoundStatus.CLOSED)
@@ -99,7 +99,7 @@ def test_a_round_opens_with_places_for_all_and_leaves_those_of_the_round_before(
         assert _places(session, world.round) == before
 
 
-def test_contexts_that_come_while_a_round_opens_have_their_places_in_it(world: World) -> None:
+def test_contexts_added_while_a_round_opens_get_positions(world: World) -> None:
     with world.write() as session:
         world.move_round(session, RoundStatus.CLOSED)
     second = _draft(world)
@@ -112,7 +112,7 @@ def test_contexts_that_come_while_a_round_opens_have_their_places_in_it(world: W
     _check(world, second)
 
 
-def test_a_round_that_an_older_version_opened_has_places_for_its_contexts(database_url: str) -> None:
+def test_a_round_opened_by_an_older_version_gets_positions_for_its_contexts(database_url: str) -> None:
     with open_store(database_url, upgrade=True) as store:
         world = build_world(store)
         with world.write() as session:

@@ -176,5 +176,5 @@ def one_assignment_is_rewarded_twice(world: World, session: Session) -> None:
 
 
 @pytest.mark.parametrize(("rule", "deed"), forbidden.cases)
-def test_the_database_refuses_that(linked_world: World, rule: str, deed: Deed) -> None:
+def test_the_database_refuses_the_change(linked_world: World, rule: str, deed: Deed) -> None:
     check_refused(linked_world, rule, deed)

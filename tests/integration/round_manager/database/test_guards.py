@@ -285,7 +285,7 @@ def a_vote_is_removed(_: World, session: Session) -> None:
 
 
 @pytest.mark.parametrize(("rule", "deed"), forbidden.cases)
-def test_the_database_refuses_that(lasting_world: World, rule: str, deed: Deed) -> None:
+def test_the_database_refuses_the_change(lasting_world: World, rule: str, deed: Deed) -> None:
     check_refused(lasting_world, rule, deed)
 
 

@@ -44,7 +44,7 @@ def _kept(owner: Round | Task) -> tuple[int, int, int]:
     return owner.reserved_cents, owner.owed_cents, owner.sent_cents
 
 
-def test_a_payment_goes_its_way_to_the_end(world: World) -> None:
+def test_a_payment_passes_through_all_its_states(world: World) -> None:
     with world.write() as session:
         entry = _pay_to(world, "pay")
         session.add(entry)
@@ -75,14 +75,14 @@ def test_a_task_cannot_reserve_more_than_its_budget_for_what_belongs_to_no_round
     assert caught.value.rule == "ck_task_within_budget"
 
 
-def test_a_budget_cannot_sink_below_what_is_reserved(world: World) -> None:
+def test_a_budget_cannot_fall_below_the_reserved_amount(world: World) -> None:
     with world.write() as session:
         session.add(world.new_entry("pay"))
     with pytest.raises(RefusedError), world.write() as session:
         session.get_one(Task, world.task).budget_cents = 53
 
 
-def test_what_is_released_or_refused_can_be_reserved_again(world: World) -> None:
+def test_released_or_refused_money_can_be_reserved_again(world: World) -> None:
     with world.write() as session:
         released, refused = world.new_entry("released", cents=241), _pay_to(world, "refused", 241)
         session.add_all([released, refused])

@@ -55,7 +55,7 @@ def test_the_history_can_be_walked_up_down_and_up_again(database_url: str) -> No
             assert catalogue(connection) == first
 
 
-def test_where_a_database_stands_is_told_without_alembic_and_as_alembic_has_it(store: Store) -> None:
+def test_the_revision_is_read_without_alembic_and_matches_it(store: Store) -> None:
     script = ScriptDirectory.from_config(migrations.configuration())
     assert store.check().wanted == script.get_current_head()
     names = {Path(one.path).name for one in script.walk_revisions()}
@@ -91,7 +91,7 @@ def test_several_upgrades_at_once_make_the_tables_once(database_url: str) -> Non
         assert found == {store.check().wanted}
 
 
-def test_an_empty_database_is_told_from_one_that_is_current(database_url: str) -> None:
+def test_an_empty_database_is_distinguished_from_a_current_one(database_url: str) -> None:
     open_engine(database_url, create=True).connect().close()
     with pytest.raises(SchemaError, match="no tables"):
         open_store(database_url)
@@ -114,7 +114,7 @@ def test_a_newer_database_is_neither_opened_nor_upgraded(database_url: str) -> N
             open_store(database_url, upgrade=upgrade)
 
 
-def test_somebody_elses_database_is_left_alone(database_url: str) -> None:
+def test_another_programs_database_is_not_changed(database_url: str) -> None:
     engine = open_engine(database_url, create=True)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE project (id INTEGER)"))

@@ -43,7 +43,7 @@ def test_sqlite_runs_with_a_write_ahead_log_and_foreign_keys(sqlite_url: str) ->
                 assert {name: session.scalar(text(f"PRAGMA {name}")) for name in wanted} == wanted
 
 
-def test_nobody_else_can_read_a_database_that_is_made(tmp_path: Path) -> None:
+def test_a_new_database_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     # What pseudonyms are made with is in it.
     with open_store(f"sqlite:///{tmp_path / 'outfox.db'}", upgrade=True) as store, store.write() as session:
         session.add(new_task("sentiment"))
@@ -58,7 +58,7 @@ def test_foreign_keys_are_on_again_after_an_upgrade(tmp_path: Path) -> None:
         assert session.scalar(text("PRAGMA foreign_keys")) == 1
 
 
-def test_what_a_block_wrote_is_there_afterwards_and_gone_after_an_error(store: Store) -> None:
+def test_a_transaction_commits_on_success_and_rolls_back_on_error(store: Store) -> None:
     with store.write() as session:
         session.add(new_task("kept"))
 
@@ -90,7 +90,7 @@ def test_a_reading_transaction_sees_one_moment(world: World) -> None:
         assert len(reader.scalars(select(Task.name)).all()) == 2
 
 
-def test_a_locked_database_is_said_to_be_locked(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_reported_as_locked(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
     with open_store(sqlite_url) as first, open_store(sqlite_url) as second, first.write() as session:
         session.execute(text("SELECT 1"))
@@ -115,7 +115,7 @@ def test_a_missing_driver_is_reported_with_the_extra_that_installs_it(monkeypatc
     assert caught.value.hint == Hint("install_extra", extra="postgres")
 
 
-def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"outfox\.db"):
         open_store(f"sqlite:///{tmp_path}/outfox.db")
     # The same without a home folder.
@@ -124,13 +124,13 @@ def test_a_missing_file_is_not_made_by_accident(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear all, this is a letter and no database. " * 100)
     with pytest.raises(DamagedStoreError, match=r"letter\.db"):
         open_store(f"sqlite:///{tmp_path}/letter.db")
 
 
-def test_somebody_elses_file_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_another_programs_file_is_refused_and_not_changed(tmp_path: Path) -> None:
     file = tmp_path / "theirs.db"
     theirs = sqlite3.connect(file)
     theirs.execute("CREATE TABLE project (id INTEGER)")
@@ -146,13 +146,13 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}", upgrade=True)
 
 
-def test_a_postgresql_that_is_not_there_is_said_to_be_unreachable(tmp_path: Path) -> None:
+def test_an_unreachable_postgresql_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError) as caught:
         open_store(f"postgresql:///outfox?host={tmp_path}")
     assert caught.value.retry
 
 
-def test_a_postgresql_that_finds_itself_damaged_is_named_without_its_password(postgresql_databases: Databases) -> None:
+def test_a_corrupt_postgresql_is_reported_without_its_password(postgresql_databases: Databases) -> None:
     url = make_url(postgresql_databases.migrated()).update_query_dict({"password": "do-not-show"})
     statement = text("DO $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$")
     with (
@@ -165,14 +165,14 @@ def test_a_postgresql_that_finds_itself_damaged_is_named_without_its_password(po
     assert not told.value.retry
 
 
-def test_a_postgresql_without_that_database_is_said_to_lack_it(postgresql_databases: Databases) -> None:
+def test_a_missing_postgresql_database_is_reported(postgresql_databases: Databases) -> None:
     url = postgresql_databases.empty()
     postgresql_databases.drop(url)
     with pytest.raises(StoreUnavailableError, match="does not exist"):
         open_store(url)
 
 
-def test_replacing_a_row_does_not_get_past_the_guards(sqlite_url: str) -> None:
+def test_replacing_a_row_does_not_bypass_the_guards(sqlite_url: str) -> None:
     with open_store(sqlite_url) as store:
         world = build_world(store)
         with pytest.raises(RefusedError) as caught, world.write() as session:
@@ -196,7 +196,7 @@ def _cut_other_connections(store: Store) -> None:
         connection.execute(text(f"{others} AND pid <> pg_backend_pid()"))
 
 
-def test_a_connection_that_was_cut_is_replaced_without_a_word(served_store: Store) -> None:
+def test_a_lost_connection_is_replaced_silently(served_store: Store) -> None:
     _cut_other_connections(served_store)
     with served_store.read() as session:
         assert session.scalars(select(Task.name)).all() == ["kept"]
@@ -213,9 +213,7 @@ def _cut_the_line(_store: Store, session: Session) -> None:
 
 
 @pytest.mark.parametrize("cut", [_cut_by_the_server, _cut_the_line])
-def test_a_transaction_that_was_cut_can_be_tried_again(
-    served_store: Store, cut: Callable[[Store, Session], None]
-) -> None:
+def test_an_interrupted_transaction_can_be_retried(served_store: Store, cut: Callable[[Store, Session], None]) -> None:
     def lose(session: Session) -> None:
         session.add(new_task("lost"))
         session.flush()
@@ -229,7 +227,7 @@ def test_a_transaction_that_was_cut_can_be_tried_again(
         assert session.scalars(select(Task.name)).all() == ["kept"]
 
 
-def test_a_table_that_is_missing_is_answered_with_the_upgrade(linked_world: World) -> None:
+def test_a_missing_table_is_reported_with_the_hint_to_upgrade(linked_world: World) -> None:
     with pytest.raises(SchemaError), linked_world.write() as session:
         session.execute(text("SELECT * FROM a_table_of_the_future"))
 

@@ -26,7 +26,7 @@ def _many(world: World, number: int) -> list[dict[str, object]]:
     return [{name: getattr(example, name) for name in names} for example in made]
 
 
-def test_the_tally_is_what_counting_gives(world: World) -> None:
+def test_the_tally_equals_a_full_count(world: World) -> None:
     with world.write() as session:
         session.execute(insert(Example), _many(world, 30))
         session.add(world.new_example(status=ExampleStatus.UNCHECKED))
@@ -40,7 +40,7 @@ def test_the_tally_is_what_counting_gives(world: World) -> None:
         assert _tally(session).total() == 32
 
 
-def test_what_is_undone_is_not_counted(world: World) -> None:
+def test_a_rolled_back_example_is_not_counted(world: World) -> None:
     with world.write() as session:
         session.add(world.new_example())
         session.flush()

@@ -37,7 +37,7 @@ def _url(store: Store) -> str:
     return store.engine.url.render_as_string(hide_password=False)
 
 
-def test_two_processes_that_write_at_once_both_get_through(world: World) -> None:
+def test_two_concurrent_writers_both_succeed(world: World) -> None:
     with world.write() as session:
         session.execute(text("UPDATE task SET folder = '0'"))
     command = [sys.executable, "-c", WRITER, _url(world.store), "60"]
@@ -57,7 +57,7 @@ def test_two_processes_that_write_at_once_both_get_through(world: World) -> None
         assert session.scalar(text("SELECT folder FROM task")) == "120"
 
 
-def test_many_who_reserve_at_once_stay_within_the_budget(world: World) -> None:
+def test_concurrent_reservations_stay_within_the_budget(world: World) -> None:
     def reserve(number: int) -> bool:
         try:
             with world.write() as session:
@@ -74,7 +74,7 @@ def test_many_who_reserve_at_once_stay_within_the_budget(world: World) -> None:
         assert session.get_one(Round, world.round).reserved_cents == 54 * done
 
 
-def test_two_who_meet_the_same_worker_first_make_one_row(world: World) -> None:
+def test_two_concurrent_first_uses_of_a_worker_create_one_row(world: World) -> None:
     def meet(_: int) -> None:
         with world.write() as session:
             try:
@@ -113,7 +113,7 @@ def _second_waits_for_first(world: World, second: Callable[[], None]) -> Iterato
                 waiting = watcher.scalar(blocked) or 0
 
 
-def test_an_example_that_is_being_added_gets_in_before_the_round_closes(served_world: World) -> None:
+def test_an_example_being_added_is_stored_before_the_round_closes(served_world: World) -> None:
     def close() -> None:
         with served_world.write() as session:
             served_world.move_round(session, RoundStatus.CLOSED)
@@ -127,7 +127,7 @@ def test_an_example_that_is_being_added_gets_in_before_the_round_closes(served_w
         assert session.get_one(Round, served_world.round).status is RoundStatus.CLOSED
 
 
-def test_an_example_that_comes_while_the_round_closes_is_refused(served_world: World) -> None:
+def test_an_example_submitted_while_the_round_closes_is_refused(served_world: World) -> None:
     def add() -> None:
         with served_world.write() as session:
             session.add(served_world.new_example())

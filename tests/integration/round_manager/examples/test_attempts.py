@@ -30,7 +30,7 @@ def take(stage: Stage, *tries: Any) -> IntakeResult:
         return store_attempts(session, tries, now=NOON + 5 * MINUTE)
 
 
-def test_a_try_is_stored_with_all_that_was_said(stage: Stage) -> None:
+def test_an_attempt_is_stored_with_all_its_details(stage: Stage) -> None:
     tried = stage.tried()
     assert take(stage, tried) == IntakeResult(1)
     (kept,) = stored(stage)
@@ -42,14 +42,14 @@ def test_a_try_is_stored_with_all_that_was_said(stage: Stage) -> None:
         assert collected(session, stage.round).attempts == 1
 
 
-def test_a_try_that_comes_twice_is_stored_once(stage: Stage) -> None:
+def test_an_attempt_that_arrives_twice_is_stored_once(stage: Stage) -> None:
     tried, other = stage.tried(), stage.tried()
     assert take(stage, tried, tried).stored == 1
     assert take(stage, tried, other).stored == 1
     assert [one.public_id for one in stored(stage)] == [tried.verdict.id, other.verdict.id]
 
 
-def test_a_question_without_a_target_is_a_try_too(qa: Stage) -> None:
+def test_a_question_without_a_target_is_an_attempt_too(qa: Stage) -> None:
     take(qa, qa.tried(), qa.tried(target="the mill", fooled=False))
     question, judged = stored(qa)
     assert (question.answer, question.fooled) == (None, None)
@@ -57,13 +57,13 @@ def test_a_question_without_a_target_is_a_try_too(qa: Stage) -> None:
 
 
 @pytest.mark.parametrize("number", [None, 1])
-def test_a_try_belongs_to_the_round_that_it_names_or_else_to_the_live_one(stage: Stage, number: int | None) -> None:
+def test_an_attempt_belongs_to_the_round_it_names_or_to_the_live_one(stage: Stage, number: int | None) -> None:
     take(stage, stage.tried(round=number))
     assert stored(stage)[0].round_id == stage.round.id
 
 
 @pytest.mark.parametrize("number", [2, 99, 10**30])
-def test_a_try_for_a_round_that_is_not_there_belongs_to_none(stage: Stage, number: int) -> None:
+def test_an_attempt_for_a_missing_round_belongs_to_no_round(stage: Stage, number: int) -> None:
     take(stage, stage.tried(round=number))
     assert stored(stage)[0].round_id is None
 
@@ -78,7 +78,7 @@ def test_a_try_for_a_round_that_is_not_there_belongs_to_none(stage: Stage, numbe
         {"label_studio_task": 10**30},
     ],
 )
-def test_a_try_at_a_task_that_we_do_not_know_is_stored_all_the_same(stage: Stage, place: dict[str, Any]) -> None:
+def test_an_attempt_for_an_unknown_task_is_stored(stage: Stage, place: dict[str, Any]) -> None:
     assert take(stage, stage.tried(**place)).stored == 1
     assert stored(stage)[0].label_studio_task_id is None
 
@@ -105,7 +105,7 @@ def wrong_tries(stage: Stage) -> dict[str, Any]:
     }
 
 
-def test_a_try_that_can_never_be_stored_keeps_no_other_from_it(stage: Stage) -> None:
+def test_an_invalid_attempt_does_not_block_the_others(stage: Stage) -> None:
     wrong = wrong_tries(stage)
     right = [stage.tried() for _ in wrong]
     mixed = [one for pair in zip(right, wrong.values(), strict=True) for one in pair]
@@ -117,7 +117,7 @@ def test_a_try_that_can_never_be_stored_keeps_no_other_from_it(stage: Stage) -> 
     assert not any("half" in why and "\ud83d" in why for why in intake.refused.values())
 
 
-def test_a_try_that_a_damaged_database_cannot_take_is_not_refused_for_good(stage: Stage) -> None:
+def test_an_attempt_that_a_corrupt_database_rejects_can_be_retried(stage: Stage) -> None:
     def spoiled(*_: Any) -> None:
         raise DamagedStoreError("outfox.db is damaged")
 
@@ -131,19 +131,19 @@ def test_a_try_that_a_damaged_database_cannot_take_is_not_refused_for_good(stage
         take_it()
 
 
-def test_a_version_that_nobody_registered_is_told_apart(stage: Stage) -> None:
+def test_an_unregistered_version_is_distinguished(stage: Stage) -> None:
     said = replace(stage.tried().verdict.outputs[0], version="m000000000000")
     intake = take(stage, stage.tried(outputs=(said,)), stage.tried())
     assert intake.unknown == {("sentiment", "m000000000000")}
     assert (intake.stored, len(intake.refused)) == (1, 1)
 
 
-def test_a_try_by_a_clock_that_is_fast_is_not_of_the_future(stage: Stage) -> None:
+def test_an_attempt_from_a_fast_clock_is_not_dated_in_the_future(stage: Stage) -> None:
     take(stage, stage.tried(at=NOON + timedelta(days=1)))
     assert stored(stage)[0].asked_at == NOON + 5 * MINUTE
 
 
-def test_a_try_before_any_round_is_open_belongs_to_none(stage: Stage) -> None:
+def test_an_attempt_before_the_first_round_belongs_to_no_round(stage: Stage) -> None:
     with stage.store.write() as session:
         nli = create_task(session, find_pack("nli"), now=NOON)
         version = register_version(session, nli, manifest_for(find_pack("nli").spec), "models/nli", now=NOON)
@@ -155,7 +155,7 @@ def test_a_try_before_any_round_is_open_belongs_to_none(stage: Stage) -> None:
     assert [one.round_id for one in stored(stage)] == [None, None]
 
 
-def test_tries_that_arrive_after_their_example_become_its_authors_all_the_same(stage: Stage) -> None:
+def test_attempts_that_arrive_after_their_example_are_linked_to_its_author(stage: Stage) -> None:
     given = stage.submission()
     with stage.store.write() as session:
         example = submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON)
@@ -181,6 +181,6 @@ def test_tries_that_arrive_after_their_example_become_its_authors_all_the_same(s
     assert (after.worker_id, after.example_id) == (None, None)
 
 
-def test_an_empty_batch_is_fine(store: Store) -> None:
+def test_an_empty_batch_is_accepted(store: Store) -> None:
     with store.write() as session:
         assert store_attempts(session, [], now=NOON) == IntakeResult()

@@ -38,7 +38,7 @@ def at_once(do: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(one, range(TOGETHER)))
 
 
-def test_a_worker_is_made_once(stage: Stage) -> None:
+def test_a_worker_is_created_once(stage: Stage) -> None:
     def meet(_number: int) -> int:
         with stage.store.write() as session:
             return ensure_worker(session, "mturk", "A1", now=NOON).id
@@ -56,7 +56,7 @@ def test_a_version_is_registered_once(stage: Stage) -> None:
     assert len(set(at_once(register))) == 1
 
 
-def test_a_task_is_made_once_with_all_of_its_contexts(store: Store) -> None:
+def test_a_task_is_created_once_with_all_its_contexts(store: Store) -> None:
     pack = find_pack("nli")
 
     def create(_number: int) -> int:
@@ -69,7 +69,7 @@ def test_a_task_is_made_once_with_all_of_its_contexts(store: Store) -> None:
         assert len(list_rounds(session, session.get_one(Task, task))) == 1
 
 
-def test_a_round_opens_against_one_of_many_wishes(store: Store) -> None:
+def test_a_round_opened_concurrently_uses_one_of_the_requested_versions(store: Store) -> None:
     spec = find_pack("nli").spec
     with store.write() as session:
         task = create_task(session, find_pack("nli"), now=NOON)
@@ -106,7 +106,7 @@ def test_the_same_text_becomes_one_example(stage: Stage) -> None:
         assert collected(session, stage.round).examples == 1
 
 
-def test_a_batch_that_comes_on_two_ways_is_stored_once(stage: Stage) -> None:
+def test_a_batch_delivered_on_two_routes_is_stored_once(stage: Stage) -> None:
     tries = [stage.tried() for _ in range(20)]
 
     def take(_number: int) -> int:

@@ -36,7 +36,7 @@ SAID = ["version", "prediction", "confidence", "probabilities", "fooled"]
     changes=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3),
     said=st.dictionaries(st.sampled_from(SAID), VALUES, max_size=2),
 )
-def test_a_try_is_stored_or_refused_whatever_it_holds(stage: Stage, changes: Any, said: Any) -> None:
+def test_any_attempt_is_either_stored_or_refused(stage: Stage, changes: Any, said: Any) -> None:
     plain = stage.tried().to_json()
     plain["said"][0].update(said)
     try:

@@ -47,7 +47,7 @@ def test_a_version_is_loaded_once_however_often_it_judges(tmp_path: Path) -> Non
     assert len(ids) == 3
 
 
-def test_only_so_many_versions_are_kept_loaded(tmp_path: Path) -> None:
+def test_at_most_max_loaded_versions_stay_loaded(tmp_path: Path) -> None:
     first, second, third = (make_version(tmp_path, note=note) for note in "abc")
     load = Loads()
     judge = judge_of(tmp_path, load, max_loaded=2)
@@ -56,7 +56,7 @@ def test_only_so_many_versions_are_kept_loaded(tmp_path: Path) -> None:
     assert load.loaded == [first, second, third, second]
 
 
-def test_a_version_whose_files_were_changed_judges_nobody(tmp_path: Path) -> None:
+def test_a_version_with_changed_files_gives_no_verdict(tmp_path: Path) -> None:
     version = make_version(tmp_path)
     corrupt(tmp_path / "sentiment" / version)
     with pytest.raises(ModelError):

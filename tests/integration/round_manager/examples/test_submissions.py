@@ -23,7 +23,7 @@ def handed_in(stage: Stage, submission: Submission | None = None) -> Example:
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_what_fooled_the_model_waits_for_its_first_votes(store: Store, name: str) -> None:
+def test_a_fooling_example_waits_for_its_first_votes(store: Store, name: str) -> None:
     stage = set_stage(store, name)
     given = stage.submission()
     verdict = stage.verdict(given)
@@ -39,7 +39,7 @@ def test_what_fooled_the_model_waits_for_its_first_votes(store: Store, name: str
         assert collected(session, stage.round).by_status == {"pending": 1}
 
 
-def test_as_many_votes_are_wanted_as_the_policy_asks_for_first(stage: Stage) -> None:
+def test_the_policy_sets_the_initial_number_of_votes(stage: Stage) -> None:
     terms = stage.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
     spec = stage.spec.model_copy(update={"validation": terms})
     given = stage.submission()
@@ -51,7 +51,7 @@ def test_as_many_votes_are_wanted_as_the_policy_asks_for_first(stage: Stage) -> 
         assert submit(session, round, given, stage.verdict(given), now=NOON + MINUTE).votes_wanted == 2
 
 
-def test_of_what_fooled_nobody_the_policys_share_is_checked_too(stage: Stage) -> None:
+def test_a_share_of_examples_that_did_not_fool_is_checked_too(stage: Stage) -> None:
     statuses = []
     for number in range(60):
         text = stage.fields(text=f"{stage.spec.label_names[0]} number {number}")
@@ -86,9 +86,7 @@ def test_several_models_judge_together_and_the_first_is_counted(store: Store) ->
         ({"explanation": {"mood": "good"}}, "`mood` is not a field"),
     ],
 )
-def test_what_cannot_become_an_example_is_refused_in_one_sentence(
-    stage: Stage, changes: dict[str, Any], why: str
-) -> None:
+def test_an_invalid_example_is_refused_in_one_sentence(stage: Stage, changes: dict[str, Any], why: str) -> None:
     if "fields" in changes:
         changes = {**changes, "fields": stage.fields(**changes["fields"])}
     if "explanation" in changes:
@@ -111,12 +109,12 @@ def test_what_cannot_become_an_example_is_refused_in_one_sentence(
         ({"text": "x"}, "where it was selected"),
     ],
 )
-def test_an_answer_is_a_piece_of_the_passage(qa: Stage, answer: dict[str, Any] | None, why: str) -> None:
+def test_an_answer_is_a_span_of_the_passage(qa: Stage, answer: dict[str, Any] | None, why: str) -> None:
     with pytest.raises(SubmissionRefused, match=why):
         check_submission(qa.spec, qa.submission(answer=answer))
 
 
-def test_a_label_is_no_answer(qa: Stage) -> None:
+def test_a_label_is_not_accepted_as_an_answer(qa: Stage) -> None:
     with pytest.raises(SubmissionRefused, match="asks for an answer"):
         check_submission(qa.spec, qa.submission(label="positive"))
 
@@ -150,7 +148,7 @@ def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(stage
     handed_in(stage, replace(again, author_id=stage.voter))
 
 
-def test_a_round_that_is_closed_takes_no_examples(stage: Stage) -> None:
+def test_a_closed_round_accepts_no_examples(stage: Stage) -> None:
     with stage.store.write() as session:
         closing = session.get_one(Round, stage.round.id)
         closing.status, closing.validating_at = RoundStatus.VALIDATING, NOON
@@ -162,7 +160,7 @@ def test_a_round_that_is_closed_takes_no_examples(stage: Stage) -> None:
         handed_in(stage, stage.submission(fields=stage.fields(text="Late.")))
 
 
-def test_the_tries_that_led_to_an_example_become_its_authors(stage: Stage) -> None:
+def test_the_attempts_that_led_to_an_example_are_linked_to_its_author(stage: Stage) -> None:
     first, second = new_id(), new_id()
     after = stage.tried(at=NOON + 11 * MINUTE)
     elsewhere = stage.tried(label_studio_task=None)
@@ -179,7 +177,7 @@ def test_the_tries_that_led_to_an_example_become_its_authors(stage: Stage) -> No
     assert linked[after.verdict.id] == linked[elsewhere.verdict.id] == (None, None)
 
 
-def test_the_next_author_at_the_same_task_gets_only_their_own_tries(stage: Stage) -> None:
+def test_the_next_author_of_the_same_task_gets_only_their_own_attempts(stage: Stage) -> None:
     with stage.store.write() as session:
         store_attempts(session, [stage.tried()], now=NOON + MINUTE)
         second = ensure_worker(session, "label_studio", "http://ls/users/3", now=NOON).id

@@ -39,7 +39,7 @@ def test_a_vote_is_kept_and_leaves_the_example_pending(stage: Stage) -> None:
     assert status_of(stage, example) is ExampleStatus.PENDING
 
 
-def test_a_flag_brings_the_example_to_its_owner(stage: Stage) -> None:
+def test_a_flag_sends_the_example_to_its_owner(stage: Stage) -> None:
     example = example_of(stage)
     kept = vote(stage, example, flag="It makes no sense", comment="Really not.")
     assert (kept.flag, kept.comment) == ("It makes no sense", "Really not.")
@@ -55,12 +55,12 @@ def test_a_flag_does_not_undo_a_decision(stage: Stage) -> None:
     assert status_of(stage, example) is ExampleStatus.VERIFIED
 
 
-def test_nobody_judges_their_own_example(stage: Stage) -> None:
+def test_no_validator_judges_their_own_example(stage: Stage) -> None:
     with pytest.raises(VoteRefused, match="their own"):
         vote(stage, example_of(stage), stage.author, label="positive")
 
 
-def test_nobody_judges_an_example_twice(stage: Stage) -> None:
+def test_no_validator_judges_an_example_twice(stage: Stage) -> None:
     example = example_of(stage)
     vote(stage, example, label="positive")
     with pytest.raises(VoteRefused, match="already"):
@@ -79,12 +79,12 @@ def test_nobody_judges_an_example_twice(stage: Stage) -> None:
         ({"label": "positive", "comment": "\x00"}, "comment cannot be kept"),
     ],
 )
-def test_what_is_no_vote_is_refused_in_one_sentence(stage: Stage, judgement: dict[str, Any], why: str) -> None:
+def test_an_invalid_vote_is_refused_in_one_sentence(stage: Stage, judgement: dict[str, Any], why: str) -> None:
     with pytest.raises(VoteRefused, match=why):
         vote(stage, example_of(stage), **judgement)
 
 
-def test_an_answer_that_is_voted_for_is_a_piece_of_the_passage(qa: Stage) -> None:
+def test_an_answer_in_a_vote_is_a_span_of_the_passage(qa: Stage) -> None:
     example = example_of(qa)
     with pytest.raises(VoteRefused, match="where it was selected"):
         vote(qa, example, answer={"text": "nothing", "start": 0, "end": 7})
@@ -92,7 +92,7 @@ def test_an_answer_that_is_voted_for_is_a_piece_of_the_passage(qa: Stage) -> Non
     assert kept.answer == qa.answer()
 
 
-def test_a_closed_round_takes_no_votes(stage: Stage) -> None:
+def test_a_closed_round_accepts_no_votes(stage: Stage) -> None:
     example = example_of(stage)
     for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
         with stage.store.write() as session:
@@ -103,7 +103,7 @@ def test_a_closed_round_takes_no_votes(stage: Stage) -> None:
         vote(stage, example, label="positive")
 
 
-def test_a_withdrawn_example_takes_no_votes(stage: Stage) -> None:
+def test_a_withdrawn_example_accepts_no_votes(stage: Stage) -> None:
     example = example_of(stage)
     with stage.store.write() as session:
         gone = session.get_one(Example, example)

@@ -38,7 +38,7 @@ def hints(season: Season) -> list[Hint | None]:
     return [reason.hint for reason in season.waiting().reasons]
 
 
-def test_a_round_goes_forward_one_step_at_a_time_and_each_step_is_audited(season: Season) -> None:
+def test_a_round_advances_one_step_at_a_time_and_each_step_is_audited(season: Season) -> None:
     opened_at = season.round.opened_at
     season.floor.clock.advance(DAY)
     season.validate()
@@ -63,7 +63,7 @@ def test_the_same_step_again_changes_nothing(season: Season) -> None:
     assert len(season.history()) == 3
 
 
-def test_a_draft_is_not_closed_and_an_open_round_not_before_it_validates(season: Season) -> None:
+def test_neither_a_draft_nor_an_open_round_can_be_closed_before_validation(season: Season) -> None:
     with pytest.raises(RoundNotReady):
         season.close()
     with season.store.write() as session:
@@ -77,7 +77,7 @@ def test_a_draft_is_not_closed_and_an_open_round_not_before_it_validates(season:
     assert hints(season) == [OPEN]
 
 
-def test_a_step_taken_by_a_clock_that_is_behind_keeps_the_order_of_times(season: Season) -> None:
+def test_a_step_with_a_slow_clock_keeps_timestamps_in_order(season: Season) -> None:
     season.floor.clock.advance(-MINUTE)
     season.validate()
     season.close()
@@ -97,7 +97,7 @@ def test_a_round_is_due_when_its_target_is_reached(begin: BeginSeason) -> None:
     assert "2 validated fooling examples of 2" in step.reason
 
 
-def test_a_round_is_due_when_its_time_is_over(season: Season) -> None:
+def test_a_round_is_due_at_its_end_time(season: Season) -> None:
     season.floor.clock.advance(14 * DAY - MINUTE)
     assert season.due() is None
     season.floor.clock.advance(MINUTE)
@@ -107,7 +107,7 @@ def test_a_round_is_due_when_its_time_is_over(season: Season) -> None:
     assert "2027-03-15 12:00 UTC" in step.reason
 
 
-def test_a_round_is_due_when_nothing_more_can_be_posted_or_come(season: Season) -> None:
+def test_a_round_is_due_when_no_more_work_can_be_posted_or_arrive(season: Season) -> None:
     (hit,) = season.post(1)
     with season.store.write() as session:
         # One cent less than another HIT to create with its validation needs.
@@ -126,7 +126,7 @@ def test_a_round_is_due_when_nothing_more_can_be_posted_or_come(season: Season) 
     assert "$2.46" in step.reason
 
 
-def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_until_its_deadline(
+def test_work_accepted_before_validation_is_submitted_checked_and_paid_until_its_deadline(
     begin: BeginSeason,
 ) -> None:
     season = begin(pay={"minimum_hourly_cents": 0})
@@ -161,7 +161,7 @@ def test_work_taken_before_the_round_validated_is_handed_in_checked_and_paid_unt
     assert season.close().status is RoundStatus.CLOSED
 
 
-def test_hits_to_create_that_were_never_sent_are_given_up_when_a_round_validates(season: Season) -> None:
+def test_unsent_creation_hits_are_given_up_when_validation_starts(season: Season) -> None:
     before = figures_of(season)
     season.plan(2)
     season.plan(1, HitKind.VALIDATE)
@@ -180,7 +180,7 @@ def figures_of(season: Season) -> int:
         return figures(session, season.round).released_cents
 
 
-def test_a_hit_on_its_way_is_waited_for_in_whatever_state_it_is(season: Season) -> None:
+def test_a_round_waits_for_a_hit_in_flight_in_any_state(season: Season) -> None:
     (hit,) = season.post(1)
     season.validate()
     assert hints(season) == [Hint("expire_hits", task="sentiment", kind="create")]
@@ -222,7 +222,7 @@ def test_accepted_and_free_hits_are_one_reason_to_wait(season: Season) -> None:
     assert reason.hint == Hint("expire_hits", task="sentiment", kind="create")
 
 
-def test_hits_to_validate_should_expire_when_no_example_is_pending(season: Season) -> None:
+def test_validation_hits_expire_when_no_example_is_pending(season: Season) -> None:
     example = season.floor.pending()
     season.post(1, HitKind.VALIDATE)
     season.validate()
@@ -233,7 +233,7 @@ def test_hits_to_validate_should_expire_when_no_example_is_pending(season: Seaso
     assert hints(season) == [Hint("expire_hits", task="sentiment", kind="validate")]
 
 
-def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_the_owner_says(season: Season) -> None:
+def test_closing_always_waits_for_submitted_work_and_owed_money(season: Season) -> None:
     (hit,) = season.post(1)
     page = season.take(hit, "W1")
     (example,) = season.floor.write_all(page)
@@ -261,7 +261,7 @@ def test_work_that_is_handed_in_and_money_that_is_owed_are_waited_for_whatever_t
     assert season.status is RoundStatus.VALIDATING
 
 
-def test_closing_now_gives_up_votes_and_flags_and_frees_what_was_kept_for_them(season: Season) -> None:
+def test_closing_now_gives_up_votes_and_flags_and_releases_their_money(season: Season) -> None:
     (hit,) = season.post(1)
     page = season.take(hit, "W1")
     (pending,) = season.floor.write_all(page)
@@ -280,7 +280,7 @@ def test_closing_now_gives_up_votes_and_flags_and_frees_what_was_kept_for_them(s
     assert (closed.status, closed.reserved_cents, closed.owed_cents) == (RoundStatus.CLOSED, 0, 0)
 
 
-def test_votes_that_were_given_are_decided_before_a_round_is_closed(season: Season) -> None:
+def test_cast_votes_are_counted_before_a_round_is_closed(season: Season) -> None:
     example = season.floor.pending()
     season.check_all("V1", "V2", label=str(example.label))
     season.pay_day(decide=False)
@@ -293,7 +293,7 @@ def test_votes_that_were_given_are_decided_before_a_round_is_closed(season: Seas
     assert season.close().status is RoundStatus.CLOSED
 
 
-def test_a_round_closes_with_examples_that_nobody_can_vote_on_any_more(season: Season) -> None:
+def test_a_round_closes_with_examples_that_can_get_no_more_votes(season: Season) -> None:
     season.floor.pending()
     season.validate()
     assert season.due() is None
@@ -306,7 +306,7 @@ def test_a_round_closes_with_examples_that_nobody_can_vote_on_any_more(season: S
     season.close()
 
 
-def test_a_round_whose_votes_are_not_paid_for_waits_for_nobody_where_no_label_studio_checks(begin: BeginSeason) -> None:
+def test_without_paid_votes_or_label_studio_a_round_waits_for_no_validators(begin: BeginSeason) -> None:
     season = begin(pay={"validate_cents": 0})
     season.floor.pending()
     season.validate()
@@ -314,7 +314,7 @@ def test_a_round_whose_votes_are_not_paid_for_waits_for_nobody_where_no_label_st
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: BeginSeason, *, force: bool) -> None:
+def test_a_round_with_pay_below_the_hourly_minimum_cannot_be_closed(begin: BeginSeason, *, force: bool) -> None:
     season = begin(pay={"minimum_hourly_cents": 6_000}, work={"create_minutes": 60})
     (hit,) = season.post(1)
     page = season.take(hit, "W1")
@@ -337,7 +337,7 @@ def test_nobody_closes_a_round_on_pay_below_the_minimum_for_an_hour(begin: Begin
     assert season.close(force=force).status is RoundStatus.CLOSED
 
 
-def test_people_in_label_studio_hand_in_what_they_have_begun_before_a_round_closes(begin: BeginSeason) -> None:
+def test_annotators_in_label_studio_get_time_to_submit_before_a_round_closes(begin: BeginSeason) -> None:
     season = begin(work={"label_studio_minutes": 30})
     with season.store.write() as session:
         link = LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1)

@@ -8,14 +8,14 @@ from tests.integration.round_manager.work.test_concurrency import at_once
 TOGETHER = 4
 
 
-def test_two_managers_that_see_the_same_thing_due_move_the_round_once(season: Season) -> None:
+def test_two_concurrent_managers_advance_the_round_once(season: Season) -> None:
     for step in (begin_validating, close_round):
         moved = at_once(*[lambda step=step: season.move(step)] * TOGETHER)
         assert {one.status for one in moved} == {season.status}
     assert [action for _, action, _ in season.history()] == ["opened", "began validating", "closed"]
 
 
-def test_whoever_opens_a_page_while_the_round_ends_has_it_before_the_end_or_not_at_all(season: Season) -> None:
+def test_a_page_opened_while_the_round_ends_is_opened_before_the_end_or_refused(season: Season) -> None:
     hits = [season.floor.hit() for _ in range(TOGETHER)]
     pages = [lambda place=place: season.floor.open(f"W{place}", hit=hits[place]) for place in range(TOGETHER)]
     at_once(*pages, season.validate)
@@ -27,7 +27,7 @@ def test_whoever_opens_a_page_while_the_round_ends_has_it_before_the_end_or_not_
     assert all("nothing new is written" in str(error) for error in again)
 
 
-def test_no_hit_to_create_is_planned_past_the_end_of_writing(season: Season) -> None:
+def test_no_creation_hit_is_planned_after_the_end_of_writing(season: Season) -> None:
     outcomes = at_once(season.plan, season.plan, season.validate, season.plan)
     assert season.status is RoundStatus.VALIDATING
     refused = [one for one in outcomes if isinstance(one, Exception)]
@@ -38,7 +38,7 @@ def test_no_hit_to_create_is_planned_past_the_end_of_writing(season: Season) -> 
     assert not season.waiting()
 
 
-def test_payments_and_pauses_at_once_wait_for_each_other_and_not_for_ever(season: Season) -> None:
+def test_concurrent_payments_and_pauses_do_not_deadlock(season: Season) -> None:
     hits = season.post(TOGETHER)
     for place, hit in enumerate(hits):
         page = season.take(hit, f"W{place}")

@@ -50,7 +50,7 @@ def test_no_page_is_opened_in_a_paused_round_and_those_that_are_open_are_finishe
     assert season.floor.open("W2", hit=other).status == "open"
 
 
-def test_a_page_whose_time_ran_out_during_a_pause_does_not_begin_again(season: Season) -> None:
+def test_a_page_that_expired_during_a_pause_does_not_restart(season: Season) -> None:
     hit = season.floor.hit()
     page = season.floor.open("W1", hit=hit)
     season.move(pause)
@@ -103,7 +103,7 @@ def test_label_studio_gets_nothing_to_write_when_a_round_is_paused_or_validating
     assert planned() == (0, 2)
 
 
-def test_a_paused_round_is_due_for_nothing_and_says_why_it_waits(season: Season) -> None:
+def test_a_paused_round_is_never_due_and_says_why_it_waits(season: Season) -> None:
     season.move(pause)
     season.floor.clock.advance(30 * DAY)
     assert season.due() is None
@@ -114,7 +114,7 @@ def test_a_paused_round_is_due_for_nothing_and_says_why_it_waits(season: Season)
     assert season.due() is not None
 
 
-def test_pausing_twice_is_pausing_once_and_both_ways_are_audited(season: Season) -> None:
+def test_pausing_is_idempotent_and_pause_and_resume_are_audited(season: Season) -> None:
     season.move(pause)
     season.floor.clock.advance(DAY)
     assert season.move(pause).paused_at == season.floor.now - DAY

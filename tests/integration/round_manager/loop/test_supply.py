@@ -19,7 +19,7 @@ def paid(counter: Counter) -> list[PaidWork]:
         return paid_work(session, session.get_one(Round, counter.round.id))
 
 
-def test_the_quiz_gets_so_many_places_in_hits_with_the_low_fee(counter: Counter) -> None:
+def test_quiz_places_are_split_into_hits_with_the_low_fee(counter: Counter) -> None:
     hits = plan(counter, 20)
     assert [(one.kind, one.max_assignments) for one in hits] == [
         (HitKind.QUIZ, 9),
@@ -28,7 +28,7 @@ def test_the_quiz_gets_so_many_places_in_hits_with_the_low_fee(counter: Counter)
     ]
 
 
-def test_places_that_are_there_and_people_who_have_passed_count(counter: Counter) -> None:
+def test_existing_places_and_qualified_workers_count(counter: Counter) -> None:
     plan(counter, 5)
     assert plan(counter, 5) == []
     counter.access.grant(counter.task, "W1", who=OWNER, why="passed")

@@ -41,7 +41,7 @@ def test_the_bonus_is_paid_once_however_often_it_is_owed(counter: Counter) -> No
     counter.check()
 
 
-def test_what_was_released_cannot_be_owed(counter: Counter) -> None:
+def test_a_released_bonus_cannot_be_owed(counter: Counter) -> None:
     work = the_work(counter)
     example = example_of(counter, work, "Not half bad, for a disaster.")
     with counter.store.write() as session:

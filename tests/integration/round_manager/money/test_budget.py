@@ -15,7 +15,7 @@ def set_to(counter: Counter, cents: int) -> None:
         set_round_budget(session, task, round, cents, who=OWNER, why="more money", now=counter.clock.now())
 
 
-def test_a_raised_budget_can_be_spent_and_the_change_is_written_down(counter: Counter) -> None:
+def test_a_raised_budget_can_be_spent_and_the_change_is_audited(counter: Counter) -> None:
     counter.plan(1)
     bound = counter.figures().reserved_cents
     set_to(counter, bound)
@@ -34,7 +34,7 @@ def test_a_raised_budget_can_be_spent_and_the_change_is_written_down(counter: Co
     counter.check()
 
 
-def test_what_is_bound_and_what_the_task_may_cost_are_its_limits(counter: Counter) -> None:
+def test_a_budget_is_limited_by_committed_money_and_the_tasks_budget(counter: Counter) -> None:
     counter.plan(1)
     bound = counter.figures().reserved_cents
     with pytest.raises(BudgetError):

@@ -20,7 +20,7 @@ def lines(counter: Counter, *, days_ago: int = 0) -> tuple[StatementLine, Statem
     return whole, first
 
 
-def test_a_day_is_told_as_it_was_whatever_came_later(counter: Counter) -> None:
+def test_a_days_statement_does_not_change_later(counter: Counter) -> None:
     counter.post(4)
     done = counter.work(minutes=1)
     counter.collector.run()
@@ -40,7 +40,7 @@ def test_a_day_is_told_as_it_was_whatever_came_later(counter: Counter) -> None:
     assert all(line.adds_up for line in (posted, today, yesterday))
 
 
-def test_what_is_in_doubt_counts_as_sent_until_it_is_settled(counter: Counter) -> None:
+def test_a_payment_in_doubt_counts_as_sent_until_it_is_settled(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.approve([done])
     counter.crowd.fail(CrowdUnavailable("silence"), call=2)
@@ -124,7 +124,7 @@ class Books(RuleBasedStateMachine):
             return [one.assignment_id for one in undecided(session, self.counter.crowd.name)]
 
 
-def test_the_books_add_up_whatever_happens(any_databases: Databases) -> None:
+def test_the_ledger_always_adds_up(any_databases: Databases) -> None:
     class Fresh(Books):
         def __init__(self) -> None:
             super().__init__()
@@ -148,7 +148,7 @@ def test_the_books_add_up_whatever_happens(any_databases: Databases) -> None:
     )
 
 
-def test_kinds_of_entries_have_keys_that_tell_them_apart(counter: Counter) -> None:
+def test_an_extra_bonus_has_a_key_of_its_kind(counter: Counter) -> None:
     (done,) = counter.collected()
     assert counter.bonus(done).startswith("x-")
     assert counter.states(EntryKind.EXTRA) == {"owed": 1}

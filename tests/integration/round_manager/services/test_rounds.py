@@ -94,7 +94,7 @@ def test_a_round_opens_against_the_newest_version_and_pins_it(store: Store, mode
 
 
 @pytest.mark.usefixtures("task")
-def test_what_is_pinned_for_the_task_goes_before_the_newest(store: Store, models: Path) -> None:
+def test_the_tasks_pinned_version_precedes_the_newest(store: Store, models: Path) -> None:
     pinned = make_version(models, "negative")
     make_version(models, "positive")
     QuickRegistry(models).set_pins("sentiment", [pinned])
@@ -167,7 +167,7 @@ def test_a_live_round_is_not_opened_against_others(store: Store, models: Path) -
 
 
 @pytest.mark.usefixtures("task")
-def test_of_two_owners_who_open_at_once_the_databases_one_is_pinned(store: Store, models: Path) -> None:
+def test_when_two_owners_open_concurrently_the_stored_versions_are_pinned(store: Store, models: Path) -> None:
     theirs, ours = make_version(models, "negative"), make_version(models, "positive")
     opener = opening(store, models, SomebodyElseIsFaster)
     assert isinstance(opener.registry, SomebodyElseIsFaster)

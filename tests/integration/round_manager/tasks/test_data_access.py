@@ -91,7 +91,7 @@ def test_a_revoked_token_opens_nothing_and_is_revoked_once(tasks: Store) -> None
         revoke_token(session, "nobody", now=NOON, **WHO)
 
 
-def test_a_public_task_is_open_to_anybody_until_it_is_not(tasks: Store) -> None:
+def test_a_public_task_is_readable_by_all_until_it_is_private_again(tasks: Store) -> None:
     for change, anybody in ((publish, True), (publish, True), (unpublish, False), (unpublish, False)):
         with tasks.write() as session:
             change(session, session.scalars(select(Task).where(Task.name == "sentiment")).one(), now=NOON, **WHO)

@@ -114,12 +114,12 @@ def test_a_version_of_another_task_or_with_other_labels_does_not_fit(stage: Stag
         check_fits(stage.spec, own.model_copy(update={"labels": ("yes", "no")}))
 
 
-def test_a_version_that_nobody_registered_is_told(stage: Stage) -> None:
+def test_an_unregistered_version_is_an_error(stage: Stage) -> None:
     with stage.store.read() as session, pytest.raises(ModelVersionError):
         find_versions(session, stage.task, ["m000000000000"])
 
 
-def test_a_worker_is_the_same_however_often_they_turn_up(stage: Stage) -> None:
+def test_a_returning_worker_is_the_same_row(stage: Stage) -> None:
     with stage.store.write() as session:
         first = ensure_worker(session, "mturk", "A1", now=NOON)
         again = ensure_worker(session, "mturk", "A1", now=NOON + timedelta(days=1))

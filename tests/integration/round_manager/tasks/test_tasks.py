@@ -39,7 +39,7 @@ def rewrite(folder: Path, rows: list[dict[str, object]]) -> None:
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_a_pack_is_stored_whole_and_gives_its_spec_back(store: Store, name: str) -> None:
+def test_a_pack_is_stored_completely_and_returns_its_spec(store: Store, name: str) -> None:
     pack = find_pack(name)
     with store.write() as session:
         create_task(session, pack, now=NOON)
@@ -84,9 +84,7 @@ def test_a_changed_pack_changes_the_task_and_its_draft_but_no_round_that_was_ope
     assert (spec_of(opened).title, spec_of(draft).title) == (stage.spec.title, "A third title")
 
 
-def test_a_budget_that_the_owner_gave_a_draft_stays_until_the_pack_asks_for_another(
-    store: Store, copy_of: CopyOf
-) -> None:
+def test_the_owners_budget_for_a_draft_stays_until_the_pack_changes_it(store: Store, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     cents = load_pack(folder).spec.budget.round_cents
 
@@ -150,7 +148,7 @@ def test_contexts_can_be_put_in_another_order_removed_and_added(store: Store, co
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_what_nobody_trains_on_becomes_gold_and_only_once(store: Store, name: str) -> None:
+def test_held_out_seed_rows_become_gold_once(store: Store, name: str) -> None:
     pack = find_pack(name)
     for hours in (0, 1):
         with store.write() as session:

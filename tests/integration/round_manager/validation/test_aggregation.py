@@ -29,7 +29,7 @@ def campaign(panel: Panel) -> Example:
     return split
 
 
-def test_careful_people_weigh_more_and_can_settle_what_was_even(seat: SeatPanel) -> None:
+def test_reliable_validators_weigh_more_and_can_break_a_tie(seat: SeatPanel) -> None:
     # Two of three decide nothing where four vote, and the careful two came first.
     panel = seat(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
     split = campaign(panel)
@@ -55,7 +55,7 @@ def test_careful_people_weigh_more_and_can_settle_what_was_even(seat: SeatPanel)
     assert (figures.differing, figures.counts.verified_fooling) == (0, done.verified + _by_votes(panel))
 
 
-def test_a_settled_bonus_that_the_budget_does_not_cover_is_owed_once_when_it_does(seat: SeatPanel) -> None:
+def test_a_settled_bonus_is_owed_once_as_soon_as_the_budget_covers_it(seat: SeatPanel) -> None:
     panel = seat(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
     split = campaign(panel)
     panel.decide()
@@ -71,7 +71,7 @@ def test_a_settled_bonus_that_the_budget_does_not_cover_is_owed_once_when_it_doe
     assert (panel.owed_to(), panel.uncounted()) == ([split.id], 0)
 
 
-def test_what_was_settled_cannot_be_settled_again_and_is_no_label_of_the_policys(seat: SeatPanel) -> None:
+def test_a_settled_example_cannot_be_settled_again_and_is_not_counted_as_the_policys(seat: SeatPanel) -> None:
     panel = seat(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
     campaign(panel)
     panel.decide()
@@ -89,7 +89,7 @@ def _by_votes(panel: Panel) -> int:
     return sum(example.id not in settled for example in verified)
 
 
-def test_without_votes_there_is_nothing_to_say(panel: Panel) -> None:
+def test_without_votes_there_is_nothing_to_aggregate(panel: Panel) -> None:
     with panel.store.read() as session:
         assert aggregate(session, panel.round) == []
 

@@ -22,7 +22,7 @@ def test_a_verified_fooling_example_owes_its_author_the_bonus_once(panel: Panel)
     assert (panel.bonuses(), panel.owed_to()) == ({"owed": 1}, [example.id])
 
 
-def test_a_disputed_example_gives_its_bonus_back(panel: Panel) -> None:
+def test_a_disputed_example_releases_its_bonus(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, *[panel.other(example)] * 3)
     found = panel.decide()
@@ -30,21 +30,21 @@ def test_a_disputed_example_gives_its_bonus_back(panel: Panel) -> None:
     assert panel.bonuses() == {"released": 1}
 
 
-def test_work_in_house_has_no_bonus(panel: Panel) -> None:
+def test_in_house_work_has_no_bonus(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, None, None)
     assert panel.decide().bonuses == 0
     assert panel.owed_to() == []
 
 
-def test_what_did_not_fool_gives_its_bonus_back_when_it_is_confirmed(seat: SeatPanel) -> None:
+def test_an_example_that_did_not_fool_releases_its_bonus_when_confirmed(seat: SeatPanel) -> None:
     panel = seat(validation={"sample_non_fooling": 0.0}, work={"tries_before_skip": 0})
     (example,) = panel.written(fooled=False)
     assert panel.status(example) is ExampleStatus.UNCHECKED
     assert panel.bonuses() == {"released": 1}
 
 
-def test_what_did_not_fool_earns_nothing_though_people_agree(seat: SeatPanel) -> None:
+def test_an_example_that_did_not_fool_earns_nothing_even_if_verified(seat: SeatPanel) -> None:
     panel = seat(validation={"sample_non_fooling": 1.0}, work={"tries_before_skip": 0})
     (example,) = panel.written(fooled=False)
     panel.vote(example, None, None)
@@ -53,7 +53,7 @@ def test_what_did_not_fool_earns_nothing_though_people_agree(seat: SeatPanel) ->
     assert panel.bonuses() == {"released": 1}
 
 
-def test_in_a_hit_of_several_each_example_has_its_own_bonus(seat: SeatPanel) -> None:
+def test_each_example_of_a_hit_has_its_own_bonus(seat: SeatPanel) -> None:
     panel = seat(work={"examples_per_hit": 3})
     hit = panel.hit(assignments=2)
     first, second, third = panel.written(hit=hit)
@@ -84,7 +84,7 @@ def test_rejected_work_earns_nothing_and_takes_no_other_works_bonus(seat: SeatPa
     assert panel.owed_to() == [good.id]
 
 
-def test_a_rejection_that_is_taken_back_earns_the_bonus_after_all(panel: Panel) -> None:
+def test_an_overridden_rejection_earns_the_bonus(panel: Panel) -> None:
     (example,) = panel.written()
     work = panel.assignment(example)
     with panel.store.write() as session:
@@ -97,7 +97,7 @@ def test_a_rejection_that_is_taken_back_earns_the_bonus_after_all(panel: Panel) 
     assert panel.owed_to() == [example.id]
 
 
-def test_a_bonus_that_the_budget_does_not_cover_is_owed_when_it_does(panel: Panel) -> None:
+def test_a_bonus_is_owed_as_soon_as_the_budget_covers_it(panel: Panel) -> None:
     (example,) = panel.written()
     with panel.store.write() as session:
         release(session, [panel.assignment(example).hit_id], EntryKind.BONUS, now=panel.now)
@@ -112,7 +112,7 @@ def test_a_bonus_that_the_budget_does_not_cover_is_owed_when_it_does(panel: Pane
     assert (panel.owed_to(), panel.uncounted()) == ([example.id], 0)
 
 
-def test_a_bonus_of_what_the_owner_keeps_is_owed_when_the_budget_covers_it(panel: Panel) -> None:
+def test_a_bonus_for_a_kept_example_is_owed_as_soon_as_the_budget_covers_it(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, None, None)
     panel.vote(example, flag="It names somebody")
@@ -129,7 +129,7 @@ def test_a_bonus_of_what_the_owner_keeps_is_owed_when_the_budget_covers_it(panel
     assert (panel.owed_to(), panel.uncounted()) == ([example.id], 0)
 
 
-def test_a_closed_round_gives_back_what_nobody_can_earn_any_more(panel: Panel) -> None:
+def test_a_closed_round_releases_bonuses_that_can_no_longer_be_earned(panel: Panel) -> None:
     earned, undecided = panel.written("W1")[0], panel.written("W2")[0]
     panel.hit(assignments=3)
     panel.vote(earned, None, None)
@@ -158,7 +158,7 @@ def test_a_flagged_example_keeps_its_bonus_until_its_owner_decides(panel: Panel)
     assert (panel.bonuses(), panel.owed_to()) == ({"owed": 1, "released": 1}, [kept.id])
 
 
-def test_hits_that_nobody_finished_are_left_with_what_they_can_still_cost(panel: Panel) -> None:
+def test_unfinished_hits_keep_only_what_they_can_still_cost(panel: Panel) -> None:
     hit = panel.hit(assignments=2)
     (example,) = panel.written("W1", hit=hit)
     panel.vote(example, *[panel.other(example)] * 3)

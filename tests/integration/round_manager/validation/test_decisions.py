@@ -25,7 +25,7 @@ def test_two_people_who_agree_with_the_author_verify_an_example(panel: Panel) ->
     assert (kept.status, kept.gold_label, kept.decided_at) == (VERIFIED, example.label, panel.now)
 
 
-def test_who_disagrees_brings_one_more_vote_at_a_time_until_more_than_half_agree(panel: Panel) -> None:
+def test_each_disagreement_adds_one_vote_until_more_than_half_agree(panel: Panel) -> None:
     example = panel.floor.pending()
     other = panel.other(example)
     panel.vote(example, None, other)
@@ -38,7 +38,7 @@ def test_who_disagrees_brings_one_more_vote_at_a_time_until_more_than_half_agree
     assert panel.decide().verified == 1
 
 
-def test_what_most_people_call_otherwise_is_disputed_with_their_label(panel: Panel) -> None:
+def test_an_example_with_another_majority_label_is_disputed_with_that_label(panel: Panel) -> None:
     example = panel.floor.pending()
     other = panel.other(example)
     panel.vote(example, other, other, other)
@@ -47,7 +47,7 @@ def test_what_most_people_call_otherwise_is_disputed_with_their_label(panel: Pan
     assert (kept.status, kept.gold_label) == (DISPUTED, other)
 
 
-def test_where_no_label_gets_more_than_half_there_is_no_gold_label(panel: Panel) -> None:
+def test_without_a_majority_there_is_no_gold_label(panel: Panel) -> None:
     example = panel.floor.pending()
     one, two = panel.other(example), panel.other(example, 1)
     panel.vote(example, None, one, two, None, one)
@@ -56,7 +56,7 @@ def test_where_no_label_gets_more_than_half_there_is_no_gold_label(panel: Panel)
     assert (kept.status, kept.gold_label) == (DISPUTED, None)
 
 
-def test_a_vote_that_comes_too_late_changes_nothing_whenever_we_look(panel: Panel) -> None:
+def test_a_late_vote_never_changes_a_decision(panel: Panel) -> None:
     early, late = panel.floor.pending(), panel.floor.pending()
     panel.vote(early)
     panel.vote(early)
@@ -81,7 +81,7 @@ def test_answers_that_share_enough_words_agree(seat: SeatPanel) -> None:
     assert panel.floor.one(example).gold_answer == answer
 
 
-def test_another_answer_that_people_agree_on_is_the_gold_answer(seat: SeatPanel) -> None:
+def test_a_different_answer_that_validators_agree_on_is_the_gold_answer(seat: SeatPanel) -> None:
     panel = seat("qa")
     (example,) = panel.written()
     first = str(example.fields["passage"]).index(" ")
@@ -103,7 +103,7 @@ def test_the_rounds_own_policy_decides(seat: SeatPanel) -> None:
     assert panel.floor.one(split).gold_label is None
 
 
-def test_an_example_that_did_not_fool_is_decided_as_any_other(panel: Panel) -> None:
+def test_an_example_that_did_not_fool_is_decided_like_any_other(panel: Panel) -> None:
     example = panel.floor.pending(fooled=False)
     panel.vote(example, None, None)
     assert panel.decide().verified == 1
@@ -118,7 +118,7 @@ def test_a_closed_round_decides_nothing_more(panel: Panel) -> None:
     assert panel.uncounted() == 0
 
 
-def test_votes_that_are_added_in_bulk_are_noted_each(panel: Panel) -> None:
+def test_each_vote_of_a_bulk_insert_is_queued(panel: Panel) -> None:
     examples = [panel.floor.pending() for _ in range(3)]
     with panel.store.write() as session:
         voters = [ensure_worker(session, MARKET, f"B{number}", now=panel.now).id for number in range(2)]
@@ -133,7 +133,7 @@ def test_votes_that_are_added_in_bulk_are_noted_each(panel: Panel) -> None:
     assert panel.decide().verified == 3
 
 
-def test_however_many_wait_only_what_has_new_votes_is_read(panel: Panel) -> None:
+def test_only_examples_with_new_votes_are_read(panel: Panel) -> None:
     for _ in range(20):
         panel.vote(panel.floor.pending())
     assert panel.decide().want_more == 0
@@ -150,7 +150,7 @@ def test_however_many_wait_only_what_has_new_votes_is_read(panel: Panel) -> None
     assert len(panel.floor.rows(Example, Example.status == PENDING)) == 20
 
 
-def test_votes_from_before_they_were_noted_are_noted_by_the_migration(databases: Databases) -> None:
+def test_the_migration_queues_earlier_votes(databases: Databases) -> None:
     url = databases.migrated()
     with open_store(url) as store:
         panel = seat_panel(store)

@@ -70,14 +70,14 @@ def check_ended_well(panel: Panel, examples: list[Example]) -> None:
     assert panel.uncounted() == 0
 
 
-def test_killed_at_any_statement_and_run_again_it_ends_the_same(seat: SeatPanel) -> None:
+def test_a_run_killed_at_any_statement_ends_the_same_after_a_retry(seat: SeatPanel) -> None:
     panel = seat(work={"examples_per_hit": 3})
     examples = voted(panel)
     assert until_done(panel) > 10
     check_ended_well(panel, examples)
 
 
-def test_several_who_decide_at_once_owe_each_bonus_once(seat: SeatPanel) -> None:
+def test_concurrent_decisions_owe_each_bonus_once(seat: SeatPanel) -> None:
     panel = seat(work={"examples_per_hit": 3})
     examples = voted(panel)
     found = at_once(*[panel.decide] * TOGETHER)
@@ -87,7 +87,7 @@ def test_several_who_decide_at_once_owe_each_bonus_once(seat: SeatPanel) -> None
     check_ended_well(panel, examples)
 
 
-def test_votes_that_come_while_somebody_decides_are_not_lost(panel: Panel) -> None:
+def test_votes_cast_during_a_decision_are_not_lost(panel: Panel) -> None:
     examples = [panel.floor.pending() for _ in range(TOGETHER)]
     deeds: list[Any] = [lambda one=one: panel.vote(one, None, None) for one in examples]
     at_once(*deeds, panel.decide, panel.decide)
@@ -95,7 +95,7 @@ def test_votes_that_come_while_somebody_decides_are_not_lost(panel: Panel) -> No
     assert {panel.status(example) for example in examples} == {ExampleStatus.VERIFIED}
 
 
-def test_a_flag_that_crosses_a_decision_waits_for_the_owner_or_came_too_late(panel: Panel) -> None:
+def test_a_flag_concurrent_with_a_decision_waits_for_the_owner_or_is_late(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, None, None)
     crossed = at_once(panel.decide, lambda: panel.vote(example, flag="It names somebody"))

@@ -36,7 +36,7 @@ def test_a_flagged_example_is_shown_with_its_votes_and_reasons_and_waits(panel: 
     ]
 
 
-def test_what_is_kept_goes_on_where_it_was_and_a_flag_is_no_vote(panel: Panel) -> None:
+def test_a_kept_example_continues_where_it_was_and_a_flag_is_not_a_vote(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example)
     panel.vote(example, flag=FLAG)
@@ -51,7 +51,7 @@ def test_what_is_kept_goes_on_where_it_was_and_a_flag_is_no_vote(panel: Panel) -
     assert (entry.actor, entry.reason, entry.subject_id) == (OWNER, WHY, example.id)
 
 
-def test_what_is_withdrawn_stays_so_and_takes_no_votes(panel: Panel) -> None:
+def test_a_withdrawn_example_stays_withdrawn_and_accepts_no_votes(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, flag=FLAG)
     for _ in range(2):
@@ -63,18 +63,18 @@ def test_what_is_withdrawn_stays_so_and_takes_no_votes(panel: Panel) -> None:
     assert (entry.before, entry.after) == ({"status": "flagged"}, {"status": "withdrawn"})
 
 
-def test_only_what_is_flagged_can_be_kept(panel: Panel) -> None:
+def test_only_flagged_examples_can_be_kept(panel: Panel) -> None:
     example = panel.floor.pending()
     with panel.store.write() as session, pytest.raises(DecisionRefused):
         keep(session, held(panel, session, example), who=OWNER, why=WHY, now=panel.now)
 
 
-def test_an_example_that_is_not_there_tells_where_to_look(panel: Panel) -> None:
+def test_a_missing_example_is_reported_with_a_hint(panel: Panel) -> None:
     with panel.store.write() as session, pytest.raises(ExampleNotFound):
         find_example(session, session.get_one(Task, panel.floor.task.id), uuid4())
 
 
-def test_in_a_closed_round_nothing_is_decided_any_more(panel: Panel) -> None:
+def test_in_a_closed_round_flags_can_no_longer_be_decided(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, flag=FLAG)
     panel.close()

@@ -75,7 +75,7 @@ def say(panel: Panel, decision: Any, example: Example) -> None:
         decision(session, row, who=OWNER, why=WHY, now=panel.now)
 
 
-def test_a_flag_on_what_is_decided_is_listed_and_undoes_nothing(panel: Panel) -> None:
+def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, None, None)
     panel.decide()
@@ -89,7 +89,7 @@ def test_a_flag_on_what_is_decided_is_listed_and_undoes_nothing(panel: Panel) ->
         assert count_late(session, panel.round) == 1
 
 
-def test_what_the_owner_keeps_is_listed_again_only_when_somebody_else_flags_it(panel: Panel) -> None:
+def test_a_kept_example_is_listed_again_only_if_another_validator_flags_it(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, flag=FLAG)
     say(panel, keep, example)
@@ -104,7 +104,7 @@ def test_what_the_owner_keeps_is_listed_again_only_when_somebody_else_flags_it(p
         say(panel, keep, example)
 
 
-def test_what_is_withdrawn_is_listed_no_more(panel: Panel) -> None:
+def test_a_withdrawn_example_is_no_longer_listed(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, None, None)
     panel.decide()
@@ -113,7 +113,7 @@ def test_what_is_withdrawn_is_listed_no_more(panel: Panel) -> None:
     assert (panel.status(example), late(panel)) == (ExampleStatus.WITHDRAWN, [])
 
 
-def test_a_flag_on_gold_reaches_the_owner_and_marks_nobody_down(golden: Panel) -> None:
+def test_a_flag_on_gold_reaches_the_owner_and_lowers_no_score(golden: Panel) -> None:
     gold = known(golden)
     judged(golden, flagging(golden))
     (shown,) = late(golden)
@@ -135,7 +135,7 @@ def test_a_flag_on_gold_of_a_closed_round_is_listed_and_can_be_kept(golden: Pane
     assert late(golden) == []
 
 
-def test_gold_that_was_withdrawn_marks_nobody_down(golden: Panel) -> None:
+def test_withdrawn_gold_lowers_no_score(golden: Panel) -> None:
     gold = known(golden)
     judged(golden, Judgement(label="negative"))
     assert accuracy(golden) == ["0 of 1"]
@@ -143,7 +143,7 @@ def test_gold_that_was_withdrawn_marks_nobody_down(golden: Panel) -> None:
     assert accuracy(golden) == []
 
 
-def test_a_flag_on_the_owners_own_gold_is_listed_until_its_row_is_mended(golden: Panel) -> None:
+def test_a_flag_on_the_owners_gold_is_listed_until_the_row_is_corrected(golden: Panel) -> None:
     (row,) = pack_of("sentiment").seed[:1]
     with golden.store.write() as session:
         update_gold(session, golden.floor.task, [row], now=golden.now)
@@ -156,7 +156,7 @@ def test_a_flag_on_the_owners_own_gold_is_listed_until_its_row_is_mended(golden:
     assert gold_flags(golden) == []
 
 
-def test_what_nobody_confirmed_flags_nothing(golden: Panel) -> None:
+def test_unconfirmed_flags_are_ignored(golden: Panel) -> None:
     known(golden)
     golden.floor.pending()
     page = golden.floor.validating()

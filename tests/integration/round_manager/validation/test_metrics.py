@@ -42,7 +42,7 @@ def name_of(panel: Panel, worker_id: int) -> str:
         return str(pseudonyms(session, session.get_one(Task, panel.floor.task.id)).of([worker_id])[0])
 
 
-def test_error_rates_count_what_fooled_and_what_was_verified_of_all_that_was_collected(panel: Panel) -> None:
+def test_error_rates_are_fooling_and_verified_shares_of_all_collected_examples(panel: Panel) -> None:
     verified, disputed, _ = (panel.floor.pending() for _ in range(3))
     agreed, doubted = (panel.floor.pending(fooled=False) for _ in range(2))
     panel.floor.pending(fooled=False, status=ExampleStatus.UNCHECKED, votes_wanted=0)
@@ -60,7 +60,7 @@ def test_error_rates_count_what_fooled_and_what_was_verified_of_all_that_was_col
     assert 0 < counts.vmer.low < 1 / 6 < counts.vmer.high < 1
 
 
-def test_votes_are_believed_and_neither_counters_nor_statuses(panel: Panel) -> None:
+def test_metrics_follow_votes_and_not_stored_counters_or_statuses(panel: Panel) -> None:
     right, wrong = panel.floor.pending(), panel.floor.pending()
     for example in (right, wrong):
         panel.vote(example, None, None)
@@ -72,7 +72,7 @@ def test_votes_are_believed_and_neither_counters_nor_statuses(panel: Panel) -> N
     assert (found.counts.verified_fooling, found.counts.collected, found.differing) == (2, 2, 1)
 
 
-def test_a_stored_gold_label_that_the_votes_do_not_give_is_told(panel: Panel) -> None:
+def test_a_stored_gold_label_that_contradicts_the_votes_is_reported(panel: Panel) -> None:
     agreed, doubted, _ = examples = [panel.floor.pending() for _ in range(3)]
     for example in examples:
         panel.vote(example, *[panel.other(example)] * 3 if example is doubted else [None, None])
@@ -86,7 +86,7 @@ def test_a_stored_gold_label_that_the_votes_do_not_give_is_told(panel: Panel) ->
     assert (found.differing, found.counts.verified_fooling) == (2, 2)
 
 
-def test_a_stored_gold_answer_that_the_votes_do_not_give_is_told(seat: SeatPanel) -> None:
+def test_a_stored_gold_answer_that_contradicts_the_votes_is_reported(seat: SeatPanel) -> None:
     panel = seat("qa")
     example = panel.floor.pending()
     panel.vote(example, None, None)
@@ -99,7 +99,7 @@ def test_a_stored_gold_answer_that_the_votes_do_not_give_is_told(seat: SeatPanel
     assert figures(panel).differing == 1
 
 
-def test_metrics_do_not_wait_for_anybody_to_decide(panel: Panel) -> None:
+def test_metrics_do_not_wait_for_a_decision(panel: Panel) -> None:
     example = panel.floor.pending()
     panel.vote(example, None, None)
     before = figures(panel)
@@ -124,7 +124,7 @@ def test_the_cost_of_a_round_is_its_time_and_its_money(seat: SeatPanel) -> None:
     assert (counts.tries, counts.tries_per_fool) == (2, 1)
 
 
-def test_work_in_house_tells_its_own_time(panel: Panel) -> None:
+def test_in_house_work_reports_its_own_time(panel: Panel) -> None:
     example = panel.floor.pending(active_ms=30_000)
     with panel.store.write() as session:
         voter = session.scalars(select(Worker)).first()
@@ -163,7 +163,7 @@ def test_each_example_bears_its_share_of_time_and_money_to_the_cent(seat: SeatPa
     assert [one.cost.ms - 10_000 for one in own] == [33_333, 33_334, 33_334]
 
 
-def test_time_goes_to_what_took_it_and_what_went_into_nothing_that_counts_to_all(seat: SeatPanel) -> None:
+def test_time_is_attributed_to_its_example_and_the_rest_is_shared(seat: SeatPanel) -> None:
     panel = seat(work={"examples_per_hit": 3}, validation={"gold_rate": 0.0})
     page = panel.floor.open("W1", hit=panel.hit())
     panel.floor.clock.advance(timedelta(minutes=5))
@@ -195,14 +195,14 @@ def test_groups_name_workers_by_their_pseudonyms_only(panel: Panel) -> None:
     assert [counts.collected for counts in found.values()] == [2, 1]
 
 
-def test_what_a_forger_asked_the_model_is_no_try(panel: Panel) -> None:
+def test_a_forgers_questions_are_not_counted_as_attempts(panel: Panel) -> None:
     panel.written("W1")
     forged = panel.floor.open("W2")
     panel.floor.ask(forged, "whatever")
     assert figures(panel).counts.tries == 1
 
 
-def test_answers_have_no_labels_to_go_by(seat: SeatPanel) -> None:
+def test_answers_cannot_be_grouped_by_label(seat: SeatPanel) -> None:
     panel = seat("qa")
     panel.written("W1")
     with pytest.raises(MetricsUnavailable):
@@ -210,7 +210,7 @@ def test_answers_have_no_labels_to_go_by(seat: SeatPanel) -> None:
     assert sum(counts.collected for counts in by(panel, "context").values()) == 1
 
 
-def test_alpha_tells_how_far_validators_agree(panel: Panel) -> None:
+def test_alpha_measures_how_far_validators_agree(panel: Panel) -> None:
     one, two = panel.floor.pending(), panel.floor.pending()
     assert figures(panel).alpha is None
     panel.vote(one, None, None)
@@ -220,7 +220,7 @@ def test_alpha_tells_how_far_validators_agree(panel: Panel) -> None:
     assert figures(panel).alpha == pytest.approx(1 - 4 * 2 / 12)
 
 
-def test_validators_are_held_against_the_gold_label_and_against_what_is_known(seat: SeatPanel) -> None:
+def test_validators_are_compared_with_the_gold_label_and_with_gold_items(seat: SeatPanel) -> None:
     panel = seat(validation={"gold_rate": 0.5}, work={"validations_per_hit": 4})
     known = [panel.floor.pending("A1") for _ in range(3)]
     for example in known:

@@ -33,7 +33,7 @@ def is_done_or_waits(store: Store, deed: Future[Any]) -> bool:
         return deed.done() or bool(session.scalar(WAITING))
 
 
-def test_a_vote_that_is_slow_to_commit_is_waited_for_and_counts_in_its_place(crowded: Store) -> None:
+def test_a_slow_commit_of_a_vote_is_awaited_and_keeps_its_order(crowded: Store) -> None:
     panel = seat_panel(crowded)
     (example,) = panel.written()
     with ThreadPoolExecutor(1) as pool:

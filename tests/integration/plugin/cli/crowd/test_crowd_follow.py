@@ -61,7 +61,7 @@ def follow(
     return found
 
 
-def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue: str) -> None:
+def test_an_event_triggers_an_early_read_of_the_work(shop: Shop, queue: str) -> None:
     shop.post(2)
 
     def hand_in() -> None:
@@ -76,7 +76,7 @@ def test_an_event_makes_the_work_be_read_long_before_its_time(shop: Shop, queue:
     assert sum(one.works for one in found) == 1
 
 
-def test_without_a_queue_or_its_events_the_work_is_read_all_the_same(shop: Shop) -> None:
+def test_work_is_read_even_without_a_queue_or_events(shop: Shop) -> None:
     shop.post(1)
     threading.Timer(0.2, shop.hand_in).start()
     found = follow(shop, None, every=0.1, until=lambda one: one.works > 0)
@@ -107,7 +107,7 @@ def test_invalid_events_and_a_short_outage_do_not_stop_the_loop(
     assert [one.works for one in found] == [1]
 
 
-def test_the_command_says_what_came_and_ends_with_ctrl_c(shop: Shop) -> None:
+def test_the_command_prints_new_work_and_ends_with_ctrl_c(shop: Shop) -> None:
     shop.post(1)
     command = [str(Path(sys.executable).parent / "outfox"), "crowd", "follow", "--every", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
@@ -119,7 +119,7 @@ def test_the_command_says_what_came_and_ends_with_ctrl_c(shop: Shop) -> None:
         assert process.wait(20) == 0
 
 
-def test_with_wrong_keys_it_does_not_begin(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_wrong_keys_it_does_not_start(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", "x" * 40)
     ran = shop.run("follow")
     assert (ran.code, "access key" in ran.err) == (2, True)

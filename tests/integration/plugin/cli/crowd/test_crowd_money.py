@@ -65,7 +65,7 @@ def test_a_changed_ledger_does_not_add_up(shop: Shop) -> None:
     assert shop.asked("statement", code=1)["drift_cents"] == 1
 
 
-def test_the_same_bonus_is_given_once_unless_a_person_says_again(shop: Shop) -> None:
+def test_the_same_bonus_is_given_once_unless_it_is_forced(shop: Shop) -> None:
     shop.post(1)
     work = shop.hand_in()
     shop.asked("approve", "--all")
@@ -80,7 +80,7 @@ def test_the_same_bonus_is_given_once_unless_a_person_says_again(shop: Shop) -> 
     assert shop.earned() == REWARD + 200
 
 
-def test_of_the_same_command_run_twice_at_once_one_gives_the_bonus(shop: Shop) -> None:
+def test_the_same_command_run_twice_concurrently_gives_one_bonus(shop: Shop) -> None:
     outfox = str(Path(sys.executable).parent / "outfox")
     bonus = [outfox, "crowd", "bonus", shop.worked(), "0.20", "--reason", "A race.", "--yes"]
     racers = [subprocess.Popen(bonus, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -90,7 +90,7 @@ def test_of_the_same_command_run_twice_at_once_one_gives_the_bonus(shop: Shop) -
     assert shop.earned() == REWARD + 20
 
 
-def test_a_bonus_that_another_gave_while_one_was_asked_is_not_given_again(
+def test_a_bonus_that_was_given_during_the_prompt_is_not_given_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = shop.worked()
@@ -148,7 +148,7 @@ def test_slow_work_is_warned_about_and_topped_up_once(shop: Shop) -> None:
     assert shop.figures().sent_cents == shop.spent()
 
 
-def test_a_rejection_needs_a_reason_and_can_be_taken_back(shop: Shop) -> None:
+def test_a_rejection_needs_a_reason_and_can_be_overridden(shop: Shop) -> None:
     shop.post(1)
     work = shop.hand_in()
     assert shop.refused("reject", work, "--reason", " ") == "usage"

@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_dry_run_tells_every_figure_and_changes_nothing(shop: Shop) -> None:
+def test_a_dry_run_prints_every_figure_and_changes_nothing(shop: Shop) -> None:
     said = shop.asked(*POST, 3, "--dry-run")["quote"]
     assert (said["reward_cents"], said["possible_bonus_cents"]) == (REWARD, BONUS)
     assert (said["total_cents"], said["at_once_cents"]) == (3 * EACH, 3 * (REWARD + REWARD_FEE))
@@ -53,7 +53,7 @@ def test_without_a_terminal_posting_needs_yes(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code", "posted"), [("n\n", 130, 0), ("y\n", 0, 1)])
-def test_on_a_terminal_a_person_is_asked(
+def test_on_a_terminal_the_user_is_asked(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, posted: int
 ) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(answer))
@@ -80,7 +80,7 @@ def test_ten_assignments_are_warned_about(shop: Shop) -> None:
     assert (ten, nine) == (200, 90)
 
 
-def test_after_a_crash_the_same_command_goes_on_and_plans_nothing_twice(shop: Shop) -> None:
+def test_after_a_crash_the_same_command_continues_and_plans_nothing_twice(shop: Shop) -> None:
     shop.planned_hit(3)
     said = shop.asked("status")
     assert [(one["unsent"], one["cents"]) for one in said["planned"]] == [(3, 3 * EACH)]
@@ -91,7 +91,7 @@ def test_after_a_crash_the_same_command_goes_on_and_plans_nothing_twice(shop: Sh
     assert shop.asked("post", SENTIMENT)["posted"] == 0
 
 
-def test_after_a_crash_in_the_middle_of_a_call_the_same_command_goes_on_too(shop: Shop) -> None:
+def test_after_a_crash_during_a_call_the_same_command_continues(shop: Shop) -> None:
     shop.planned_hit(3, sent_ago=timedelta())
     assert shop.asked(*POST, 3, "--dry-run")["continued"]
     again = shop.post(3)
@@ -111,7 +111,7 @@ def test_insufficient_funds_are_reported_before_anything_is_planned(
     assert shop.post(1)["posted"] == 1
 
 
-def test_the_hits_stand_as_long_as_was_said_or_until_the_round_closes(shop: Shop) -> None:
+def test_hits_last_for_the_given_lifetime_or_until_the_round_closes(shop: Shop) -> None:
     for more, days in (((), 14), (("--hours", 48), 2)):
         said = shop.asked(*POST, 1, "--dry-run", *more)["quote"]["expires_at"]
         assert f"{(shop.today(days)):%Y-%m-%d}" in said
@@ -126,7 +126,7 @@ def test_mistakes_are_reported_with_their_codes(shop: Shop) -> None:
     assert shop.refused(*POST, 1, "--assignments", 0) == "usage"
 
 
-def test_places_in_which_there_is_nothing_to_validate_are_warned_of(shop: Shop) -> None:
+def test_posting_more_validation_places_than_examples_prints_a_warning(shop: Shop) -> None:
     validate = ("post", SENTIMENT, "--kind", "validate", "--hits", 2, "--dry-run")
     assert "warning: 2 places too many" in shop.text(*validate)
     said = shop.asked(*validate)["quote"]

@@ -56,14 +56,14 @@ def backend(shelf: FakeModelProvider, monkeypatch: pytest.MonkeyPatch) -> Iterat
     served.stop()
 
 
-def test_without_an_ml_backend_nothing_to_create_is_posted(shop: Shop) -> None:
+def test_without_an_ml_backend_no_creation_hits_are_posted(shop: Shop) -> None:
     assert shop.refused(*POST, "--yes", code=3) == "backend_unreachable"
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
     assert shop.asked("post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")["posted"] == 1
     assert shop.asked(*POST, "--yes", "--no-check-page")["posted"] == 1
 
 
-def test_a_dry_run_tells_the_cost_and_warns_of_the_ml_backend_that_does_not_answer(shop: Shop) -> None:
+def test_a_dry_run_prints_the_cost_and_warns_about_an_unreachable_ml_backend(shop: Shop) -> None:
     text = " ".join(shop.text(*POST, "--dry-run").split())
     for words in (
         "$0.45 each, and up to $0.60 in bonuses",
@@ -102,7 +102,7 @@ def test_a_task_that_the_backend_does_not_serve_is_reported_here_and_by_the_doct
     assert "does not serve sentiment" in found["model for sentiment"]["advice"]
 
 
-def test_what_was_planned_before_is_not_sent_without_a_model(shop: Shop) -> None:
+def test_hits_planned_earlier_are_not_sent_without_a_model(shop: Shop) -> None:
     shop.planned_hit()
     assert shop.refused("post", SENTIMENT, code=3) == "backend_unreachable"
 

@@ -33,9 +33,7 @@ def test_unreachable_pages_are_reported_and_nothing_is_reserved(shop: Shop, monk
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
 
 
-def test_where_only_this_machine_cannot_reach_the_page_it_is_posted_all_the_same(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_only_this_machine_cannot_reach_can_be_posted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     _at_our_pages(monkeypatch, NOWHERE)
     assert shop.asked(*POST, "--yes", "--no-check-page")["posted"] == 1
     assert shop.figures().reserved_cents == EACH
@@ -77,7 +75,7 @@ def test_an_invalid_page_address_is_an_error(shop: Shop, monkeypatch: pytest.Mon
     assert shop.refused(*POST, "--yes") == "pages_misconfigured"
 
 
-def test_a_page_of_the_owners_only_has_to_answer(shop: Shop, page: OwnPage) -> None:
+def test_the_owners_own_page_only_has_to_respond(shop: Shop, page: OwnPage) -> None:
     asked = len(page.asked)
     page.status = 404  # It knows no HIT yet.
     try:

@@ -40,7 +40,7 @@ def test_with_wrong_keys_nothing_is_planned_and_debts_stay_owed(shop: Shop, monk
     assert shop.earned() == REWARD
 
 
-def test_a_marketplace_that_is_down_is_worth_another_try(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_marketplace_can_be_retried(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.post(1)
     monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
     for command in (
@@ -57,7 +57,7 @@ def test_a_marketplace_that_is_down_is_worth_another_try(shop: Shop, monkeypatch
     assert (told.code, told.err.startswith('{"error": ')) == (3, True)
 
 
-def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bonus_whose_response_is_lost_is_in_doubt_and_then_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     bonus = ("bonus", shop.worked(), "0.50", "--reason", "Thanks.", "--yes")
     with proxy_of(shop.market.url) as proxy:
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
@@ -73,7 +73,7 @@ def test_a_bonus_whose_answer_is_lost_is_in_doubt_and_then_found(shop: Shop, mon
     assert shop.figures().sent_cents == shop.spent()
 
 
-def test_a_hit_whose_answer_is_lost_is_posted_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_whose_response_is_lost_is_posted_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.worker()  # The qualification is there, so that the third call posts.
     with proxy_of(shop.market.url) as proxy:
         monkeypatch.setenv("OUTFOX_CROWD_URL", proxy.url)
@@ -172,7 +172,7 @@ def test_a_failing_marketplace_is_retried_for_the_whole_budget(capsys: pytest.Ca
     assert capsys.readouterr().err == "the marketplace does not answer; retrying for 20 more seconds\n"
 
 
-def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money_and_is_listed(shop: Shop) -> None:
+def test_a_hit_unknown_to_the_marketplace_keeps_its_money_and_is_listed(shop: Shop) -> None:
     shop.post(2)
     lost = shop.lose_a_hit()
     said = shop.asked("status")
@@ -184,7 +184,7 @@ def test_a_hit_that_the_marketplace_does_not_know_keeps_its_money_and_is_listed(
     assert shop.asked("approve", "--all")["collected"]["unknown"] == 1
 
 
-def test_with_the_key_of_another_account_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_another_accounts_key_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.post(2)
     work = shop.hand_in()
     shop.asked("status")
@@ -207,7 +207,7 @@ def test_with_the_key_of_another_account_nothing_is_done(shop: Shop, monkeypatch
     assert shop.figures() == before
 
 
-def test_a_bonus_for_work_that_the_marketplace_does_not_know_is_held_for_a_person(shop: Shop) -> None:
+def test_a_bonus_for_work_unknown_to_the_marketplace_is_held_for_a_manual_decision(shop: Shop) -> None:
     work = shop.worked()
     shop.post(1)
     shop.lose_a_hit()

@@ -30,7 +30,7 @@ def test_work_without_a_finished_page_is_approved_only_by_name(ours: Shop) -> No
     assert ours.earned() == REWARD
 
 
-def test_a_page_of_the_owners_is_not_known_so_nothing_is_marked(shop: Shop) -> None:
+def test_work_on_the_owners_own_page_is_not_marked_as_unfinished(shop: Shop) -> None:
     shop.post(1)
     shop.hand_in()
     assert not shop.asked("status")["undecided"][0]["page_unfinished"]

@@ -35,7 +35,7 @@ def test_hits_are_expired_by_name_or_kind(shop: Shop) -> None:
     assert "nothing to expire" in shop.text("expire", SENTIMENT, "--all", "--yes")
 
 
-def test_what_was_planned_and_never_sent_is_given_up_with_the_rest(shop: Shop) -> None:
+def test_planned_hits_that_were_never_sent_are_given_up_with_the_rest(shop: Shop) -> None:
     shop.planned_hit(2)
     would = shop.asked("expire", SENTIMENT, "--all", "--dry-run")
     assert (would["hits"], would["given_up"], would["given_up_cents"]) == ([], 2, 2 * EACH)
@@ -47,7 +47,7 @@ def test_what_was_planned_and_never_sent_is_given_up_with_the_rest(shop: Shop) -
     assert shop.asked("post", SENTIMENT)["posted"] == 0
 
 
-def test_of_many_that_were_given_up_a_person_sees_the_newest_and_a_program_all(shop: Shop) -> None:
+def test_text_output_lists_the_newest_abandoned_hits_and_json_lists_all(shop: Shop) -> None:
     shop.planned_hit(25)
     shop.asked("expire", SENTIMENT, "--all", "--yes")
     assert "… and 15 more" in shop.text("status")
@@ -73,7 +73,7 @@ def test_the_next_command_is_suggested_when_nothing_is_posted(shop: Shop) -> Non
     assert "`outfox round open nli`" in shop.text("status", "nli")
 
 
-def test_what_is_known_is_shown_without_the_marketplace(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_figures_are_shown_without_the_marketplace(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.post(2)
     shop.hand_in()
     monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", "")
@@ -114,7 +114,7 @@ def test_a_worker_who_lost_the_qualification_is_still_paid_for_past_work(shop: S
     shop.take()
 
 
-def test_a_block_holds_until_it_is_lifted(shop: Shop) -> None:
+def test_a_block_lasts_until_it_is_lifted(shop: Shop) -> None:
     shop.post(1)
     worker = shop.worker().id
     assert shop.refused("block", worker) == "usage"
@@ -129,7 +129,7 @@ def test_a_block_holds_until_it_is_lifted(shop: Shop) -> None:
     assert shop.refused("block", "ANOBODY0000000", "--reason", "Who?") == "not_on_crowd"
 
 
-def test_workers_are_written_to(shop: Shop) -> None:
+def test_workers_can_be_sent_a_message(shop: Shop) -> None:
     shop.post(1)
     shop.hand_in()
     shop.asked("status")

@@ -32,7 +32,7 @@ def test_no_word_is_broken_however_narrow_the_terminal(width: int) -> None:
     assert words_of(lines) >= {word for text in (*row, *columns[1:]) for word in text.split()}
 
 
-def test_a_table_is_wrapped_between_words_before_it_is_given_up() -> None:
+def test_a_table_wraps_between_words_before_it_becomes_a_list() -> None:
     columns, row = ("worker", "to decide", "why"), ("A2EXAMPLE00001", 3, "copied from the web")
     assert [line.split() for line in printed(columns, [row], 39)] == [
         ["worker", "to", "decide", "why"],
@@ -46,7 +46,7 @@ def test_a_table_is_wrapped_between_words_before_it_is_given_up() -> None:
     ]
 
 
-def test_a_row_that_begins_with_a_number_says_of_what() -> None:
+def test_a_row_that_begins_with_a_number_names_its_column() -> None:
     columns, rows = ("round", "state", "model"), [(1, "closed", "v1-0123456789ab"), (2, "open", "v2-ba9876543210")]
     assert printed(columns, rows, 20)[0].rstrip() == "round 1"
     assert "round 2" in [line.rstrip() for line in printed(columns, rows, 20)]
@@ -60,7 +60,7 @@ def test_a_column_without_a_header_shows_its_cells() -> None:
     ]
 
 
-def test_numbers_stand_to_the_right_and_a_table_without_rows_has_its_heads() -> None:
+def test_numbers_are_right_aligned_and_an_empty_table_has_headers() -> None:
     assert printed(("HITs",), [(7,), (10_000,)], 80) == ["  HITs", "     7", "10,000"]
     assert printed(("HITs", "kind"), [], 80) == ["HITs  kind"]
 

@@ -19,7 +19,7 @@ class Seconds:
         return self.now
 
 
-def test_after_a_burst_one_more_comes_with_time() -> None:
+def test_after_a_burst_requests_are_allowed_again_over_time() -> None:
     seconds = Seconds()
     limit = RateLimit(CallRate(2, 0.5), seconds)
     limit.take("a")
@@ -33,7 +33,7 @@ def test_after_a_burst_one_more_comes_with_time() -> None:
         limit.take("a")
 
 
-def test_a_limit_forgets_the_one_who_has_been_quiet() -> None:
+def test_a_rate_limit_forgets_idle_clients() -> None:
     seconds = Seconds()
     limit = RateLimit(CallRate(1, 1.0), seconds)
     for caller in range(MOST_KNOWN):
@@ -43,7 +43,7 @@ def test_a_limit_forgets_the_one_who_has_been_quiet() -> None:
     assert len(limit._used) == 1
 
 
-def test_many_workers_of_one_link_share_what_the_link_may_ask() -> None:
+def test_workers_on_the_same_link_share_its_rate_limit() -> None:
     limits = PageLimits(Seconds())
     for worker in range(60):
         limits.ask(worker, 7)
@@ -58,7 +58,7 @@ def test_a_class_can_open_one_link_at_once() -> None:
         limits.open(hit)
 
 
-def test_one_worker_on_many_pages_asks_no_faster_than_on_one() -> None:
+def test_a_workers_rate_limit_covers_all_their_pages() -> None:
     limits = PageLimits(Seconds())
     for hit in range(12):
         limits.ask(1, hit)

@@ -76,7 +76,7 @@ def test_while_the_model_thinks_no_other_worker_has_to_wait(office: Office) -> N
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS.keys())
-def test_whatever_people_type_comes_back_to_the_letter(open_office: OpenOffice, text: str) -> None:
+def test_texts_are_returned_unchanged(open_office: OpenOffice, text: str) -> None:
     office = open_office("nli", work={"tries_before_skip": 0})
     page = office.open("W1")
     body = page.written(text, why_right=f"{text} why", why_wrong=f"{text} wrong")

@@ -66,7 +66,7 @@ def test_a_mark_stays_the_same_while_its_text_does(office: Office) -> None:
     assert page.mark() == office.open("W1", page.hit).mark() == {"mark": body["mark"]}
 
 
-def test_a_text_that_is_skipped_while_the_model_thinks_is_told_and_uses_no_attempt(office: Office) -> None:
+def test_a_text_skipped_while_the_model_runs_is_reported_and_uses_no_attempt(office: Office) -> None:
     hold = Hold()
     office.predictor._before = hold
     page = office.open("W1")
@@ -100,7 +100,7 @@ def test_a_call_that_does_not_say_what_its_page_shows_is_refused(
     assert page.state()["items"][0]["draft"] is None
 
 
-def test_what_is_judged_needs_no_mark(office: Office) -> None:
+def test_validation_items_need_no_mark(office: Office) -> None:
     office.floor.pending("AUTHOR")
     page = office.open("W1", kind=HitKind.VALIDATE)
     (item,) = page.state()["items"]

@@ -44,12 +44,12 @@ def test_every_page_shows_the_hourly_rate_that_pay_is_topped_up_to(office: Offic
     assert "topped up to $15.00 an hour" in answer.text
 
 
-def test_a_page_of_a_task_that_tops_nothing_up_promises_nothing(open_office: OpenOffice) -> None:
+def test_a_task_without_top_ups_promises_no_hourly_rate(open_office: OpenOffice) -> None:
     office = open_office(pay={"minimum_hourly_cents": 0})
     assert "topped up to $" not in office.get(office.floor.hit(), assignmentId=PREVIEW).text
 
 
-def test_the_page_may_be_framed_by_the_marketplace_alone_and_keeps_no_cookie(office: Office) -> None:
+def test_only_the_marketplace_may_frame_the_page_and_it_sets_no_cookie(office: Office) -> None:
     answer = office.get(office.floor.hit(), assignmentId="A1", workerId="W1", turkSubmitTo=SUBMIT_TO)
     policy = answer.headers["Content-Security-Policy"]
     assert f"frame-ancestors {SITE}" in policy
@@ -80,7 +80,7 @@ def test_a_worker_who_returns_a_hit_and_takes_it_again_gets_its_whole_time_and_f
 
 
 @pytest.mark.parametrize("told", [{"assignmentId": PREVIEW}, {}], ids=["not accepted", "nothing told"])
-def test_a_look_at_a_hit_shows_everything_and_begins_nothing(office: Office, told: dict[str, str]) -> None:
+def test_a_preview_shows_everything_and_starts_nothing(office: Office, told: dict[str, str]) -> None:
     setup = setup_in(office.get(office.floor.hit(), **told))
     assert (setup["preview"], setup["token"], setup["error"]) == (True, None, None)
     assert setup["config"]
@@ -119,7 +119,7 @@ def test_a_warning_is_there_to_consent_to(open_office: OpenOffice) -> None:
         ({"turkSubmitTo": ""}, 409, "This HIT cannot be opened"),
     ],
 )
-def test_what_is_not_right_about_a_link_is_told_on_the_page(
+def test_an_invalid_link_is_explained_on_the_page(
     office: Office, changed: dict[str, str], status: int, title: str
 ) -> None:
     hit = office.floor.hit()
@@ -156,14 +156,14 @@ def test_a_page_whose_time_is_over_says_so_and_begins_again_when_the_hit_is_give
     assert office.open("W1", page.hit).state()["status"] == "open"
 
 
-def test_an_author_has_nothing_to_check_where_all_is_their_own(office: Office) -> None:
+def test_an_author_of_all_examples_has_nothing_to_validate(office: Office) -> None:
     office.floor.pending("W1")
     answer = office.open("W1", kind=HitKind.VALIDATE)
     assert "nothing to check for you" in answer.setup["error"]["text"]
     assert answer.setup["error"]["give_back"] is True
 
 
-def test_a_page_that_can_be_tried_again_asks_nobody_to_give_the_hit_back(office: Office) -> None:
+def test_a_retryable_page_does_not_ask_the_worker_to_return_the_hit(office: Office) -> None:
     elsewhere = office.open("W1", turkSubmitTo="https://elsewhere.example")
     assert elsewhere.setup["error"]["give_back"] is False
 
@@ -176,7 +176,7 @@ def test_a_call_without_a_token_of_ours_is_refused(office: Office, token: str) -
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])
-def test_the_name_of_the_tokens_scheme_is_written_in_any_case(office: Office, scheme: str) -> None:
+def test_the_token_scheme_is_case_insensitive(office: Office, scheme: str) -> None:
     page = office.open("W1")
     answer = page.call("GET", "/state", headers={"Authorization": f"{scheme} {page.setup['token']}"})
     assert answer.status_code == 200
@@ -202,7 +202,7 @@ def test_the_editors_files_are_compressed_and_kept_for_ever(office: Office) -> N
     assert requests.get(place.replace(editor_bundle().version, "0.0.1"), timeout=30).status_code == 404
 
 
-def test_no_worker_asks_the_model_by_opening_pages(office: Office) -> None:
+def test_opening_pages_does_not_query_the_model(office: Office) -> None:
     for number in range(3):
         office.open(f"W{number}", office.floor.hit())
     assert office.predictor.asked == []
@@ -222,7 +222,7 @@ def test_a_link_that_is_opened_far_too_often_has_to_wait(office: Office) -> None
     assert len(office.floor.rows(WorkSession)) == 2
 
 
-def test_loading_again_and_what_cannot_be_opened_take_nothing_from_a_links_openings(office: Office) -> None:
+def test_reloads_and_failed_openings_do_not_count_against_a_links_limit(office: Office) -> None:
     office.limits = limits = PageLimits(lambda: 0.0)
     office.restart()
     page = office.open("W1", assignmentId="A1")
@@ -235,9 +235,7 @@ def test_loading_again_and_what_cannot_be_opened_take_nothing_from_a_links_openi
     assert office.open("W3", page.hit).setup["error"]["title"] == "One moment, please"
 
 
-def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
-    office: Office, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_pack_is_logged_for_the_owner(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     with office.floor.write() as session:
         session.get_one(Task, office.floor.task.id).name = "renamed"
         session.get_one(Task, office.floor.task.id).folder = "/nowhere"
@@ -248,7 +246,7 @@ def test_a_pack_that_is_gone_is_the_owners_trouble_and_told_to_the_log(
     assert any("renamed" in str(getattr(one, "data", "")) for one in caplog.records)
 
 
-def test_a_database_that_is_away_is_reported_with_a_time_to_come_back(office: Office) -> None:
+def test_an_unavailable_database_is_reported_with_retry_after(office: Office) -> None:
     page = office.open("W1")
     body = page.written("A text.")
     office.settings = office.settings.model_copy(update={"database_url": "postgresql://nobody@127.0.0.1:1/outfox"})

@@ -33,7 +33,7 @@ def test_the_server_may_be_another_one_at_each_call(open_office: OpenOffice) -> 
     assert len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == 1
 
 
-def test_a_verdict_a_target_or_a_context_of_the_browsers_own_is_not_believed(office: Office) -> None:
+def test_a_verdict_target_or_context_from_the_browser_is_ignored(office: Office) -> None:
     page = office.open("W1")
     body = page.written("This is fine.")
     told = {"from_name": "feedback", "to_name": "prompt", "type": "textarea", "value": {"text": ["You fooled it!"]}}
@@ -67,7 +67,7 @@ def test_the_attempt_after_the_last_one_is_refused_and_the_rest_can_still_be_sub
     assert page.post("/items/0/hand-in", bodies[1])["done"] is True
 
 
-def test_a_model_that_is_away_uses_nothing_up_and_is_asked_again_later(office: Office) -> None:
+def test_an_unavailable_model_uses_no_attempt_and_can_be_retried(office: Office) -> None:
     page = office.open("W1")
     body = page.fooling()
     office.backend.stop()
@@ -90,7 +90,7 @@ def test_a_model_that_is_away_uses_nothing_up_and_is_asked_again_later(office: O
     ],
     ids=["200 KB", "NUL", "half an emoji", "empty"],
 )
-def test_a_text_that_cannot_be_is_refused_in_one_sentence_and_asks_no_model(
+def test_an_invalid_text_is_refused_in_one_sentence_without_querying_the_model(
     open_office: OpenOffice, text: str, code: str
 ) -> None:
     office = open_office("nli")
@@ -105,7 +105,7 @@ def test_a_text_that_cannot_be_is_refused_in_one_sentence_and_asks_no_model(
     assert page.state()["items"][0]["tries_used"] == 0
 
 
-def test_a_draft_with_too_many_brackets_inside_each_other_is_refused(office: Office) -> None:
+def test_a_deeply_nested_draft_is_refused(office: Office) -> None:
     page = office.open("W1")
     body = page.written("A draft.")
     body["result"][0]["value"]["n"] = json.loads("[" * 101 + "]" * 101)
@@ -170,7 +170,7 @@ def test_an_answer_is_the_piece_of_our_passage_that_was_marked(open_office: Open
     assert page.refused("/items/0/tries", made_up)["code"] == "invalid_input"
 
 
-def test_several_examples_are_asked_for_and_told_one_by_one(open_office: OpenOffice) -> None:
+def test_several_examples_are_requested_and_reported_one_by_one(open_office: OpenOffice) -> None:
     office = open_office("sentiment", work={"examples_per_hit": 2})
     page = office.open("W1")
     assert page.state()["missing"] == "Not done yet: 1, 2."
@@ -181,7 +181,7 @@ def test_several_examples_are_asked_for_and_told_one_by_one(open_office: OpenOff
     assert page.refused("/finish")["code"] == "hit_incomplete"
 
 
-def test_what_is_submitted_late_is_refused_and_nothing_is_lost(office: Office) -> None:
+def test_a_late_submission_is_refused_and_nothing_is_lost(office: Office) -> None:
     page = office.open("W1")
     body = page.fooling()
     page.post("/items/0/tries", body)
@@ -203,7 +203,7 @@ def test_active_time_is_counted_and_never_more_than_has_passed(office: Office) -
         assert page.refused("/beat", {"active_ms": odd})["status"] == 400
 
 
-def test_each_example_has_its_own_time_and_that_on_a_skipped_text_is_none_of_theirs(open_office: OpenOffice) -> None:
+def test_each_example_has_its_own_time_without_that_of_skipped_texts(open_office: OpenOffice) -> None:
     office = open_office("nli", work={"examples_per_hit": 2, "tries_before_skip": 1})
     page = office.open("W1")
     counts = iter((20_000, 50_000, 90_000))
@@ -220,7 +220,7 @@ def test_each_example_has_its_own_time_and_that_on_a_skipped_text_is_none_of_the
 
 
 @pytest.mark.parametrize("odd", ODD_TIMES)
-def test_an_odd_time_is_refused_and_nothing_is_stored_with_it(open_office: OpenOffice, odd: object) -> None:
+def test_an_invalid_time_is_refused_and_nothing_is_stored(open_office: OpenOffice, odd: object) -> None:
     office = open_office("nli", work={"tries_before_skip": 1})
     page = office.open("W1")
     office.floor.clock.advance(MINUTE)

@@ -71,7 +71,7 @@ def test_attempts_are_limited_and_failing_is_submitted_too(office: Office) -> No
 
 
 @pytest.mark.parametrize("answers", [None, "0000", [], [0], [9, 9, 9, 9], ["0", "0", "0", "0"], [True] * 4, [[0]] * 4])
-def test_what_is_no_answer_uses_no_attempt(office: Office, answers: object) -> None:
+def test_an_invalid_answer_uses_no_attempt(office: Office, answers: object) -> None:
     page = _quiz(office)
     assert page.refused("/quiz", {"answers": answers})["kind"] == "refused"
     assert office.floor.rows(QuizResult) == []
@@ -110,7 +110,7 @@ def test_a_worker_who_passed_is_qualified_once_the_marketplace_confirms_them_and
     assert (grant.worker_id, grant.score) == (work.worker_id, 100)
 
 
-def test_a_marketplace_that_is_away_is_asked_again_and_no_worker_waits_for_it(office: Office, tmp_path: Path) -> None:
+def test_an_unavailable_marketplace_is_retried_and_no_worker_waits_for_it(office: Office, tmp_path: Path) -> None:
     crowd = AwayCrowd(office.floor.clock.now)
     page = _quiz(office)
     assert page.post("/quiz", {"answers": _right(office)})["passed"] is True
@@ -127,7 +127,7 @@ def test_a_marketplace_that_is_away_is_asked_again_and_no_worker_waits_for_it(of
         housekeeping.stop(10)
 
 
-def test_sessions_that_nobody_finishes_end_by_themselves(open_office: OpenOffice, tmp_path: Path) -> None:
+def test_abandoned_sessions_end_automatically(open_office: OpenOffice, tmp_path: Path) -> None:
     office = open_office("sentiment")
     office.open("W1")
     office.floor.clock.advance(30 * MINUTE)

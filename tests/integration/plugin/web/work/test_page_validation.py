@@ -25,7 +25,7 @@ def validating(open_office: OpenOffice, name: str = "sentiment", count: int = 2)
     return office, office.open("V1", kind=HitKind.VALIDATE)
 
 
-def test_examples_are_shown_without_author_target_or_what_the_model_said(open_office: OpenOffice) -> None:
+def test_examples_are_shown_without_author_target_or_model_output(open_office: OpenOffice) -> None:
     office, page = validating(open_office)
     state = page.state()
     assert set(state["items"][0]) == {"item", "task", "done", "given", "draft", "flag_reasons"}
@@ -35,7 +35,7 @@ def test_examples_are_shown_without_author_target_or_what_the_model_said(open_of
         assert secret not in told
 
 
-def test_each_vote_has_its_own_time_and_who_changes_a_judgement_adds_to_it(open_office: OpenOffice) -> None:
+def test_each_vote_has_its_own_time_and_changing_a_judgement_adds_to_it(open_office: OpenOffice) -> None:
     office, page = validating(open_office)
     body = {"result": page.result(label=office.floor.spec.label_names[0])}
     office.floor.clock.advance(MINUTE)
@@ -48,7 +48,7 @@ def test_each_vote_has_its_own_time_and_who_changes_a_judgement_adds_to_it(open_
 
 
 @pytest.mark.parametrize("odd", ODD_TIMES)
-def test_an_odd_time_is_refused_with_its_judgement(open_office: OpenOffice, odd: object) -> None:
+def test_an_invalid_time_is_refused_with_its_judgement(open_office: OpenOffice, odd: object) -> None:
     office, page = validating(open_office)
     body = {"result": page.result(label=office.floor.spec.label_names[0]), "active_ms": odd}
     assert page.refused("/items/0/judgement", body)["status"] == 400
@@ -56,7 +56,7 @@ def test_an_odd_time_is_refused_with_its_judgement(open_office: OpenOffice, odd:
     assert (first.judgement, first.active_ms) == (None, None)
 
 
-def test_a_flag_needs_a_reason_of_the_tasks_and_may_have_a_comment(open_office: OpenOffice) -> None:
+def test_a_flag_needs_one_of_the_tasks_reasons_and_may_have_a_comment(open_office: OpenOffice) -> None:
     office, page = validating(open_office)
     reason = page.state()["items"][0]["flag_reasons"][0]
     given = page.post("/items/0/judgement", {"flag": reason, "comment": "\u05e9\u05dc\u05d5\u05dd 🙂"})
@@ -77,7 +77,7 @@ def test_a_flag_needs_a_reason_of_the_tasks_and_may_have_a_comment(open_office: 
         {"flag": "x", "comment": "a\x00b"},
     ],
 )
-def test_what_is_no_judgement_is_refused(open_office: OpenOffice, body: dict[str, object]) -> None:
+def test_an_invalid_judgement_is_refused(open_office: OpenOffice, body: dict[str, object]) -> None:
     office, page = validating(open_office, count=1)
     told = page.refused("/items/0/judgement", body)
     assert (told["status"] in (400, 409), told["kind"]) == (True, "refused")
@@ -93,7 +93,7 @@ def test_a_question_is_answered_with_a_piece_of_the_passage(open_office: OpenOff
     assert given["given"]["answer"]["text"] == word
 
 
-def test_a_page_to_judge_takes_no_texts(open_office: OpenOffice) -> None:
+def test_a_validation_page_accepts_no_texts(open_office: OpenOffice) -> None:
     office, page = validating(open_office, count=1)
     body = {"result": page.result(label=office.floor.spec.label_names[0]), "mark": "any"}
     for call in ("tries", "hand-in", "skip"):

@@ -15,7 +15,7 @@ def databases(sqlite_databases: Databases) -> Databases:
 
 
 @pytest.mark.parametrize("name", ["sentiment", "qa"])
-def test_no_query_of_a_workers_page_walks_the_round(open_office: OpenOffice, name: str) -> None:
+def test_no_query_of_a_workers_page_scans_the_whole_round(open_office: OpenOffice, name: str) -> None:
     office = open_office(name, validation={"gold_rate": 0.5})
     with asked() as statements:
         page = office.open("W1")

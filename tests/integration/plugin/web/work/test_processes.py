@@ -18,7 +18,7 @@ def _served(office: Office, port: int) -> Iterator[Serving]:
         yield web
 
 
-def test_killed_and_started_again_between_any_two_steps_it_loses_and_doubles_nothing(office: Office) -> None:
+def test_a_restart_between_any_two_steps_loses_and_duplicates_nothing(office: Office) -> None:
     # The process has the machine's clock, and so must the backend that it believes.
     office.use_machine_clock()
     port = free_port()
