@@ -48,7 +48,7 @@ def _config(*options: str) -> "subprocess.CompletedProcess[str] | None":
     return subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
 
 
-def test_the_file_is_what_docker_compose_takes_and_we_read_it_alike(env_file: Path) -> None:
+def test_docker_compose_accepts_the_file_and_reads_it_as_we_do(env_file: Path) -> None:
     found = services(variables_of(env_file))
     assert set(found) == {"postgres", "migrate", "label-studio", "web", "ml-backend", "manager", "marketplace"}
     ran = _config("--env-file", str(env_file), "--profile", "crowd")
@@ -64,42 +64,42 @@ def test_the_file_is_what_docker_compose_takes_and_we_read_it_alike(env_file: Pa
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_what_is_missing_is_named_with_its_cure(env_file: Path, name: str) -> None:
+def test_a_missing_variable_is_reported_with_a_hint(env_file: Path, name: str) -> None:
     written = re.sub(rf"(?m)^{name}=.*$", f"{name}=", env_file.read_text(encoding="utf-8"))
     env_file.write_text(written, encoding="utf-8")
     with pytest.raises(Missing, match=rf"{name} is missing in \.env; "):
         services(variables_of(env_file))
 
 
-def test_docker_compose_itself_refuses_the_example_and_says_what_to_do() -> None:
+def test_docker_compose_refuses_the_unedited_example_and_says_what_to_do() -> None:
     ran = _config("--env-file", str(EXAMPLE))
     if ran is not None:
         assert ran.returncode != 0
         assert "is missing in .env; deploy/make-env.sh makes one" in ran.stderr
 
 
-def test_no_secret_has_a_default_and_the_example_holds_none() -> None:
+def test_no_secret_has_a_default_or_a_value_in_the_example() -> None:
     written = FILE.read_text(encoding="utf-8")
     assert not re.findall(r"\$\{[A-Z_]*(?:PASSWORD|SECRET|TOKEN)[A-Z_]*:-[^}]+\}", written)
     example = variables_of(EXAMPLE)
     assert {name for name in NEEDED if example[name]} == {"LABEL_STUDIO_EMAIL"}
 
 
-def test_every_variable_of_the_file_stands_in_the_example() -> None:
+def test_every_variable_of_the_file_is_in_the_example() -> None:
     asked = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text(encoding="utf-8")))
     told = set(re.findall(r"(?m)^#?([A-Z_0-9]+)=", EXAMPLE.read_text(encoding="utf-8")))
     assert asked - told == {"OUTFOX_IMAGE", "OUTFOX_LOG_LEVEL", "CROWD_SITE_URL", "ML_BACKEND_URL"}
     assert set(NEEDED) <= asked
 
 
-def test_every_setting_that_the_file_names_is_one(env_file: Path) -> None:
+def test_every_setting_in_the_file_exists(env_file: Path) -> None:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     for service in services(variables_of(env_file)).values():
         named = {key for key in service.environment if key.startswith(PREFIX)} - {"OUTFOX_DB_PASSWORD"}
         assert named <= known
 
 
-def test_made_secrets_are_fresh_kept_from_others_and_never_overwritten(tmp_path: Path, env_file: Path) -> None:
+def test_generated_secrets_are_random_private_and_never_overwritten(tmp_path: Path, env_file: Path) -> None:
     first = variables_of(env_file)
     assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
     assert re.fullmatch("[0-9a-f]{40}", first["LABEL_STUDIO_TOKEN"])
@@ -112,7 +112,7 @@ def test_made_secrets_are_fresh_kept_from_others_and_never_overwritten(tmp_path:
     assert [one.name for one in tmp_path.iterdir()] == [".env"]
 
 
-def test_only_what_people_open_is_published_and_only_to_this_machine(env_file: Path) -> None:
+def test_only_the_ports_that_people_open_are_published_and_only_locally(env_file: Path) -> None:
     found = services(variables_of(env_file))
     published = {name: one.ports for name, one in found.items() if one.ports}
     assert published == {
@@ -120,7 +120,7 @@ def test_only_what_people_open_is_published_and_only_to_this_machine(env_file: P
     }
 
 
-def test_every_server_is_checked_at_its_port_and_comes_back_after_a_crash(env_file: Path) -> None:
+def test_every_server_has_a_health_check_and_restarts_after_a_crash(env_file: Path) -> None:
     found = services(variables_of(env_file))
     for name, port in PORTS.items():
         assert any(re.search(rf"(^|:){port}(/|$)", part) for part in found[name].health), name
@@ -129,7 +129,7 @@ def test_every_server_is_checked_at_its_port_and_comes_back_after_a_crash(env_fi
     assert {name for name, one in found.items() if one.profiles} == {"marketplace"}
 
 
-def test_the_database_is_there_and_migrated_before_anybody_uses_it(env_file: Path) -> None:
+def test_the_database_is_migrated_before_any_service_uses_it(env_file: Path) -> None:
     found = services(variables_of(env_file))
     assert found["migrate"].needs == {"postgres": "service_healthy"}
     for name in ("web", "ml-backend", "manager"):
@@ -138,7 +138,7 @@ def test_the_database_is_there_and_migrated_before_anybody_uses_it(env_file: Pat
         assert found[name].needs == {"postgres": "service_healthy"}
 
 
-def test_no_program_is_given_a_password_of_another(env_file: Path) -> None:
+def test_no_service_gets_the_password_of_another(env_file: Path) -> None:
     values = variables_of(env_file)
     found = services(values)
     holders = {
@@ -161,7 +161,7 @@ def test_no_program_is_given_a_password_of_another(env_file: Path) -> None:
     assert not any(value in part for part in shown for name, value in values.items() if name in NEEDED)
 
 
-def test_every_volume_is_kept_and_declared(env_file: Path) -> None:
+def test_every_volume_is_declared_and_persistent(env_file: Path) -> None:
     named = {
         source
         for one in services(variables_of(env_file)).values()

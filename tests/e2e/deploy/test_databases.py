@@ -26,7 +26,7 @@ def _connect(port: int, user: str, password: str, database: str) -> "psycopg.Con
 
 
 @pytest.mark.parametrize("name", PASSWORDS)
-def test_a_program_owns_its_database_and_nothing_else(port: int, name: str) -> None:
+def test_each_service_owns_only_its_own_database(port: int, name: str) -> None:
     with _connect(port, name, PASSWORDS[name], name) as own:
         own.execute("CREATE TABLE made_by_its_owner (id int)")
         rights = own.execute("SELECT rolsuper OR rolcreatedb OR rolcreaterole FROM pg_roles WHERE rolname = %s", [name])
@@ -36,6 +36,6 @@ def test_a_program_owns_its_database_and_nothing_else(port: int, name: str) -> N
             _connect(port, name, PASSWORDS[name], other)
 
 
-def test_nobody_comes_in_with_a_wrong_password(port: int) -> None:
+def test_a_wrong_password_is_refused(port: int) -> None:
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         _connect(port, "outfox", PASSWORDS["marketplace"], "outfox")

@@ -26,11 +26,11 @@ def _of(kind: str) -> list[str]:
     return [text for one, text in _steps() if one == kind]
 
 
-def test_the_base_is_pinned_slim_and_the_same_in_both_stages() -> None:
+def test_both_stages_use_the_same_pinned_slim_base_image() -> None:
     assert [text.split()[0] for text in _of("FROM")] == ["python:3.11-slim-bookworm"] * 2
 
 
-def test_it_runs_as_nobody_in_particular_and_in_the_exec_form() -> None:
+def test_it_runs_as_an_unprivileged_user_and_in_exec_form() -> None:
     kinds = [kind for kind, _ in _steps()]
     assert _of("USER") == ["10001:10001"]
     assert set(kinds[kinds.index("USER") :]) == {"USER", "WORKDIR", "CMD"}
@@ -38,14 +38,14 @@ def test_it_runs_as_nobody_in_particular_and_in_the_exec_form() -> None:
     assert "ADD" not in kinds
 
 
-def test_what_it_starts_without_a_command_tells_the_commands() -> None:
+def test_without_a_command_it_lists_the_commands() -> None:
     program, *arguments = json.loads(_of("CMD")[0])
     command = [str(Path(sys.executable).parent / program), *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
     assert all(name in ran.stdout for name in ("serve", "ml-backend", "manage", "marketplace", "db"))
 
 
-def test_dependencies_are_a_layer_that_the_program_does_not_touch() -> None:
+def test_dependencies_are_a_separate_layer_from_the_program() -> None:
     steps = _steps()
     install = next(
         number for number, (kind, text) in enumerate(steps) if kind == "RUN" and "-r requirements.txt" in text
@@ -56,7 +56,7 @@ def test_dependencies_are_a_layer_that_the_program_does_not_touch() -> None:
     assert "download.pytorch.org/whl/cpu" in steps[install][1]
 
 
-def test_its_requirements_are_those_of_setup_cfg_without_those_for_tests() -> None:
+def test_its_requirements_are_those_of_setup_cfg_without_test_dependencies() -> None:
     (told,) = re.findall(r"python requirements\.py (.+?) >", " ".join(_of("RUN")))
     command = [sys.executable, "deploy/requirements.py", *told.split()]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
@@ -66,7 +66,7 @@ def test_its_requirements_are_those_of_setup_cfg_without_those_for_tests() -> No
     assert {name.partition("[")[0] for name in found} <= pinned
 
 
-def test_what_is_copied_into_the_image_holds_everything_that_is_installed_and_no_secret() -> None:
+def test_the_image_gets_every_installed_file_and_no_secret() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*", "files that are not named are left out"
@@ -76,7 +76,7 @@ def test_what_is_copied_into_the_image_holds_everything_that_is_installed_and_no
     assert not let_in & {".env", ".git", ".outfox", "tests"}
 
 
-def test_the_installed_program_has_every_module_and_every_file_that_it_reads(tmp_path: Path) -> None:
+def test_the_installed_program_has_every_module_and_data_file(tmp_path: Path) -> None:
     build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
     source = _copied(tmp_path / "source")
     subprocess.run([sys.executable, *build, "--wheel-dir", str(tmp_path), str(source)], check=True, capture_output=True)

@@ -30,27 +30,27 @@ class Tries:
         return RetryPolicy(budget=budget, clock=lambda: self.seconds, sleep=self.sleep, spread=spread)
 
 
-def test_what_works_at_once_is_asked_once() -> None:
+def test_a_call_that_succeeds_is_made_once() -> None:
     tries = Tries([])
     assert tries.policy().run(tries.call) == "done"
     assert tries.made == 1
     assert tries.pauses == []
 
 
-def test_pauses_grow_to_a_longest_one() -> None:
+def test_delays_grow_up_to_a_maximum() -> None:
     tries = Tries([CrowdBusy("slow down") for _ in range(8)])
     assert tries.policy().run(tries.call) == "done"
     assert tries.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 8.0, 8.0]
 
 
-def test_pauses_are_as_long_as_chance_says() -> None:
+def test_delays_are_randomised() -> None:
     tries = Tries([CrowdBusy("slow down"), CrowdUnavailable("gone")])
     chance = iter((0.5, 0.25))
     tries.policy(spread=lambda: next(chance)).run(tries.call)
     assert tries.pauses == [0.1, 0.1]
 
 
-def test_all_tries_together_stay_within_the_budget() -> None:
+def test_all_attempts_together_stay_within_the_time_budget() -> None:
     tries = Tries([CrowdBusy(f"slow down {number}") for number in range(100)])
     with pytest.raises(CrowdBusy):
         tries.policy(budget=2).run(tries.call)
@@ -58,21 +58,21 @@ def test_all_tries_together_stay_within_the_budget() -> None:
 
 
 @pytest.mark.parametrize("error", [CrowdRefused("no"), InsufficientFunds("no money")])
-def test_a_definite_no_is_not_tried_again(error: CrowdError) -> None:
+def test_a_definite_refusal_is_not_retried(error: CrowdError) -> None:
     tries = Tries([error])
     with pytest.raises(type(error)):
         tries.policy().run(tries.call)
     assert tries.made == 1
 
 
-def test_being_told_to_slow_down_after_a_lost_answer_does_not_mean_that_nothing_happened() -> None:
+def test_throttling_after_a_lost_answer_leaves_the_call_in_doubt() -> None:
     tries = Tries([CrowdUnavailable("lost"), *(CrowdBusy("slow down") for _ in range(100))])
     with pytest.raises(CrowdUnavailable) as caught:
         tries.policy(budget=5).run(tries.call)
     assert caught.value.in_doubt
 
 
-def test_what_may_not_be_repeated_any_more_is_not() -> None:
+def test_a_call_that_may_no_longer_be_repeated_is_not_retried() -> None:
     tries = Tries([CrowdUnavailable("lost")])
     with pytest.raises(CrowdUnavailable):
         tries.policy().run(tries.call, lambda: False)

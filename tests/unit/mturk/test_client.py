@@ -31,20 +31,20 @@ def test_a_hit_is_posted_with_its_key_as_token_and_annotation(market: Scripted) 
 
 
 @pytest.mark.parametrize("fault", [LOST, DROPPED, BUSY])
-def test_every_try_of_a_call_carries_the_same_token(market: Scripted, fault: Said) -> None:
+def test_every_attempt_of_a_call_carries_the_same_token(market: Scripted, fault: Said) -> None:
     market.says["CreateHITWithHITType"] = [fault, fault, MADE]
     market.crowd().post(order())
     assert [one["UniqueRequestToken"] for one in market.members("CreateHITWithHITType")] == [TOKEN.key] * 3
 
 
-def test_a_hit_that_was_made_before_its_answer_got_lost_is_found_by_the_id_in_the_refusal(market: Scripted) -> None:
+def test_a_hit_whose_answer_was_lost_is_found_by_the_id_in_the_refusal(market: Scripted) -> None:
     repeated = refused("HitAlreadyExists", "The HIT 3HITOFTHETESTS exists already for hit-1-abc. (162617241)")
     market.says |= {"CreateHITWithHITType": [LOST, repeated], "GetHIT": [MADE]}
     assert market.crowd().post(order()).hit_id == "3HITOFTHETESTS"
     assert market.members("GetHIT") == [{"HITId": "3HITOFTHETESTS"}]
 
 
-def test_where_the_refusal_names_no_id_the_hit_is_found_in_the_listing(market: Scripted) -> None:
+def test_a_hit_is_found_in_the_listing_if_the_refusal_names_no_id(market: Scripted) -> None:
     pages = [
         Said(200, {"HITs": [hit("3OTHER", "other")], "NextToken": "2"}),
         Said(200, {"HITs": [hit("3MINE")], "NextToken": "3"}),
@@ -54,7 +54,7 @@ def test_where_the_refusal_names_no_id_the_hit_is_found_in_the_listing(market: S
     assert [one.get("NextToken") for one in market.members("ListHITs")] == [None, "2"]
 
 
-def test_a_hit_that_does_not_carry_the_key_is_not_taken_for_ours(market: Scripted) -> None:
+def test_a_hit_with_another_key_is_not_ours(market: Scripted) -> None:
     market.says |= {
         "CreateHITWithHITType": [refused("HITAlreadyExists", "it is 3HITOFSOMEBODY")],
         "GetHIT": [Said(200, {"HIT": hit("3HITOFSOMEBODY", "another key")})],
@@ -83,7 +83,9 @@ def test_nothing_is_sent_without_a_token(market: Scripted) -> None:
         ("create_additional_assignments_for_hit", {"HITId": "3H", "NumberOfAdditionalAssignments": 1}),
     ],
 )
-def test_not_even_a_careless_change_could_send_one(market: Scripted, method: str, members: dict[str, Any]) -> None:
+def test_the_client_refuses_paid_operations_without_a_token(
+    market: Scripted, method: str, members: dict[str, Any]
+) -> None:
     client = market.crowd()._wire._client
     with pytest.raises(TokenMissing):
         getattr(client, method)(**members)
@@ -91,7 +93,7 @@ def test_not_even_a_careless_change_could_send_one(market: Scripted, method: str
 
 
 @pytest.mark.parametrize("key", ["x" * 65, "two words", "[x]", "schlüssel"])
-def test_a_token_that_would_not_come_back_whole_is_refused(market: Scripted, key: str) -> None:
+def test_a_token_that_the_marketplace_would_alter_is_refused(market: Scripted, key: str) -> None:
     with pytest.raises(CrowdRefused):
         market.crowd().bonus(BonusOrder(Token(key, NOON), "A1", "3A", 5, ""))
     assert market.asked == []
@@ -107,7 +109,7 @@ def test_an_expired_token_is_not_sent(market: Scripted) -> None:
     assert market.asked == []
 
 
-def test_a_token_that_ends_while_we_wait_is_not_sent_again(market: Scripted) -> None:
+def test_a_token_that_expires_during_a_backoff_is_not_sent_again(market: Scripted) -> None:
     market.says["SendBonus"] = [LOST]
     clock = SettableClock(NOON + timedelta(hours=22, minutes=59))
     crowd = market.crowd(clock.now, sleep=lambda _seconds: clock.advance(timedelta(minutes=1)))
@@ -117,20 +119,20 @@ def test_a_token_that_ends_while_we_wait_is_not_sent_again(market: Scripted) -> 
     assert market.operations() == ["SendBonus"]
 
 
-def test_a_no_after_a_lost_answer_leaves_it_in_doubt(market: Scripted) -> None:
+def test_a_refusal_after_a_lost_answer_leaves_the_call_in_doubt(market: Scripted) -> None:
     market.says["SendBonus"] = [LOST, refused("InsufficientFunds")]
     with pytest.raises(CrowdUnavailable) as caught:
         market.crowd().bonus(BONUS)
     assert caught.value.in_doubt
 
 
-def test_a_no_after_being_told_to_slow_down_is_a_no(market: Scripted) -> None:
+def test_a_refusal_after_throttling_is_definite(market: Scripted) -> None:
     market.says["SendBonus"] = [BUSY, refused("InsufficientFunds", "too little")]
     with pytest.raises(CrowdRefused):
         market.crowd().bonus(BONUS)
 
 
-def test_a_bonus_that_was_paid_before_its_answer_got_lost_is_paid(market: Scripted) -> None:
+def test_a_bonus_whose_answer_was_lost_counts_as_paid(market: Scripted) -> None:
     market.says["SendBonus"] = [LOST, AGAIN]
     market.crowd().bonus(BONUS)
     sent = market.members("SendBonus")[1]
@@ -138,14 +140,14 @@ def test_a_bonus_that_was_paid_before_its_answer_got_lost_is_paid(market: Script
     assert sent["Reason"] == "Well fooled [ref hit-1-abc]"
 
 
-def test_a_login_page_is_not_taken_for_a_receipt(market: Scripted) -> None:
+def test_a_login_page_of_a_network_does_not_count_as_an_answer(market: Scripted) -> None:
     market.says["SendBonus"] = [Said(200, "<html>Sign in to the hotel's network</html>")]
     with pytest.raises(CrowdUnavailable) as caught:
         market.crowd(budget=0).bonus(BONUS)
     assert caught.value.in_doubt
 
 
-def test_one_group_needs_one_type_however_many_threads_post(market: Scripted) -> None:
+def test_threads_that_post_the_same_terms_create_one_hit_type(market: Scripted) -> None:
     market.says["CreateHITWithHITType"] = [MADE]
     crowd = market.crowd()
     with ThreadPoolExecutor(8) as pool:
@@ -157,7 +159,7 @@ def test_one_group_needs_one_type_however_many_threads_post(market: Scripted) ->
 @pytest.mark.parametrize(
     ("decided", "operation"), [("Approved", "ApproveAssignment"), ("Rejected", "RejectAssignment")]
 )
-def test_what_is_decided_so_already_stays_so(market: Scripted, decided: str, operation: str) -> None:
+def test_repeating_a_decision_changes_nothing(market: Scripted, decided: str, operation: str) -> None:
     market.says |= {operation: [LOST, refused("InvalidAssignmentState")], "GetAssignment": [work(decided)]}
     crowd = market.crowd()
     if decided == "Approved":
@@ -167,18 +169,18 @@ def test_what_is_decided_so_already_stays_so(market: Scripted, decided: str, ope
     assert market.operations() == [operation, operation, "GetAssignment"]
 
 
-def test_what_is_decided_otherwise_is_refused_with_its_state(market: Scripted) -> None:
+def test_a_decision_that_contradicts_an_earlier_one_is_refused(market: Scripted) -> None:
     market.says |= {"ApproveAssignment": [refused("InvalidAssignmentState")], "GetAssignment": [work("Rejected")]}
     with pytest.raises(WrongCrowdState):
         market.crowd().approve("3A")
 
 
-def test_a_hit_that_is_expired_twice_is_expired(market: Scripted) -> None:
+def test_expiring_a_hit_twice_succeeds(market: Scripted) -> None:
     market.says["UpdateExpirationForHIT"] = [AGAIN]
     market.crowd().expire("3H")
 
 
-def test_a_qualification_that_somebody_makes_meanwhile_is_found(market: Scripted) -> None:
+def test_a_qualification_that_is_created_concurrently_is_found(market: Scripted) -> None:
     ours = {"QualificationTypeId": "3Q", "Name": "trained", "Description": "d"}
     market.says |= {
         "ListQualificationTypes": [Said(200, {"QualificationTypes": []}), Said(200, {"QualificationTypes": [ours]})],
@@ -187,12 +189,12 @@ def test_a_qualification_that_somebody_makes_meanwhile_is_found(market: Scripted
     assert market.crowd().ensure_qualification("trained", "d").qualification_id == "3Q"
 
 
-def test_taking_what_nobody_has_is_fine(market: Scripted) -> None:
+def test_revoking_a_qualification_that_the_worker_lacks_succeeds(market: Scripted) -> None:
     market.says["DisassociateQualificationFromWorker"] = [refused("InvalidQualificationState")]
     market.crowd().revoke("3Q", "A1")
 
 
-def test_a_page_that_fails_is_asked_for_again_and_no_hit_is_told_twice(market: Scripted) -> None:
+def test_a_failed_page_is_retried_and_no_hit_is_listed_twice(market: Scripted) -> None:
     pages = [Said(200, {"HITs": [hit("3A")], "NextToken": "2"}), LOST, BUSY, Said(200, {"HITs": [hit("3B")]})]
     market.says["ListHITs"] = pages
     assert [one.hit_id for one in market.crowd().hits()] == ["3A", "3B"]
@@ -203,19 +205,19 @@ def test_a_hit_that_was_deleted_is_not_listed(market: Scripted) -> None:
     assert [one.hit_id for one in market.crowd().hits()] == ["3B"]
 
 
-def test_whoever_has_seen_enough_asks_for_no_more_pages(market: Scripted) -> None:
+def test_pages_are_requested_only_as_needed(market: Scripted) -> None:
     market.says["ListHITs"] = [Said(200, {"HITs": [hit("3A")], "NextToken": "2"})]
     assert next(market.crowd().hits()).hit_id == "3A"
     assert market.operations() == ["ListHITs"]
 
 
-def test_a_listing_that_goes_round_in_circles_is_left(market: Scripted) -> None:
+def test_a_listing_that_repeats_its_page_token_is_refused(market: Scripted) -> None:
     market.says["ListHITs"] = [Said(200, {"HITs": [], "NextToken": "2"})]
     with pytest.raises(CrowdRefused):
         list(market.crowd().hits())
 
 
-def test_messages_go_out_to_a_hundred_workers_at_a_time(market: Scripted) -> None:
+def test_messages_are_sent_to_a_hundred_workers_at_a_time(market: Scripted) -> None:
     failed = {"WorkerId": "A3", "NotifyWorkersFailureCode": "HardFailure", "NotifyWorkersFailureMessage": "unknown"}
     market.says["NotifyWorkers"] = [Said(200, {"NotifyWorkersFailureStatuses": [failed]}), Said()]
     undelivered = market.crowd().notify([f"A{number}" for number in range(250)], "Round 2", "starts")
@@ -234,7 +236,7 @@ def test_prices_show_the_fee_before_anything_is_posted(market: Scripted) -> None
 
 
 @pytest.mark.parametrize("call", ["reward", "bonus", "workers", "reason", "block"])
-def test_nonsense_is_refused_before_anybody_is_asked(market: Scripted, call: str) -> None:
+def test_invalid_arguments_are_refused_without_a_request(market: Scripted, call: str) -> None:
     crowd = market.crowd()
     less = HitTerms("t", "d", (), -1, 60, 60)
     calls: dict[str, Callable[[], object]] = {

@@ -45,7 +45,7 @@ SIGNATURE_WRONG = Said(400, {"__type": "InvalidSignatureException", "message": f
         (Said(404, "nothing here"), CrowdRefused),
     ],
 )
-def test_every_answer_has_one_meaning(market: Scripted, said: Said, kind: type[CrowdError]) -> None:
+def test_every_error_response_maps_to_one_class(market: Scripted, said: Said, kind: type[CrowdError]) -> None:
     market.says["GetAccountBalance"] = [said]
     with pytest.raises(CrowdError) as caught:
         market.crowd(budget=0).balance()
@@ -61,20 +61,20 @@ def test_a_refusal_keeps_the_marketplaces_own_code_and_words(market: Scripted) -
     assert caught.value.remote_code == "AWS.MechanicalTurk.HITDoesNotExist"
 
 
-def test_a_marketplace_that_is_not_there_is_unavailable() -> None:
+def test_an_unreachable_marketplace_is_unavailable() -> None:
     crowd = open_crowd(Endpoint("http://127.0.0.1:9", KEY_ID, SECRET, "market"), retries=RetryPolicy(budget=0))
     with pytest.raises(CrowdUnavailable):
         crowd.balance()
 
 
 @pytest.mark.parametrize("url", ["", "market.example", "ftp//x"])
-def test_an_address_that_is_none_is_refused_with_advice(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(CrowdRefused):
         open_crowd(Endpoint(url, KEY_ID, SECRET))
 
 
 @pytest.mark.parametrize(("key_id", "secret"), [("", SECRET), (KEY_ID, "")])
-def test_no_other_key_of_this_machine_is_taken_instead_of_a_missing_one(
+def test_a_missing_key_is_not_replaced_by_another_key_of_this_machine(
     market: Scripted, monkeypatch: pytest.MonkeyPatch, key_id: str, secret: str
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")

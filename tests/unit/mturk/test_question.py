@@ -17,7 +17,7 @@ def answer(name: str, *values: str, kind: str = "FreeText") -> str:
     return f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier>{told}</Answer>"
 
 
-def test_a_page_keeps_its_address_whatever_stands_in_it() -> None:
+def test_any_page_address_survives_the_round_trip() -> None:
     url = "https://outfox.example/hit?task=a&text=<b>&é=\"'"
     root = ET.fromstring(external_question(url, 800))
     assert root.tag == f"{SPACE}ExternalQuestion"
@@ -38,7 +38,7 @@ def test_a_question_may_be_as_long_as_mturk_allows_and_no_longer() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "outfox.example/hit", "javascript:alert(1)", "file:///etc/passwd", "https://"])
-def test_what_no_worker_can_open_is_refused(url: str) -> None:
+def test_an_address_that_no_worker_can_open_is_refused(url: str) -> None:
     with pytest.raises(CrowdRefused):
         external_question(url)
 
@@ -62,7 +62,7 @@ def test_the_same_field_sent_twice_keeps_both() -> None:
     assert read_answers(answers(answer("box", "a"), answer("box", "b"))) == {"box": "a|b"}
 
 
-def test_work_without_an_answer_has_none() -> None:
+def test_empty_work_has_no_answers() -> None:
     assert read_answers("") == {}
 
 
@@ -75,6 +75,6 @@ def test_work_without_an_answer_has_none() -> None:
         '<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>',
     ],
 )
-def test_answers_that_nobody_should_read_are_refused(xml: str) -> None:
+def test_malformed_and_hostile_answers_are_refused(xml: str) -> None:
     with pytest.raises(CrowdUnavailable):
         read_answers(xml)

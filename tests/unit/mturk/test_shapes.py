@@ -13,22 +13,22 @@ KEYS = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_
 
 
 @given(st.integers(0, 10**11))
-def test_cents_survive_the_wire(cents: int) -> None:
+def test_cents_survive_the_round_trip_through_dollars(cents: int) -> None:
     assert cents_of(decimal_dollars(cents)) == cents
 
 
 @pytest.mark.parametrize(("amount", "cents"), [("1.23", 123), ("0.05", 5), ("7", 700), ("7.", 700), ("7.5", 750)])
-def test_dollars_as_the_wire_may_write_them(amount: str, cents: int) -> None:
+def test_dollars_are_read_in_every_valid_form(amount: str, cents: int) -> None:
     assert cents_of(amount) == cents
 
 
 @pytest.mark.parametrize("amount", ["1.234", "-1", "1,00", "", "1e2", " 1", "\u0661.\u0662\u0663", "1.2.3", "nan"])
-def test_what_is_no_whole_number_of_cents_is_refused(amount: str) -> None:
+def test_an_amount_that_is_not_whole_cents_is_refused(amount: str) -> None:
     with pytest.raises(CrowdUnavailable):
         cents_of(amount)
 
 
-def test_less_than_nothing_is_never_sent() -> None:
+def test_a_negative_amount_is_never_sent() -> None:
     with pytest.raises(CrowdRefused):
         decimal_dollars(-5)
 
@@ -48,13 +48,13 @@ def test_a_bonus_keeps_its_reason_and_its_key(reason: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "Well done", "[ref ]", "see [ref abc] above", "[ref a b]"])
-def test_a_bonus_of_somebody_else_has_no_key(reason: str) -> None:
+def test_a_bonus_that_we_did_not_pay_has_no_key(reason: str) -> None:
     told = {"WorkerId": "A1", "AssignmentId": "3A", "BonusAmount": "1", "Reason": reason}
     paid = bonus_of({**told, "GrantTime": datetime(2027, 1, 1, tzinfo=UTC)})
     assert (paid.reason, paid.key) == (reason, "")
 
 
-def test_requirements_are_told_in_full() -> None:
+def test_all_requirements_are_sent() -> None:
     terms = HitTerms(
         "title",
         "description",
@@ -97,7 +97,7 @@ def test_requirements_are_told_in_full() -> None:
     }
 
 
-def test_work_that_was_rejected_and_then_approved_was_decided_when_it_was_approved() -> None:
+def test_work_that_was_rejected_and_then_approved_has_the_time_of_its_approval() -> None:
     moments = [datetime(2027, 1, day, tzinfo=UTC) for day in range(1, 6)]
     accepted, submitted, rejected, approved, automatic = moments
     work = assignment_of(

@@ -20,12 +20,12 @@ ETAG = '"abc"'
         ("bytes=-500", ByteRange(0, 100)),
     ],
 )
-def test_one_part_is_cut_to_what_there_is(asked: str, wanted: ByteRange) -> None:
+def test_a_range_is_limited_to_the_file(asked: str, wanted: ByteRange) -> None:
     assert requested_span(Headers({"Range": asked}), 100, ETAG) == wanted
 
 
 @pytest.mark.parametrize("asked", ["", "bytes", "lines=1-2", "bytes=5-2", "bytes=x-y", "bytes=0-1,5-6"])
-def test_several_parts_and_what_is_none_are_all_of_it(asked: str) -> None:
+def test_several_ranges_and_invalid_ones_get_the_whole_file(asked: str) -> None:
     assert requested_span(Headers({"Range": asked}), 100, ETAG) is None
 
 
@@ -36,7 +36,7 @@ def test_bytes_beyond_the_end_are_refused(asked: str) -> None:
 
 
 @pytest.mark.parametrize("then", ['"other"', f"W/{ETAG}", "yesterday"])
-def test_whoever_has_the_beginning_of_another_file_gets_all_of_it(then: str) -> None:
+def test_a_range_of_an_older_version_gets_the_whole_file(then: str) -> None:
     asked = Headers({"Range": "bytes=1-2", "If-Range": then})
     assert requested_span(asked, 100, ETAG) is None
     asked["If-Range"] = ETAG

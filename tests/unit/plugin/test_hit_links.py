@@ -42,7 +42,7 @@ def test_a_link_leads_back_to_its_hit_and_stays_the_same() -> None:
     assert links.check(*parts(links.url(one))) == one.public_id
 
 
-def test_the_key_of_one_hit_opens_no_other() -> None:
+def test_the_key_of_one_hit_does_not_open_another() -> None:
     links = HitLinks("https://here/hits", [NEW])
     name, _ = parts(links.url(hit()))
     _, key = parts(links.url(hit()))
@@ -51,12 +51,12 @@ def test_the_key_of_one_hit_opens_no_other() -> None:
 
 
 @pytest.mark.parametrize(("name", "key"), [("", ""), ("x" * 32, "y"), ("0" * 32, ""), ("..", "."), ("é", "ü")])
-def test_what_is_no_link_of_ours_is_refused(name: str, key: str) -> None:
+def test_an_invalid_link_is_refused(name: str, key: str) -> None:
     with pytest.raises(PluginError, match="not one of ours"):
         HitLinks("https://here/hits", [NEW]).check(name, key)
 
 
-def test_a_link_still_opens_while_its_secret_is_being_replaced_and_not_after() -> None:
+def test_a_link_works_during_a_secret_rotation_but_not_afterwards() -> None:
     one = hit()
     link = parts(HitLinks("https://here/hits", [OLD]).url(one))
     assert HitLinks("https://here/hits", [OLD, NEW]).check(*link) == one.public_id

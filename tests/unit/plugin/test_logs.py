@@ -27,7 +27,7 @@ def test_machines_get_one_json_object_per_event() -> None:
     assert event["time"].endswith("Z")
 
 
-def test_people_get_one_line_that_no_text_can_break() -> None:
+def test_people_get_one_line_per_event_whatever_text_it_has() -> None:
     stream = io.StringIO()
     configure_logs("info", "text", stream)
     logging.getLogger("outfox.test").info("text\n2026 info forged", extra={"data": {"worker": "w\n1"}})
@@ -35,7 +35,7 @@ def test_people_get_one_line_that_no_text_can_break() -> None:
     assert 'worker="w\\n1"' in stream.getvalue()
 
 
-def test_what_is_below_the_level_is_not_logged() -> None:
+def test_events_below_the_level_are_not_logged() -> None:
     stream = io.StringIO()
     configure_logs("warning", "text", stream)
     logging.getLogger("outfox.test").info("quiet")

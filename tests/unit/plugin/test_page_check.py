@@ -14,7 +14,7 @@ from plugin.settings import Settings
         ("https://outfox.example", "https://market.example:8443"),
     ],
 )
-def test_pages_that_browsers_show_are_no_problem(page: str, sites: str) -> None:
+def test_pages_that_browsers_show_have_no_problem(page: str, sites: str) -> None:
     assert frame_problem(Settings(web_url=page, crowd_site_url=sites)) == ""
 
 
@@ -30,7 +30,7 @@ def test_pages_that_browsers_show_are_no_problem(page: str, sites: str) -> None:
         ("http://[::1", "http://market.example", "correct OUTFOX_WEB_URL or OUTFOX_CROWD_SITE_URL"),
     ],
 )
-def test_pages_that_browsers_refuse_are_a_problem(page: str, sites: str, fact: str) -> None:
+def test_pages_that_browsers_refuse_are_reported(page: str, sites: str, fact: str) -> None:
     assert fact in frame_problem(Settings(web_url=page, crowd_site_url=sites))
 
 

@@ -46,12 +46,12 @@ def test_json_text_is_the_same_for_equal_values() -> None:
     assert json_text({"b": 1, "a": "ü"}) == json_text({"a": "ü", "b": 1}) == '{"a":"ü","b":1}'
 
 
-def test_a_backslash_that_somebody_typed_is_not_taken_for_a_nul() -> None:
+def test_a_typed_backslash_is_not_read_as_a_nul() -> None:
     assert json_text({"text": "\\u0000"}) == '{"text":"\\\\u0000"}'
 
 
 @pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": "\x00"}, {"a": [{"b": ("\x00",)}]}, {"a": "\ud800"}])
-def test_json_text_refuses_what_postgresql_would(value: dict[str, object]) -> None:
+def test_json_text_refuses_what_postgresql_refuses(value: dict[str, object]) -> None:
     with pytest.raises(BadValueError):
         json_text(value)
 
@@ -63,7 +63,7 @@ def test_a_text_fits_up_to_its_length() -> None:
 
 
 @pytest.mark.parametrize("deep", [101, 960, 100_000])
-def test_json_text_refuses_what_a_deeper_stack_could_not_read_back(deep: int) -> None:
+def test_json_text_refuses_deeply_nested_values(deep: int) -> None:
     value: object = "text"
     for _ in range(deep):
         value = {"in": [value]} if deep == 101 else [value]
@@ -71,5 +71,5 @@ def test_json_text_refuses_what_a_deeper_stack_could_not_read_back(deep: int) ->
         json_text(value)
 
 
-def test_json_text_keeps_many_brackets_that_stand_beside_each_other() -> None:
+def test_json_text_keeps_many_brackets_on_one_level() -> None:
     assert json_text([[]] * 1_000 + ["[" * 1_000]).count("[]") == 1_000

@@ -11,7 +11,7 @@ from round_manager.errors import BadValueError
 from tests.fakes.clock import NOON, SettableClock
 
 
-def test_public_ids_sort_by_the_time_they_were_made() -> None:
+def test_public_ids_sort_by_creation_time() -> None:
     clock = SettableClock()
     made = []
     for _ in range(1_000):
@@ -27,25 +27,25 @@ def test_public_ids_of_one_moment_are_all_different() -> None:
     assert {(one.version, one.variant) for one in made} == {(7, RFC_4122)}
 
 
-def test_a_public_id_tells_its_time_and_nothing_of_its_neighbours() -> None:
+def test_a_public_id_contains_its_time_and_is_not_predictable() -> None:
     one, other = public_id(NOON).int, public_id(NOON).int
     assert one >> 80 == other >> 80 == int(NOON.timestamp() * 1000)
     assert abs((one & ((1 << 62) - 1)) - (other & ((1 << 62) - 1))) > 1_000
 
 
-def test_an_id_is_not_made_from_a_naive_time() -> None:
+def test_an_id_is_not_created_from_a_naive_time() -> None:
     with pytest.raises(BadValueError):
         public_id(datetime(2027, 3, 1))
 
 
-def test_the_clocks_speak_aware_utc() -> None:
+def test_the_clocks_return_aware_utc_times() -> None:
     clocks: list[Clock] = [SystemClock(), SettableClock()]
     for clock in clocks:
         assert clock.now().utcoffset() == timedelta(0)
     assert abs(SystemClock().now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_a_set_clock_stands_until_it_is_moved() -> None:
+def test_a_settable_clock_stands_still_until_it_is_moved() -> None:
     clock = SettableClock()
     assert clock.now() == clock.now() == NOON
     assert clock.advance(timedelta(hours=2)) == clock.now() == NOON + timedelta(hours=2)

@@ -15,11 +15,11 @@ NOUNS = {
 }  # fmt: skip
 
 
-def test_every_noun_of_the_design_has_its_table() -> None:
+def test_every_entity_of_the_design_has_its_table() -> None:
     assert set(Table.metadata.tables) == NOUNS
 
 
-def test_nothing_vanishes_because_something_else_was_removed() -> None:
+def test_only_the_models_of_a_round_are_deleted_by_cascade() -> None:
     actions = {
         (table.name, key.referred_table.name, key.ondelete)
         for table in Table.metadata.tables.values()
@@ -43,11 +43,11 @@ def test_every_time_column_is_utc() -> None:
             assert not isinstance(column.type, sa.DateTime), column
 
 
-def test_guards_have_names_of_their_own_that_fit() -> None:
+def test_triggers_have_unique_names_that_fit_postgresql() -> None:
     names = [trigger.name for trigger in TRIGGERS]
     assert len(names) == len(set(names))
     assert max(map(len, names)) < 63
 
 
-def test_a_row_shows_no_contents() -> None:
+def test_the_repr_of_a_row_shows_no_contents() -> None:
     assert repr(Worker(marketplace="mturk", external_id="A1SECRET", first_seen_at=NOON)) == "<Worker None>"

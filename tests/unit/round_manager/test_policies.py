@@ -40,12 +40,12 @@ def ruled(name: str, votes: str, **settings: int) -> Ruling:
     ("name", "told", "wanted"),
     [("adaptive", 2, 2), ("adaptive", 3, 3), ("anli", 5, 2), ("dynasent", 9, 5)],
 )
-def test_the_first_votes_are_those_that_the_policy_asks_for(name: str, told: int, wanted: int) -> None:
+def test_the_policy_decides_how_many_votes_are_requested_first(name: str, told: int, wanted: int) -> None:
     assert first_votes(Validation(policy=name, first_votes=told, max_votes=9)) == wanted
 
 
 @pytest.mark.parametrize("name", ["adaptive", "anli", "dynasent"])
-def test_no_example_gets_more_votes_than_its_policy_says_and_some_get_as_many(name: str) -> None:
+def test_no_example_gets_more_votes_than_its_policy_allows_and_some_get_that_many(name: str) -> None:
     policy, settings = find_policy(name), Validation(policy=name, first_votes=2, max_votes=7)
     most = most_votes(settings)
 
@@ -56,7 +56,7 @@ def test_no_example_gets_more_votes_than_its_policy_says_and_some_get_as_many(na
     assert max(given(votes) for votes in product("abc", repeat=most)) == most
 
 
-def test_a_policy_that_needs_no_votes_waits_for_the_fewest_that_it_names() -> None:
+def test_a_policy_that_can_decide_without_votes_waits_for_its_fewest_votes() -> None:
     assert ALWAYS.first_wanted(DEFAULTS) == 1
 
 
@@ -80,12 +80,12 @@ def test_a_policy_that_needs_no_votes_waits_for_the_fewest_that_it_names() -> No
         ("aabbb", Settled("a")),
     ],
 )
-def test_adaptive_asks_until_more_than_half_of_all_votes_are_certain(votes: str, ruling: Ruling) -> None:
+def test_adaptive_requests_votes_until_a_majority_is_certain(votes: str, ruling: Ruling) -> None:
     assert ruled("adaptive", votes) == ruling
 
 
 @pytest.mark.parametrize(("first", "most"), [(1, 3), (2, 3), (2, 4), (3, 7), (2, 5)])
-def test_adaptive_always_ends_within_max_votes_with_what_all_votes_would_have_said(first: int, most: int) -> None:
+def test_adaptive_ends_within_max_votes_with_the_result_of_all_votes(first: int, most: int) -> None:
     for votes in product("abc", repeat=most):
         ruling: Ruling = Wants(0)
         given = 0
@@ -101,12 +101,12 @@ def test_adaptive_always_ends_within_max_votes_with_what_all_votes_would_have_sa
     ("votes", "ruling"),
     [("b", Wants(2)), ("bb", Settled("b")), ("ab", Wants(3)), ("aba", Settled("a")), ("abc", Settled(None))],
 )
-def test_anli_asks_two_and_a_third_when_they_disagree(votes: str, ruling: Ruling) -> None:
+def test_anli_requests_two_votes_and_a_third_if_they_disagree(votes: str, ruling: Ruling) -> None:
     assert ruled("anli", votes, max_votes=3) == ruling
 
 
 @pytest.mark.parametrize(("votes", "ruling"), [("aaaa", Wants(5)), ("aabba", Settled("a")), ("aabbc", Settled(None))])
-def test_dynasent_asks_five_and_wants_three(votes: str, ruling: Ruling) -> None:
+def test_dynasent_requests_five_votes_and_needs_three_that_agree(votes: str, ruling: Ruling) -> None:
     assert ruled("dynasent", votes) == ruling
 
 
@@ -115,7 +115,7 @@ def test_later_votes_change_nothing() -> None:
     assert ruled("anli", "aab") == Settled("a")
 
 
-def test_another_packages_policy_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_of_another_package_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("always", f"{__name__}:ALWAYS", policies.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda _: ALWAYS)
     monkeypatch.setattr(policies, "entry_points", lambda **asked: EntryPoints([entry]).select(**asked))
@@ -124,17 +124,17 @@ def test_another_packages_policy_is_found_by_its_name(monkeypatch: pytest.Monkey
     assert replay(find_policy("always"), DEFAULTS, [], AUTHOR) == Settled("a")
 
 
-def test_an_unknown_name_tells_the_known_ones() -> None:
+def test_an_unknown_policy_is_reported_with_the_known_ones() -> None:
     with pytest.raises(PolicyError, match="adaptive, anli, dynasent"):
         find_policy("majority")
 
 
-def test_a_name_is_given_once() -> None:
+def test_a_policy_name_cannot_be_registered_twice() -> None:
     with pytest.raises(PolicyError):
         register_policy(Policy("dynasent", dynasent))
 
 
-def test_a_policy_that_wants_what_it_has_is_told_of() -> None:
+def test_a_policy_that_requests_votes_it_already_has_is_an_error() -> None:
     stuck = Policy("stuck", lambda votes, author, settings: Wants(1))
     with pytest.raises(PolicyError, match="stuck"):
         replay(stuck, DEFAULTS, ["a", "b"], AUTHOR)
@@ -144,11 +144,11 @@ def grouped(answers: Sequence[str], author: str) -> list[str]:
     return group_answers(answers, author, lambda one, other: f1_score(one, other) >= 0.6)
 
 
-def test_answers_that_agree_with_the_author_are_the_authors() -> None:
+def test_answers_that_agree_with_the_author_count_for_the_author() -> None:
     assert grouped(["in Paris", "Paris, France", "London"], "Paris") == ["Paris", "Paris", "London"]
 
 
-def test_camps_do_not_depend_on_who_came_first() -> None:
+def test_groups_of_answers_do_not_depend_on_their_order() -> None:
     answers = ["the red house", "red house by the sea", "house by the sea", "a boat"]
     there = dict(zip(answers, grouped(answers, "nobody"), strict=True))
     back = dict(zip(answers[::-1], grouped(answers[::-1], "nobody"), strict=True))

@@ -42,7 +42,7 @@ def test_the_built_in_templates_have_no_mistakes(copy_of: CopyOf, name: str) -> 
         ("<View className=", "<View onclick=", ("<View>", "`onclick`")),
     ],
 )
-def test_what_the_editor_does_not_know_is_named(copy_of: CopyOf, old: str, new: str, names: tuple[str, ...]) -> None:
+def test_unknown_tags_and_attributes_are_named(copy_of: CopyOf, old: str, new: str, names: tuple[str, ...]) -> None:
     (problem,) = after(copy_of, "sentiment", "create.xml", old, new)
     assert problem.startswith("create.xml:")
     assert all(name in problem for name in names)

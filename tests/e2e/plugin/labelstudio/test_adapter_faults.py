@@ -60,7 +60,7 @@ def test_a_failing_label_studio_is_reported_and_caught_up(adapters: Adapters, st
     assert adapter.sync() == SyncResult(read=1, examples=1)
 
 
-def test_a_lost_answer_does_not_double_the_tasks(adapters: Adapters) -> None:
+def test_a_lost_answer_does_not_duplicate_the_tasks(adapters: Adapters) -> None:
     adapter = adapters()
     project = adapter.connect().projects["create"]
     adapter.proxy.lost_answers = 504

@@ -89,7 +89,7 @@ def test_uploaded_work_appears_beside_in_house_work(adapters: Adapters, name: st
     assert adapter.status().projects[0].unread == 0
 
 
-def test_a_lost_answer_doubles_nothing(adapters: Adapters) -> None:
+def test_a_lost_answer_duplicates_nothing(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
     crowd = crowd_of(adapter.store, adapter.pack)

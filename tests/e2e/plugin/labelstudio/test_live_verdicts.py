@@ -18,7 +18,7 @@ def texts(asked: list[dict[str, object]], name: str) -> list[object]:
     return [one["value"] for one in asked if one["from_name"] == name]
 
 
-def test_every_changed_text_gets_a_verdict_of_its_own(studio: Studio, page: Page, labelling: OpenTask) -> None:
+def test_every_changed_text_gets_its_own_verdict(studio: Studio, page: Page, labelling: OpenTask) -> None:
     pack = find_pack("sentiment")
     with counting_backend("prompt") as backend, studio.project_with(pack, backend) as project:
         (task_id,) = studio.projects.import_tasks(project, [sample_task(pack, "create")])

@@ -31,7 +31,7 @@ def preview(name: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("name", PACKS)
-def test_the_preview_shows_the_template_without_an_error_on_a_desk_and_on_a_phone(
+def test_the_preview_shows_the_template_without_errors_on_desktop_and_phone(
     page: Page, screenshot: Callable[[str], Path], name: str, template: Template
 ) -> None:
     complaints = Complaints()
@@ -50,7 +50,7 @@ def test_the_preview_shows_the_template_without_an_error_on_a_desk_and_on_a_phon
     assert complaints.heard == []
 
 
-def test_a_sample_verdict_shows_where_the_real_one_will_and_submitting_shows_what_would_be_stored(page: Page) -> None:
+def test_the_preview_shows_a_sample_verdict_and_what_submitting_would_store(page: Page) -> None:
     with preview("sentiment") as address:
         page.goto(f"{address}/create")
         page.locator("textarea[name=text]").fill("I would not say no to a second bowl.")

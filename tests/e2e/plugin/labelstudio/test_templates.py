@@ -21,7 +21,7 @@ every_pack = pytest.mark.parametrize("name", PACKS)
 
 @every_pack
 @every_template
-def test_label_studio_takes_the_template_its_task_annotation_and_prediction(
+def test_label_studio_accepts_the_template_its_task_annotation_and_prediction(
     studio: Studio, name: str, template: Template
 ) -> None:
     pack = find_pack(name)
@@ -58,7 +58,7 @@ def test_a_task_to_check_shows_in_chromium_without_an_error(
 
 
 @every_pack
-def test_the_editor_shows_what_a_stored_annotation_says(
+def test_the_editor_shows_a_stored_annotation(
     studio: Studio, page: Page, labelling: OpenTask, screenshot: Callable[[str], Path], name: str
 ) -> None:
     pack = find_pack(name)
@@ -80,9 +80,7 @@ def test_the_editor_shows_what_a_stored_annotation_says(
     assert complaints.heard == []
 
 
-def test_a_checker_has_to_choose_a_label_or_a_flag_and_never_gives_both(
-    studio: Studio, page: Page, labelling: OpenTask
-) -> None:
+def test_a_validator_has_to_choose_either_a_label_or_a_flag(studio: Studio, page: Page, labelling: OpenTask) -> None:
     pack = find_pack("sentiment")
     project = studio.projects.ensure_project(pack, "validate")
     (task_id,) = studio.projects.import_tasks(project, [sample_task(pack, "validate")])

@@ -85,7 +85,7 @@ def test_an_open_round_comes_with_instructions_for_each_role() -> None:
         ),
     ],
 )
-def test_without_an_open_round_nobody_is_sent_to_missing_work(standing: DemoStatus, expected: tuple[str, ...]) -> None:
+def test_without_an_open_round_the_welcome_offers_no_work(standing: DemoStatus, expected: tuple[str, ...]) -> None:
     text = text_for(standing)
     for part in (*expected, "waits until a round is open", "round metrics sentiment", "demo.toml status"):
         assert part in text

@@ -74,7 +74,7 @@ def test_the_editors_files_are_compressed_and_kept(client: FlaskClient) -> None:
         "/other",
     ],
 )
-def test_nothing_else_is_served(client: FlaskClient, place: str) -> None:
+def test_other_paths_are_not_served(client: FlaskClient, place: str) -> None:
     assert client.get(place.format(version=editor_bundle().version)).status_code == 404
 
 

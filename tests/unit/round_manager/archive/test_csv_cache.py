@@ -33,13 +33,13 @@ def cells(folder: Path, column: pa.Array) -> list[str]:
         return [row["text"] for row in csv.DictReader(file)]
 
 
-def test_what_a_spreadsheet_would_run_is_marked_as_text_and_can_be_had_back(tmp_path: Path) -> None:
+def test_formulas_are_escaped_as_text_and_can_be_restored(tmp_path: Path) -> None:
     found = cells(tmp_path, pa.array(RISKY + HARMLESS))
     assert found == [f"'{text}" for text in RISKY] + HARMLESS
     assert [text.removeprefix("'") for text in found] == RISKY + HARMLESS
 
 
-def test_numbers_are_numbers_and_lists_and_times_are_as_in_json(tmp_path: Path) -> None:
+def test_numbers_stay_numbers_and_lists_and_times_are_written_as_in_json(tmp_path: Path) -> None:
     assert cells(tmp_path, pa.array([-5, 7])) == ["-5", "7"]
     (tmp_path / "one.csv").unlink()
     votes = pa.array([[{"worker": "a", "label": '"x"'}], []])
@@ -82,7 +82,7 @@ def one_file(tmp_path: Path) -> OneFile:
     return OneFile(tmp_path)
 
 
-def test_a_file_is_made_once_and_known_by_its_hash(one_file: OneFile, tmp_path: Path) -> None:
+def test_a_file_is_created_once_and_described_by_its_hash(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv")
     assert shelf.find(one_file.entry(0)) is None
     made = shelf.get(one_file, "votes.parquet", one_file.entry(0))
@@ -108,7 +108,7 @@ def age(one_file: OneFile, shelf: CsvCache, *numbers: int) -> None:
         os.utime(found.path, (place, place))
 
 
-def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_removed(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv", most_bytes=2 * SIZE)
     for number in (0, 1):
         shelf.get(one_file, "votes.parquet", one_file.entry(number))
@@ -121,14 +121,14 @@ def test_what_was_asked_for_longest_ago_makes_room(one_file: OneFile, tmp_path: 
     assert len(kept(one_file, shelf)) == 2
 
 
-def test_one_that_is_larger_than_the_whole_shelf_is_served_all_the_same(one_file: OneFile, tmp_path: Path) -> None:
+def test_a_file_larger_than_the_cache_is_still_served(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv", most_bytes=1)
     shelf.get(one_file, "votes.parquet", one_file.entry(0))
     assert len(b"".join(shelf.pieces(one_file, "votes.parquet", one_file.entry(1), 0, SIZE))) == SIZE
     assert kept(one_file, shelf) == [1]
 
 
-def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) -> None:
+def test_files_that_are_being_read_or_written_are_kept(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv", most_bytes=SIZE)
     reading = shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
     draft = tmp_path / "csv" / f"{UNFINISHED}of-another-process"
@@ -143,14 +143,14 @@ def test_what_is_being_read_or_written_stays(one_file: OneFile, tmp_path: Path) 
     assert kept(one_file, shelf) == [2]
 
 
-def test_one_that_somebody_has_taken_half_away_is_told(one_file: OneFile, tmp_path: Path) -> None:
+def test_an_incomplete_cache_entry_is_an_error(one_file: OneFile, tmp_path: Path) -> None:
     shelf = CsvCache(tmp_path / "csv")
     shelf.get(one_file, "votes.parquet", one_file.entry(0)).path.unlink()
     with pytest.raises(ArchiveError):
         shelf.pieces(one_file, "votes.parquet", one_file.entry(0), 0, SIZE)
 
 
-def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -> None:
+def test_a_failed_conversion_leaves_no_files(one_file: OneFile, tmp_path: Path) -> None:
     content = b"no table"
     right = FileEntry(hashlib.sha256(content).hexdigest(), len(content), 1)
     (tmp_path / right.sha256).write_bytes(content)
@@ -159,7 +159,7 @@ def test_what_cannot_be_made_leaves_nothing(one_file: OneFile, tmp_path: Path) -
     assert list((tmp_path / "csv").iterdir()) == []
 
 
-def test_nothing_is_made_of_a_table_that_was_changed(one_file: OneFile, tmp_path: Path) -> None:
+def test_a_changed_table_is_not_converted(one_file: OneFile, tmp_path: Path) -> None:
     good, other = one_file.entry(0), one_file.entry(1)
     (tmp_path / other.sha256).replace(tmp_path / good.sha256)
     with pytest.raises(ArchiveFileChanged):
@@ -167,7 +167,7 @@ def test_nothing_is_made_of_a_table_that_was_changed(one_file: OneFile, tmp_path
     assert list((tmp_path / "csv").iterdir()) == []
 
 
-def test_what_an_earlier_version_made_is_not_found_and_makes_room(one_file: OneFile, tmp_path: Path) -> None:
+def test_files_of_an_earlier_format_are_ignored_and_removed(one_file: OneFile, tmp_path: Path) -> None:
     shelf, made = CsvCache(tmp_path / "csv", most_bytes=SIZE), one_file.entry(0)
     place = shelf.get(one_file, "votes.parquet", made).path.parent
     old = place.rename(place.with_name(f"{made.sha256}-1"))

@@ -35,7 +35,7 @@ def found_in(*texts: str, contexts: Sequence[str] = (), batch: int = 100) -> Dup
     return find_duplicates(Texts(texts, contexts, batch))
 
 
-def test_sentences_that_people_wrote_are_no_duplicates_of_each_other() -> None:
+def test_the_seeds_sentences_are_hardly_ever_duplicates() -> None:
     found = found_in(*SENTENCES)
     assert (found.exact, len(SENTENCES) > 1_000) == ({}, True)
     # A few of the seed's own sentences differ in one word only.
@@ -66,7 +66,7 @@ def test_a_text_with_other_words_is_not_near() -> None:
     assert found_in(text, "The waiter brought us the right wine at once and said that he was proud of it.").near == {}
 
 
-def test_the_same_sentence_for_another_context_is_no_duplicate() -> None:
+def test_the_same_sentence_for_another_context_is_not_a_duplicate() -> None:
     text = "Everybody in the room had heard about the storm before it came."
     assert found_in(text, text, contexts=["a premise", "another"]) == Duplicates()
     assert found_in(text, f"{text}!", contexts=["a premise", "a premise"]).near_groups == 1
@@ -81,13 +81,13 @@ def test_emoji_count_as_words() -> None:
     assert found_in("I love this 🙂🙂🙂🙂", "I love this 💀💀💀💀").near == {}
 
 
-def test_it_makes_no_difference_how_many_are_read_at_a_time() -> None:
+def test_the_batch_size_makes_no_difference() -> None:
     chance = random.Random(3)
     texts = [chance.choice(SENTENCES) + chance.choice(["", "!", " indeed"]) for _ in range(600)]
     assert found_in(*texts, batch=7) == found_in(*texts, batch=600)
 
 
-def test_of_a_thousand_that_nearly_agree_all_are_found() -> None:
+def test_a_thousand_near_duplicates_are_all_found() -> None:
     text = "The waiter brought us the wrong soup twice and never said that he was sorry about it, number"
     found = found_in(*(f"{text} {number}" for number in range(1_000)))
     assert (len(found.near), found.near_groups) == (1_000, 1)

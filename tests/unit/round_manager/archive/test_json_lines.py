@@ -52,17 +52,17 @@ def read(content: memoryview) -> list[dict[str, Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROWS, max_size=6))
-def test_every_row_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
+def test_every_row_survives_the_round_trip(rows: list[dict[str, Any]]) -> None:
     assert read(json_lines(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))) == rows
 
 
 @settings(max_examples=50, deadline=None)
 @given(ROWS, st.integers(2, 4))
-def test_rows_that_are_all_the_same_come_back_as_well(row: dict[str, Any], times: int) -> None:
+def test_equal_rows_survive_the_round_trip(row: dict[str, Any], times: int) -> None:
     assert read(json_lines(pa.RecordBatch.from_pylist([row] * times, schema=SCHEMA))) == [row] * times
 
 
-def test_a_slice_is_written_as_the_slice() -> None:
+def test_a_slice_is_written_without_the_other_rows() -> None:
     rows: list[dict[str, Any]] = [
         {"text": f"row {number}", "number": number, "fooled": None, "at": None, "votes": []} for number in range(9)
     ]
@@ -70,6 +70,6 @@ def test_a_slice_is_written_as_the_slice() -> None:
     assert read(json_lines(batch.slice(3, 2))) == rows[3:5]
 
 
-def test_lines_end_where_rows_end() -> None:
+def test_line_breaks_in_texts_do_not_end_a_line() -> None:
     row = {"text": "one\ntwo\r\u2028three", "number": 1, "fooled": True, "at": None, "votes": None}
     assert bytes(json_lines(pa.RecordBatch.from_pylist([row, row], schema=SCHEMA))).count(b"\n") == 2

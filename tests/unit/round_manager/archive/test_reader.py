@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_read_once_whether_it_is_right_or_not(file: Path) -> None:
+def test_a_file_is_read_once_whether_it_is_valid_or_not(file: Path) -> None:
     reader = Counted()
     proved = FileVerifier(reader)
     for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_file_that_was_written_to_is_read_again(file: Path) -> None:
     proved.check(file, ENTRY)
 
 
-def test_a_file_of_another_size_need_not_be_read(file: Path) -> None:
+def test_a_file_of_another_size_is_refused_without_reading_it(file: Path) -> None:
     reader = Counted()
     file.write_bytes(b"short")
     with pytest.raises(ArchiveFileChanged):
@@ -60,7 +60,7 @@ def test_a_file_of_another_size_need_not_be_read(file: Path) -> None:
     assert reader.times == 0
 
 
-def test_a_file_that_is_gone_is_told(file: Path) -> None:
+def test_a_missing_file_is_an_error(file: Path) -> None:
     file.unlink()
     with pytest.raises(ArchiveError, match="No such file"):
         FileVerifier().check(file, ENTRY)

@@ -40,7 +40,7 @@ def recount(folder: Path, *rows: dict[str, Any]) -> Recount:
         example("withdrawn", MINE, MINE, MINE),
     ],
 )
-def test_what_the_policy_made_of_votes_is_found_again(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_labels_that_follow_from_the_votes_are_valid(tmp_path: Path, row: dict[str, Any]) -> None:
     assert list(recount(tmp_path, row).problems()) == []
 
 
@@ -55,12 +55,12 @@ def test_what_the_policy_made_of_votes_is_found_again(tmp_path: Path, row: dict[
         example("verified", MINE, OTHER, OTHER, OTHER),
     ],
 )
-def test_what_no_order_of_the_votes_gives_is_a_problem(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_a_label_that_no_order_of_the_votes_gives_is_a_problem(tmp_path: Path, row: dict[str, Any]) -> None:
     (problem,) = recount(tmp_path, example("verified", MINE, MINE, MINE), row).problems()
     assert problem.startswith("1 example is")
 
 
-def test_votes_whose_times_are_not_the_order_in_which_they_came_are_no_problem(tmp_path: Path) -> None:
+def test_votes_may_be_listed_in_another_order_than_they_arrived(tmp_path: Path) -> None:
     # Two agreed, and the example was verified; the third, who was asked before that, has the earliest time.
     assert list(recount(tmp_path, example("verified", MINE, OTHER, MINE, MINE)).problems()) == []
 
@@ -72,12 +72,12 @@ def test_a_settled_label_is_listed_as_unchecked(tmp_path: Path, status: str, gol
     assert [text.startswith("1 label that was settled") for text in found.unchecked] == [True]
 
 
-def test_gold_where_nothing_is_decided_is_a_problem(tmp_path: Path) -> None:
+def test_a_gold_label_on_an_undecided_example_is_a_problem(tmp_path: Path) -> None:
     (problem,) = recount(tmp_path, example("unchecked", MINE)).problems()
     assert problem.startswith("1 example has a gold label")
 
 
-def test_a_policy_that_nobody_here_knows_is_told_and_nothing_fails(tmp_path: Path) -> None:
+def test_labels_of_an_unknown_policy_are_listed_as_unchecked(tmp_path: Path) -> None:
     def unknown(_: TaskSpec) -> VoteCount:
         raise PolicyError("there is no policy `theirs`; write one of ours")
 

@@ -65,7 +65,7 @@ def test_a_correct_address_is_not_changed(worlds: Worlds) -> None:
     assert (world.studio.calls, world.studio.changes) == (["backends", "backends"], [])
 
 
-def test_there_is_no_route_without_a_backend_of_ours(worlds: Worlds) -> None:
+def test_without_our_backend_there_is_no_route(worlds: Worlds) -> None:
     world = worlds(pushed=False)
     assert find_route(world.store, world.name) is None
     project = world.connect(ml_backend=None).projects["create"]

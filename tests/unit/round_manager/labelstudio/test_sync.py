@@ -216,7 +216,7 @@ def test_a_corrected_clock_of_label_studio_loses_nothing(worlds: Worlds) -> None
     assert world.sync() == SyncResult(read=1, examples=1)
 
 
-def test_a_sync_from_the_start_doubles_nothing(worlds: Worlds) -> None:
+def test_a_sync_from_the_start_duplicates_nothing(worlds: Worlds) -> None:
     world = worlds()
     first, second = world.tasks()[:2]
     world.studio.annotate(first, world.written("now"), at=world.studio.now)
@@ -228,7 +228,7 @@ def test_a_sync_from_the_start_doubles_nothing(worlds: Worlds) -> None:
     assert world.sync() == SyncResult()
 
 
-def test_an_interrupted_sync_doubles_and_loses_nothing(worlds: Worlds) -> None:
+def test_an_interrupted_sync_duplicates_and_loses_nothing(worlds: Worlds) -> None:
     world = worlds()
     numbers = world.tasks()[:5]
     for place, number in enumerate(numbers):

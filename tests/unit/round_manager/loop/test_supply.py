@@ -33,32 +33,32 @@ def plan_supply(spec: TaskSpec, known: SupplyFacts) -> Supply:
     return planning.plan_supply(spec, known, FEES)
 
 
-def test_a_new_round_gets_as_many_hits_as_its_target_if_every_example_came_true() -> None:
+def test_a_new_round_gets_as_many_hits_as_its_target_if_every_example_counts() -> None:
     assert plan_supply(spec(), facts()) == Supply(create=20)
 
 
-def test_what_stands_on_the_marketplace_is_not_posted_again() -> None:
+def test_hits_on_the_marketplace_are_not_posted_again() -> None:
     assert plan_supply(spec(), facts(out={HitKind.CREATE: 20})) == Supply()
 
 
-def test_where_few_examples_fool_more_are_asked_for_than_are_lacking() -> None:
+def test_a_low_fooling_rate_posts_more_hits_than_examples_are_missing() -> None:
     known = facts(examples=100, fooled=25, verified_fooling=10, disputed_fooling=10, pending_fooling=5)
     needed = plan_supply(spec(), known).create
     # Five are lacking if all that wait come true; of what is written, a quarter fools, and half of that is agreed on.
     assert 5 < needed < 10 / (0.25 * 0.5)
 
 
-def test_the_last_example_is_not_asked_for_twice() -> None:
+def test_the_last_example_is_not_requested_twice() -> None:
     nearly = facts(target=1, examples=1, fooled=1, disputed_fooling=1)
     assert plan_supply(spec(), nearly).create == 1
     assert plan_supply(spec(), facts(target=1, examples=1, fooled=1, pending_fooling=1)).create == 0
 
 
-def test_nothing_new_is_written_while_what_waits_for_votes_may_reach_the_target() -> None:
+def test_no_hits_are_posted_while_pending_examples_may_reach_the_target() -> None:
     assert plan_supply(spec(), facts(examples=20, fooled=20, pending_fooling=20, lacking=[])) == Supply()
 
 
-def test_hits_of_several_examples_are_fewer() -> None:
+def test_several_examples_per_hit_need_fewer_hits() -> None:
     several = spec(work={"examples_per_hit": 5, "validations_per_hit": 4})
     assert plan_supply(several, facts()).create == 4
 
@@ -73,19 +73,19 @@ def test_hits_of_several_examples_are_fewer() -> None:
         ([], 0, 0),
     ],
 )
-def test_votes_are_asked_for_once_on_as_few_pages_as_they_fit(lacking: list[int], out: int, pages: int) -> None:
+def test_votes_are_requested_once_and_on_as_few_pages_as_possible(lacking: list[int], out: int, pages: int) -> None:
     known = facts(status=VALIDATING, lacking=lacking, out={HitKind.VALIDATE: out})
     assert plan_supply(spec(), known) == Supply(validate=pages)
 
 
-def test_money_is_kept_for_the_votes_that_the_policy_asks_for_first() -> None:
+def test_money_is_reserved_for_the_first_votes_of_the_policy() -> None:
     two, five = (spec(validation={"gold_rate": 0.0, "policy": "anli", "first_votes": votes}) for votes in (2, 5))
     assert least_cents(five, FEES) == least_cents(two, FEES)
     being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(two, FEES) + vote_cents(two, FEES) * 2)
     assert plan_supply(five, being_written) == plan_supply(two, being_written) == Supply(create=1)
 
 
-def test_gold_on_a_page_leaves_less_room_for_votes() -> None:
+def test_gold_questions_on_a_page_leave_less_room_for_votes() -> None:
     with_gold = spec(validation={"gold_rate": 0.5})
     assert plan_supply(with_gold, facts(status=VALIDATING, lacking=[2] * 8)).validate == 8
 
@@ -95,13 +95,13 @@ def test_votes_come_before_new_examples_when_money_is_short() -> None:
     assert plan_supply(spec(), short) == Supply(validate=2)
 
 
-def test_the_last_money_is_spent_on_one_more_example_with_its_votes_and_no_less() -> None:
+def test_the_rest_of_the_budget_must_cover_an_example_with_its_votes() -> None:
     least = least_cents(spec(), FEES)
     assert plan_supply(spec(), facts(free_cents=least)).create == 1
     assert plan_supply(spec(), facts(free_cents=least - 1)).create == 0
 
 
-def test_votes_on_what_is_being_written_are_kept_aside() -> None:
+def test_money_for_votes_on_unfinished_examples_is_reserved() -> None:
     being_written = facts(out={HitKind.CREATE: 4}, free_cents=least_cents(spec(), FEES) + vote_cents(spec(), FEES))
     assert plan_supply(spec(), being_written) == Supply()
 
@@ -111,7 +111,7 @@ def test_work_that_pays_nothing_is_not_posted() -> None:
     assert plan_supply(unpaid, facts(lacking=[2, 2])) == Supply()
 
 
-def test_people_are_looked_for_until_there_are_enough_and_never_ten_at_once() -> None:
+def test_quizzes_are_posted_until_there_are_enough_workers_and_never_ten_at_once() -> None:
     quiz = spec().model_copy(update={"quiz": PACK.quiz})
     assert plan_supply(quiz, facts(target=200)).quiz_places == 9
     assert plan_supply(quiz, facts(target=200, people=15)).quiz_places == 5
@@ -133,7 +133,7 @@ def test_a_large_round_is_planned_in_pieces() -> None:
     lacking=st.lists(st.integers(1, 5), max_size=40),
     out=st.integers(0, 40),
 )
-def test_no_plan_costs_more_than_there_is(
+def test_no_plan_costs_more_than_the_budget(
     free: int, target: int, counts: tuple[int, int, int, int], lacking: list[int], out: int
 ) -> None:
     verified, disputed, pending, others = counts

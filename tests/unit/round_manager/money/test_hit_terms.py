@@ -9,7 +9,7 @@ from templates import find_pack
 
 
 @pytest.mark.parametrize("name", ["sentiment", "nli", "qa", "hate_speech"])
-def test_every_kind_of_hit_is_described_as_what_it_is(name: str) -> None:
+def test_every_kind_of_hit_has_its_own_description(name: str) -> None:
     spec = find_pack(name).spec
     told = {kind: terms_of(spec, kind, None, CrowdLimits()).description for kind in HitKind}
     assert told[HitKind.CREATE] == spec.description
@@ -19,6 +19,6 @@ def test_every_kind_of_hit_is_described_as_what_it_is(name: str) -> None:
     assert ("select each answer" in told[HitKind.VALIDATE]) == (spec.kind == "qa")
 
 
-def test_a_long_description_is_cut_to_what_the_marketplace_takes() -> None:
+def test_a_long_description_is_truncated_to_the_marketplaces_limit() -> None:
     spec = find_pack("sentiment").spec.model_copy(update={"description": "long " * 1_000})
     assert len(terms_of(spec, HitKind.CREATE, None, CrowdLimits()).description) == CrowdLimits().description_length

@@ -14,9 +14,7 @@ def parts(whole: Cost, own: list[int | None]) -> list[Cost]:
 
 
 @given(TIMES, st.integers(0, 2**45), st.integers(0, 10**6))
-def test_all_parts_together_are_the_whole_to_the_millisecond_and_the_cent(
-    own: list[int | None], ms: int, cents: int
-) -> None:
+def test_the_parts_add_up_to_the_whole_exactly(own: list[int | None], ms: int, cents: int) -> None:
     shared = parts(Cost(ms, cents), own)
     assert sum(shared, Cost()) == Cost(ms, cents)
     assert all(one.ms >= 0 and one.cents >= 0 for one in shared)
@@ -24,7 +22,7 @@ def test_all_parts_together_are_the_whole_to_the_millisecond_and_the_cent(
 
 
 @given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20))
-def test_items_that_have_all_of_the_time_keep_their_own(own: list[int]) -> None:
+def test_items_keep_their_own_times_if_these_add_up_to_the_whole(own: list[int]) -> None:
     assert [one.ms for one in parts(Cost(sum(own)), [*own])] == own
 
 
@@ -40,7 +38,7 @@ def test_items_that_have_all_of_the_time_keep_their_own(own: list[int]) -> None:
     ],
     ids=["none is known", "one is unknown", "nobody took any", "more than theirs", "less than theirs", "none at all"],
 )
-def test_time_goes_by_the_items_own_times_where_all_are_known(
+def test_time_is_shared_by_the_items_own_times_if_all_are_known(
     ms: int, own: list[int | None], shared: list[int]
 ) -> None:
     assert [one.ms for one in parts(Cost(ms), own)] == shared

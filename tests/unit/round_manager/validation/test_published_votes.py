@@ -40,7 +40,7 @@ def test_dynasents_votes_give_the_published_gold_label_of_every_row(name: str) -
     assert proved == DYNASENT[name]
 
 
-def test_anlis_verifiers_agree_or_a_third_was_asked_but_for_twenty_two(record_property: Any) -> None:
+def test_anlis_votes_decide_all_but_a_few_examples_under_its_policy(record_property: Any) -> None:
     policy, settings = find_policy("anli"), Validation(policy="anli", max_votes=3)
     outcomes: Counter[str] = Counter()
     for row in rows(ANLI):

@@ -24,16 +24,16 @@ def units(observers: tuple[str, ...]) -> list[list[str]]:
     [(BINARY, 0.095), (TWO_OBSERVERS, 0.692), (FOUR_OBSERVERS, 0.743), (THREE_CODERS, 0.691)],
     ids=["binary", "two observers", "four observers with gaps", "three coders with gaps"],
 )
-def test_alpha_is_what_was_published(observers: tuple[str, ...], alpha: float) -> None:
+def test_alpha_equals_published_values(observers: tuple[str, ...], alpha: float) -> None:
     assert alpha_of(units(observers)) == pytest.approx(alpha, abs=0.0005)
 
 
-def test_full_agreement_is_one_and_a_lone_vote_counts_for_nothing() -> None:
+def test_full_agreement_is_one_and_a_single_vote_is_ignored() -> None:
     assert alpha_of(["aa", "bb", "c"]) == 1.0
 
 
 @pytest.mark.parametrize("votes", [[], ["a"], ["aa", "aa"]])
-def test_where_chance_is_not_known_there_is_no_alpha(votes: list[str]) -> None:
+def test_alpha_is_undefined_without_expected_disagreement(votes: list[str]) -> None:
     assert alpha_of(votes) is None
 
 
@@ -42,11 +42,11 @@ def test_where_chance_is_not_known_there_is_no_alpha(votes: list[str]) -> None:
     ("count", "of", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_wilsons_interval_is_what_was_published(count: int, of: int, low: float, high: float) -> None:
+def test_wilsons_interval_equals_published_values(count: int, of: int, low: float, high: float) -> None:
     rate = Rate(count, of)
     assert [rate.low, rate.high] == pytest.approx([low, high], abs=0.00006)
     assert rate.share == count / of
 
 
-def test_of_nothing_nothing_is_known() -> None:
+def test_a_rate_of_nothing_is_unknown() -> None:
     assert (Rate(0, 0).share, Rate(0, 0).low, Rate(0, 0).high) == (None, 0.0, 1.0)

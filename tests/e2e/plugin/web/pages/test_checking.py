@@ -53,7 +53,7 @@ def test_texts_are_judged_or_flagged_in_any_order_and_submitted_together(
     assert [vote.active_ms for vote in office.floor.votes()] == times
 
 
-def test_a_reload_in_the_middle_of_checking_goes_on_where_it_was(open_office: OpenOffice, tab: BarePage) -> None:
+def test_checking_continues_where_it_was_after_a_reload(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office()
     tab.open(office, to_check(office, 2), "V1").ready()
     tab.page.get_by_role("radio", name="Positive").check()

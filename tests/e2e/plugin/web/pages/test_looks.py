@@ -30,7 +30,7 @@ MAKERS: dict[str, Callable[[Office], Hit]] = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_the_page_fits_desks_and_phones_and_has_no_serious_accessibility_problem(
+def test_the_page_fits_desktops_and_phones_and_has_no_serious_accessibility_problem(
     open_office: OpenOffice, tab: BarePage, kind: str
 ) -> None:
     office = open_office()
@@ -49,7 +49,7 @@ def test_the_page_fits_desks_and_phones_and_has_no_serious_accessibility_problem
     assert tab.complaints == []
 
 
-def test_on_a_phone_what_is_wrong_with_a_text_leaves_room_for_the_text(open_office: OpenOffice, tab: BarePage) -> None:
+def test_on_a_phone_an_error_message_leaves_room_for_the_text(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office()
     tab.page.set_viewport_size({"width": 360, "height": 740})
     tab.open(office, office.floor.hit()).ready()
@@ -65,7 +65,9 @@ def test_on_a_phone_what_is_wrong_with_a_text_leaves_room_for_the_text(open_offi
     expect(tab.there("verdict")).to_be_visible()
 
 
-def test_on_a_slow_line_the_first_bytes_say_that_the_task_loads(open_office: OpenOffice, browser: Browser) -> None:
+def test_on_a_slow_connection_the_first_bytes_say_that_the_task_is_loading(
+    open_office: OpenOffice, browser: Browser
+) -> None:
     office, held, is_quick = open_office(), list[Route](), threading.Event()
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     try:
@@ -87,7 +89,7 @@ def test_on_a_slow_line_the_first_bytes_say_that_the_task_loads(open_office: Ope
         context.close()
 
 
-def test_nothing_is_shown_or_loaded_before_a_warning_was_read(open_office: OpenOffice, tab: BarePage) -> None:
+def test_no_content_is_shown_or_loaded_before_the_warning_is_confirmed(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("hate_speech")
     loaded: list[str] = []
     tab.page.on("request", lambda request: loaded.append(request.url))
@@ -105,7 +107,9 @@ def test_nothing_is_shown_or_loaded_before_a_warning_was_read(open_office: OpenO
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_preview_shows_everything_and_calls_nothing(open_office: OpenOffice, tab: BarePage, kind: str) -> None:
+def test_a_preview_shows_the_whole_page_and_sends_no_requests(
+    open_office: OpenOffice, tab: BarePage, kind: str
+) -> None:
     office = open_office()
     tab.open(office, MAKERS[kind](office), assignmentId=PREVIEW).in_state("ready")
     expect(tab.there("preview-note")).to_be_visible()
@@ -133,7 +137,7 @@ def test_the_first_visit_is_light_and_the_next_hit_lighter(open_office: OpenOffi
     assert weights[1] <= NEXT_HIT_BYTES
 
 
-def test_a_browser_that_remembers_nothing_is_no_error(open_office: OpenOffice, tab: BarePage) -> None:
+def test_the_page_works_in_a_browser_without_storage(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("hate_speech")
     tab.page.add_init_script(BLOCKED)
     tab.open(office, office.floor.hit())
@@ -156,7 +160,7 @@ def test_closed_instructions_stay_closed(open_office: OpenOffice, tab: BarePage)
     expect(tab.there("instructions")).not_to_have_attribute("open", "")
 
 
-def test_time_at_work_is_told_and_goes_on_after_a_reload(open_office: OpenOffice, tab: BarePage) -> None:
+def test_working_time_is_reported_and_continues_after_a_reload(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office()
     tab.open(office, office.floor.hit()).ready()
     office.floor.clock.advance(MINUTE)
@@ -167,7 +171,7 @@ def test_time_at_work_is_told_and_goes_on_after_a_reload(open_office: OpenOffice
     assert 0 < work.active_ms < MINUTE.total_seconds() * 1_000
 
 
-def test_what_is_wrong_with_a_link_is_reported_with_a_way_on(open_office: OpenOffice, tab: BarePage) -> None:
+def test_a_hit_that_cannot_be_opened_is_explained_with_a_retry_button(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office()
     tab.open(office, office.floor.hit(), turkSubmitTo="https://elsewhere.example").in_state("error")
     expect(tab.there("error-title")).to_have_text("This HIT cannot be opened")

@@ -57,7 +57,7 @@ def test_a_window_with_a_text_that_was_skipped_elsewhere_shows_the_new_one(
     expect(other.there("trouble")).to_be_hidden()
 
 
-def test_a_worker_who_skips_while_typing_hears_of_nothing_odd(office: Office, tab: BarePage) -> None:
+def test_skipping_while_typing_shows_no_error(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     for number in range(3):
         (before,) = office.floor.rows(WorkItem)

@@ -63,9 +63,7 @@ def test_examples_are_tried_changed_and_submitted_one_after_the_other(open_offic
     assert tab.complaints == []
 
 
-def test_a_reload_brings_back_text_that_was_never_sent_and_the_verdict_on_the_one_before(
-    office: Office, tab: BarePage
-) -> None:
+def test_a_reload_restores_unsent_text_and_the_last_verdict(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.ask("text", "All was well.")
     tab.sees("not-fooled")
@@ -83,7 +81,7 @@ def test_a_reload_brings_back_text_that_was_never_sent_and_the_verdict_on_the_on
     assert len(office.floor.rows(Attempt)) == 1
 
 
-def test_a_reload_right_after_the_last_key_keeps_what_no_server_has_heard_of(office: Office, tab: BarePage) -> None:
+def test_a_reload_right_after_typing_keeps_text_that_only_the_browser_has(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('no line')); }")
     tab.box("text").fill("Typed a moment ago.")
@@ -95,9 +93,7 @@ def test_a_reload_right_after_the_last_key_keeps_what_no_server_has_heard_of(off
     assert "Typed a moment ago." in str(item.draft)
 
 
-def test_an_earlier_text_can_be_taken_up_and_submitted_when_all_attempts_are_used(
-    open_office: OpenOffice, tab: BarePage
-) -> None:
+def test_an_earlier_text_can_be_submitted_when_all_attempts_are_used(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("qa", work={"tries": 2, "tries_before_skip": 2})
     tab.open(office, office.floor.hit()).ready()
     (work,) = office.floor.rows(WorkSession)
@@ -121,7 +117,7 @@ def test_an_earlier_text_can_be_taken_up_and_submitted_when_all_attempts_are_use
     assert (example.fields["question"], (example.answer or {})["text"]) == ("What comes last?", last)
 
 
-def test_leaving_a_box_uses_no_attempt_and_the_same_text_is_asked_about_once(office: Office, tab: BarePage) -> None:
+def test_leaving_a_field_uses_no_attempt_and_the_same_text_is_sent_once(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.box("text").fill("All was well.")
     tab.box("text").press("Shift+Enter")
@@ -135,7 +131,7 @@ def test_leaving_a_box_uses_no_attempt_and_the_same_text_is_asked_about_once(off
     assert [one.fields["text"] for one in office.floor.rows(Attempt)] == ["All was well."]
 
 
-def test_while_the_model_is_away_the_page_says_so_and_asks_again_by_itself(office: Office, tab: BarePage) -> None:
+def test_the_page_reports_a_model_outage_and_retries_automatically(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     office.backend.stop()
     tab.ask("text", "It is neutral.")
@@ -147,9 +143,7 @@ def test_while_the_model_is_away_the_page_says_so_and_asks_again_by_itself(offic
     expect(tab.there("tries")).to_have_text("3 of 4 tries left")
 
 
-def test_a_worker_who_goes_on_writing_while_the_model_is_away_is_not_asked_about_by_surprise(
-    office: Office, tab: BarePage
-) -> None:
+def test_text_changed_during_a_model_outage_is_not_sent_automatically(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     office.backend.stop()
     tab.ask("text", "It is neutral.")
@@ -162,7 +156,7 @@ def test_a_worker_who_goes_on_writing_while_the_model_is_away_is_not_asked_about
     assert [one.fields["text"] for one in office.floor.rows(Attempt)] == ["It is neu"]
 
 
-def test_while_we_are_away_nothing_is_lost_and_the_page_goes_on_afterwards(office: Office, tab: BarePage) -> None:
+def test_a_server_outage_loses_nothing_and_the_page_continues_afterwards(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     office.web.stop()
     tab.box("text").fill("It is neutral.")
@@ -179,7 +173,7 @@ def test_while_we_are_away_nothing_is_lost_and_the_page_goes_on_afterwards(offic
     assert len(office.floor.rows(Example)) == 1
 
 
-def test_two_clicks_submit_once_and_the_way_back_shows_that_it_is_done(office: Office, tab: BarePage) -> None:
+def test_two_clicks_submit_once_and_the_back_button_shows_that_it_is_submitted(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.ask("text", "It is neutral.")
     tab.sees("fooled")
@@ -198,7 +192,7 @@ def test_two_clicks_submit_once_and_the_way_back_shows_that_it_is_done(office: O
     assert len(office.floor.rows(Example)) == 1
 
 
-def test_a_second_tab_hears_of_what_the_first_one_did(office: Office, tab: BarePage, open_tab: OpenTab) -> None:
+def test_a_second_tab_shows_what_the_first_one_did(office: Office, tab: BarePage, open_tab: OpenTab) -> None:
     hit = office.floor.hit()
     tab.open(office, hit).ready()
     other = open_tab().open(office, hit).ready()
@@ -213,7 +207,7 @@ def test_a_second_tab_hears_of_what_the_first_one_did(office: Office, tab: BareP
     assert len(office.floor.rows(Example)) == 1
 
 
-def test_a_text_can_be_skipped_once_it_was_tried_enough(office: Office, tab: BarePage) -> None:
+def test_a_text_can_be_skipped_after_enough_attempts(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     expect(tab.there("skip")).to_be_disabled()
     expect(tab.there("skip-note")).to_have_text("after 2 more tries")
@@ -234,7 +228,7 @@ def test_a_text_can_be_skipped_once_it_was_tried_enough(office: Office, tab: Bar
     assert any("Too dull." in str(one.reason) for one in office.floor.rows(AuditEntry))
 
 
-def test_an_answer_is_marked_and_a_question_asked_without_a_mouse(open_office: OpenOffice, tab: BarePage) -> None:
+def test_an_answer_is_selected_and_a_question_asked_with_the_keyboard(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("qa")
     tab.open(office, office.floor.hit()).ready()
     (work,) = office.floor.rows(WorkSession)
@@ -261,7 +255,7 @@ def test_an_answer_is_marked_and_a_question_asked_without_a_mouse(open_office: O
     assert example.answer["text"] == word
 
 
-def test_what_people_type_is_only_ever_text(office: Office, tab: BarePage) -> None:
+def test_typed_markup_is_shown_as_text(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.ask("text", f"neutral {NAUGHTY}")
     tab.sees("fooled")
@@ -281,7 +275,7 @@ def test_what_people_type_is_only_ever_text(office: Office, tab: BarePage) -> No
     assert tab.complaints == []
 
 
-def test_when_the_time_is_over_the_page_says_what_to_do(office: Office, tab: BarePage) -> None:
+def test_after_the_deadline_the_page_says_what_to_do(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     expect(tab.there("timer")).to_contain_text(":")
     office.floor.clock.advance(30 * MINUTE)
@@ -291,7 +285,7 @@ def test_when_the_time_is_over_the_page_says_what_to_do(office: Office, tab: Bar
     assert office.floor.rows(Attempt) == []
 
 
-def test_a_round_that_is_closed_meanwhile_lets_everybody_submit_what_they_have(office: Office, tab: BarePage) -> None:
+def test_when_the_round_closes_workers_can_still_submit_their_work(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     office.floor.close_round()
     tab.ask("text", "It is neutral.")
@@ -301,7 +295,7 @@ def test_a_round_that_is_closed_meanwhile_lets_everybody_submit_what_they_have(o
     assert len(tab.forms) == 1
 
 
-def test_a_refusal_is_reported_in_the_words_of_the_page(office: Office, tab: BarePage) -> None:
+def test_a_refusal_is_explained_on_the_page(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     tab.there("ask").click()
     expect(tab.there("trouble")).to_contain_text("“Your sentence” is empty")
@@ -312,7 +306,7 @@ def test_a_refusal_is_reported_in_the_words_of_the_page(office: Office, tab: Bar
     expect(tab.there("trouble")).to_be_hidden()
 
 
-def test_a_worker_who_left_out_something_is_led_to_it(open_office: OpenOffice, tab: BarePage) -> None:
+def test_a_missing_field_gets_the_focus(open_office: OpenOffice, tab: BarePage) -> None:
     office = open_office("nli")
     tab.open(office, office.floor.hit()).ready()
     tab.ask("hypothesis", "It is neutral.")

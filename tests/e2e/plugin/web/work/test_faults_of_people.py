@@ -39,7 +39,7 @@ def _texts(stage: WorkStage, reader: Reader, beginning: int) -> Texts:
     return reader.texts_for(assigned(stage, newest_session(stage)), beginning=beginning)
 
 
-def test_a_double_click_submits_once_and_pays_once_and_its_link_is_over(
+def test_a_double_click_submits_and_pays_once_and_the_link_expires(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -72,7 +72,7 @@ def test_a_double_click_submits_once_and_pays_once_and_its_link_is_over(
     other.screenshot(path=checking.keep("fault-link"))
 
 
-def test_two_tabs_are_one_piece_of_work(stage: WorkStage, begin: Begin, reader: Reader) -> None:
+def test_two_tabs_share_one_session(stage: WorkStage, begin: Begin, reader: Reader) -> None:
     first = begin()
     work, texts = newest_session(stage), _texts(stage, reader, 4)
     second = HitPage(Mouse(first.page.context.new_page()))
@@ -97,7 +97,7 @@ def test_two_tabs_are_one_piece_of_work(stage: WorkStage, begin: Begin, reader: 
     assert stage.examples()[-1].fields["text"] == texts.fooling
 
 
-def test_the_back_button_shows_that_it_is_submitted_and_changes_nothing(
+def test_the_back_button_shows_that_the_hit_is_submitted_and_changes_nothing(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -117,7 +117,7 @@ def test_the_back_button_shows_that_it_is_submitted_and_changes_nothing(
     assert stored(stage, work) == Stored(tries=1, examples=1, votes=0)
 
 
-def test_work_under_a_forged_name_is_never_used_or_paid(stage: WorkStage, begin: Begin, reader: Reader) -> None:
+def test_work_under_a_forged_worker_id_is_never_used_or_paid(stage: WorkStage, begin: Begin, reader: Reader) -> None:
     victim, hit = stage.worker("Vic"), begin()
     mine, texts = newest_session(stage), _texts(stage, reader, 6)
     forged = hit.frame.url.replace(f"workerId={_worker_in(hit.frame.url)}", f"workerId={victim.id}")
@@ -144,7 +144,7 @@ def test_work_under_a_forged_name_is_never_used_or_paid(stage: WorkStage, begin:
     )
 
 
-def test_when_the_time_is_over_the_page_says_so_and_takes_nothing_more(
+def test_after_the_deadline_the_page_says_so_and_accepts_no_work(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -183,7 +183,7 @@ def test_after_the_last_attempt_the_page_says_so_and_an_earlier_text_can_be_subm
     assert stored(stage, work) == Stored(tries=3, examples=1, votes=0)
 
 
-def test_two_hundred_kilobytes_are_refused_in_one_sentence_and_stay_on_the_page(
+def test_a_text_of_200_kilobytes_is_refused_and_stays_on_the_page(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()
@@ -198,7 +198,7 @@ def test_two_hundred_kilobytes_are_refused_in_one_sentence_and_stay_on_the_page(
     expect(hit.there("trouble")).to_be_hidden()
 
 
-def test_emoji_right_to_left_and_markup_in_every_field_stay_what_was_typed(
+def test_emoji_right_to_left_text_and_markup_are_stored_as_typed_in_every_field(
     stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     hit = begin()

@@ -31,7 +31,7 @@ def _texts(stage: WorkStage, reader: Reader, beginning: int) -> Texts:
     return reader.texts_for(assigned(stage, newest_session(stage)), beginning=beginning)
 
 
-def test_a_server_that_is_killed_between_any_two_steps_loses_and_doubles_nothing(
+def test_a_server_killed_between_any_two_steps_loses_and_duplicates_nothing(
     shared_stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     stage, hit = shared_stage, begin()
@@ -75,7 +75,7 @@ def test_a_server_that_is_killed_between_any_two_steps_loses_and_doubles_nothing
     assert [one.cents for one in entries_of(stage, judged)] == [50]
 
 
-def test_while_the_server_is_away_the_page_says_so_keeps_the_text_and_goes_on_by_itself(
+def test_the_page_reports_a_server_outage_keeps_the_text_and_recovers_automatically(
     shared_stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     stage, hit = shared_stage, begin()
@@ -99,7 +99,7 @@ def test_while_the_server_is_away_the_page_says_so_keeps_the_text_and_goes_on_by
     assert stored(stage, work) == Stored(tries=1, examples=1, votes=0)
 
 
-def test_while_the_model_is_away_the_page_says_so_uses_no_attempt_and_goes_on_by_itself(
+def test_the_page_reports_a_model_outage_uses_no_attempt_and_recovers_automatically(
     shared_stage: WorkStage, begin: Begin, reader: Reader
 ) -> None:
     stage, hit = shared_stage, begin()

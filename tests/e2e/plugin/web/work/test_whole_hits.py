@@ -64,7 +64,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[Wo
 
 
 @pytest.mark.parametrize("way", WAYS, ids=[one.task for one in WAYS])
-def test_a_worker_fools_the_model_three_others_agree_and_all_are_paid_to_the_cent(
+def test_a_fooling_example_is_validated_by_three_workers_and_all_are_paid_exactly(
     stage: WorkStage, open_window: OpenWindow, teach: Teach, way: Way
 ) -> None:
     reader, before = Reader(way.task, teach(way.task)), stage.services.crowd.balance()
