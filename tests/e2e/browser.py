@@ -1,4 +1,4 @@
-"""A real Chromium for tests: found, or fetched, or a failure that says what to do."""
+"""A real Chromium for tests: an installed or a downloaded one, or else a failure that says what to do."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "test-results" / "screenshots"
-# The shell is the same browser without windows of its own, and takes a quarter less of two cores.
+# The shell is the same browser without windows, and uses a quarter less CPU.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PACKAGES = NAMES[:2]
 FLAGS = [
@@ -27,14 +27,14 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Each window of a headless browser would draw an address bar's suggestions, for half of what a page takes.
+    # A headless browser draws the address bar's suggestions in each window, at half the cost of a page.
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
-    # One process for all pages, so that the editor's scripts are compiled once: a quarter less for each page.
+    # One process for all pages compiles the editor's scripts once, which saves a quarter of each page's time.
     "--renderer-process-limit=1",
     "--process-per-site",
     "--disable-site-isolation-trials",
 ]
-# Connections that it opens before anybody asks would lead to a server of an earlier test at the same address.
+# A connection opened in advance could lead to the server of an earlier test at the same address.
 NO_GUESSES = {"net": {"network_prediction_options": 2}}
 # Long: other tests use the same two cores. A condition that holds ends the wait.
 MILLISECONDS_TO_WAIT = 20_000
@@ -43,12 +43,12 @@ ADVICE = "no Chromium was found and none could be fetched; install it (apt-get i
 
 @dataclass
 class Complaints:
-    """What went wrong in a page since it was last asked about: errors in scripts, in the console, in answers."""
+    """Errors in a page's scripts, console and responses."""
 
     heard: list[str] = field(default_factory=list)
 
     def listen_to(self, page: Page) -> None:
-        """Begins to collect."""
+        """Start to collect the page's errors."""
         page.on("pageerror", lambda error: self.heard.append(f"page error: {error}"))
         page.on("console", lambda said: self.heard.append(f"console: {said.text}") if said.type == "error" else None)
         page.on("response", lambda it: self.heard.append(f"{it.status}: {it.url}") if it.status >= 400 else None)
@@ -56,9 +56,9 @@ class Complaints:
 
 
 def find_chromium(playwright: Playwright) -> str:
-    """The path of a Chromium: the machine's, or Playwright's, or one that is fetched now.
+    """Return the path of a Chromium: the machine's, Playwright's, or one that is downloaded now.
 
-    Test processes come one after the other: those that come while one is being installed would find half of it.
+    A lock lets one test process at a time in, because others could find a half-installed browser.
     """
     with (Path(tempfile.gettempdir()) / f"outfox-chromium-{os.geteuid()}.lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -72,9 +72,9 @@ def find_chromium(playwright: Playwright) -> str:
 
 @pytest.fixture(scope="session")
 def everyday_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    """The browser of somebody who was here before, one for all tests of a process; who signs in clears its cookies.
+    """A returning user's browser, shared by all tests of a process; signing in clears its cookies.
 
-    Unlike a private window it keeps what it has compiled: Label Studio's editor opens for two thirds of the work.
+    Unlike a private window, it keeps compiled scripts, so that Label Studio's editor opens in two thirds of the time.
     """
     expect.set_options(timeout=MILLISECONDS_TO_WAIT)
     with sync_playwright() as playwright:
@@ -88,7 +88,7 @@ def everyday_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brows
 
 @pytest.fixture(scope="session")
 def browser(everyday_browser: BrowserContext) -> Browser:
-    """The same one, to open private windows of: whoever uses them comes for the first time."""
+    """The same browser, to open private windows for first-time visitors."""
     browser = everyday_browser.browser
     assert browser is not None
     return browser
@@ -96,7 +96,7 @@ def browser(everyday_browser: BrowserContext) -> Browser:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of its own, with no cookies."""
+    """A page in a private window, without cookies."""
     page = browser.new_page(viewport={"width": 1280, "height": 1100})
     yield page
     page.context.close()
@@ -104,7 +104,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def screenshot(page: Page) -> Callable[[str], Path]:
-    """Saves what the page shows now under a name."""
+    """Save a screenshot of the page under a name."""
 
     def screenshot(name: str) -> Path:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def _fetched_by_apt() -> str | None:
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
         return None
-    # Somebody else may be installing something just now.
+    # Another process may be installing a package.
     patient = [apt, "-o", "DPkg::Lock::Timeout=600"]
     subprocess.run([*patient, "update"], check=False)
     for name in PACKAGES:

@@ -1,4 +1,4 @@
-"""What every end-to-end test may ask for, in one place: two of these in one process would get in each other's way."""
+"""Fixtures of all end-to-end tests, in one place because a process can have only one of each."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Wait for Label Studio in one process of a parallel run and for people's pages in another.
+    """Run Label Studio's tests in one process of a parallel run, and the tests of people's pages in another.
 
-    Their servers, browsers and models are started once; and whatever waits for nobody has the processors meanwhile.
+    Their servers, browsers and models then start only once.
     """
     for item in items:
         if item.path.is_relative_to(HERE / "labelstudio"):

@@ -1,4 +1,4 @@
-"""The end state: what must be true of a demo whose rounds were played, whatever was killed on the way."""
+"""The end state: what must be true of a demo after its rounds, whichever processes were killed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ DECIDED = (tables.AssignmentStatus.APPROVED, tables.AssignmentStatus.REJECTED)
 
 @dataclass(frozen=True)
 class Books:
-    """Everything that is known in the end, on our side and on the marketplace's."""
+    """Both databases at the end: ours and the marketplace's."""
 
     settings: Settings
     config: Path
@@ -69,7 +69,7 @@ class Books:
 
     @property
     def played(self) -> list[Round]:
-        """The rounds that were opened."""
+        """Return the rounds that were opened."""
         return [one for one in list_rounds(self.ours, self.task) if one.status is not RoundStatus.DRAFT]
 
     @property
@@ -78,7 +78,7 @@ class Books:
 
     @property
     def handed_in(self) -> list[tables.Assignment]:
-        """Work that the marketplace took in."""
+        """Return the work that was submitted on the marketplace."""
         wanted = select(tables.Assignment).where(tables.Assignment.submitted_at.is_not(None))
         return list(self.theirs.scalars(wanted))
 
@@ -87,10 +87,10 @@ Promise = Callable[[Books], Iterator[str]]
 
 
 def broken_promises(home: Path, *, rounds: int) -> list[str]:
-    """What is not as it must be when so many rounds are over; nothing where all is well."""
+    """Return the problems of a demo after this many rounds; empty if there are none."""
     promises: list[Promise] = [
         rounds_are_closed_frozen_and_at_their_target,
-        archives_prove_themselves,
+        archives_verify_themselves,
         work_is_decided_once_and_both_sides_agree,
         work_and_fooling_examples_are_paid_once,
         both_books_agree_to_the_cent,
@@ -98,7 +98,7 @@ def broken_promises(home: Path, *, rounds: int) -> list[str]:
         each_round_is_learned_from_once,
         the_newest_accepted_model_answers,
         no_example_or_vote_is_lost_or_doubled,
-        nobody_holds_or_waits_for_anything,
+        nothing_is_held_or_pending,
     ]
     with _books(home, rounds) as books:
         return [f"{promise.__name__}: {text}" for promise in promises for text in promise(books)]
@@ -106,7 +106,7 @@ def broken_promises(home: Path, *, rounds: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run came to."""
+    """The results of a run."""
 
     rounds: int
     examples: int
@@ -117,7 +117,7 @@ class Figures:
 
 
 def figures_of(home: Path) -> Figures:
-    """The figures of a demo that has ended."""
+    """Return the figures of a demo that has ended."""
     with _books(home, rounds=0) as books:
         wanted = Example.status == ExampleStatus.VERIFIED, Example.fooled
         return Figures(
@@ -142,7 +142,7 @@ def rounds_are_closed_frozen_and_at_their_target(books: Books) -> Iterator[str]:
             yield f"round {one.number} has {found} of {one.target_fooling} validated fooling examples"
 
 
-def archives_prove_themselves(books: Books) -> Iterator[str]:
+def archives_verify_themselves(books: Books) -> Iterator[str]:
     for one in books.played:
         yield from about(books.config, "round", "verify", TASK, "--round", str(one.number))["problems"]
 
@@ -206,7 +206,7 @@ def each_round_is_learned_from_once(books: Books) -> Iterator[str]:
     for one in books.played:
         settled = [job for job in jobs if job.round_id == one.id and job.state in SETTLED]
         if len(settled) != 1:
-            yield f"round {one.number} has {len(settled)} trainings that came to an end"
+            yield f"round {one.number} has {len(settled)} finished trainings"
             continue
         learned = [source.source for source in lineage(books.ours, books.task, _version(books, settled[0]))[0].learned]
         if learned != ["seed", *(f"round {number}" for number in range(1, one.number + 1))]:
@@ -226,7 +226,7 @@ def the_newest_accepted_model_answers(books: Books) -> Iterator[str]:
 
 
 def no_example_or_vote_is_lost_or_doubled(books: Books) -> Iterator[str]:
-    """Each page that was confirmed has its examples or its votes, one for every item; known answers are no votes."""
+    """Check that each confirmed page has one example or vote per item; gold questions do not count as votes."""
     items = select(WorkItem.session_id, WorkItem.item).join(WorkSession, WorkSession.id == WorkItem.session_id)
     confirmed = items.where(WorkSession.status == SessionStatus.CONFIRMED)
     judged = (WorkItem.example_id.is_not(None), WorkItem.judgement.is_not(None), WorkItem.expected_label.is_(None))
@@ -244,7 +244,7 @@ def no_example_or_vote_is_lost_or_doubled(books: Books) -> Iterator[str]:
             yield f"one {name} counts twice: {twice}"
 
 
-def nobody_holds_or_waits_for_anything(books: Books) -> Iterator[str]:
+def nothing_is_held_or_pending(books: Books) -> Iterator[str]:
     unfinished = Hit.finished_at.is_(None)
     counts = {
         "leases": select(func.count()).select_from(Lease).where(Lease.ended_at.is_(None)),

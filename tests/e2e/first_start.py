@@ -16,7 +16,7 @@ from plugin.local_server import free_port
 from tests.e2e.run_folder import folder_of_run
 
 DATABASE = "label_studio.sqlite3"
-# Where its owner is after a start; all else in the tables is the same for everybody.
+# The tables that hold the owner after a start; all other rows are the same in every installation.
 OWNERS = ("authtoken_token", "jwt_auth_jwtsettings", "organizations_organizationmember", "organization", "htx_user")
 
 
@@ -35,7 +35,7 @@ class FirstStart:
 
 @pytest.fixture(scope="session")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> FirstStart:
-    """The first start, in whichever process of the run it was."""
+    """Return the first start, which one process of the run does for all."""
     folder = folder_of_run(tmp_path_factory, "first-start")
     with (folder / "told.json").open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -48,7 +48,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> FirstStart:
 
 
 def _start(folder: Path) -> list[str]:
-    """Starts it on a folder that is not there yet, and ends it."""
+    """Start Label Studio on a new folder, and stop it."""
     told: list[str] = []
     token = secrets.token_hex(20)
     with LabelStudioServer(folder, free_port(), "first@example.com", secrets.token_urlsafe(12), token) as server:
@@ -60,7 +60,7 @@ def _without_owner(database: Path) -> None:
     with closing(sqlite3.connect(database)) as tables, tables:
         for name in OWNERS:
             tables.execute(f"DELETE FROM {name}")
-            # Numbers begin again, too.
+            # Ids restart at 1, too.
             tables.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
         left = tables.execute("PRAGMA foreign_key_check").fetchall()
         assert left == [], "this Label Studio keeps something else about its owner"

@@ -1,4 +1,4 @@
-"""Kills the processes of a demo with SIGKILL, one after the other, at moments that follow from a seed."""
+"""Kills the processes of a demo with SIGKILL, one after the other, at random times from a seed."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ Allowed = Callable[[], bool]
 
 @dataclass
 class Killer:
-    """Has killed these, each with the second at which it did; between two kills it waits `peace` seconds at most."""
+    """Kills processes and records each with its time in seconds; between two kills it waits at most `peace` seconds."""
 
     demo: RunningDemo
     dice: Random
@@ -27,9 +27,9 @@ class Killer:
     _began: float = field(default_factory=time.monotonic)
 
     def kill_each_once(self, allowed: Allowed) -> None:
-        """Everybody in an order of chance, but a training, which runs seldom, as soon as one is met.
+        """Kill each process once in random order, but a training, which is rare, as soon as one runs.
 
-        Who does not run now, or only while it is not allowed, comes later.
+        A process that does not run, or may not be killed yet, is killed later.
         """
         waiting = sorted(self.dice.sample(EVERYBODY, len(EVERYBODY)), key=lambda name: name != TRAINING)
         while waiting and not self.over.wait(self.dice.uniform(0, self.peace)):
@@ -39,14 +39,14 @@ class Killer:
             waiting = [name for name in waiting if name != victim]
 
     def kill_any(self, kills: int) -> None:
-        """So many in all, each time whoever chance names of those who run; a demo that is alone yet is left alone."""
+        """Kill this many running processes, chosen at random; wait while the demo's own process is the only one."""
         while len(self.killed) < kills and not self.over.wait(self.dice.uniform(0, self.peace)):
             running = [name for name in EVERYBODY if self.demo.pid(name)]
             if len(running) > 1:
                 self._strike(self.dice.choice(running))
 
     def _strike(self, name: str) -> bool:
-        """Whether it was there to be killed."""
+        """Kill a process; return whether it was running."""
         gone = self.demo.kill(name)
         if gone:
             self.killed.append((name, round(time.monotonic() - self._began, 1)))
@@ -55,7 +55,7 @@ class Killer:
 
 @contextmanager
 def at_large(killer: Killer, work: Callable[[], None]) -> Iterator[Killer]:
-    """The killer at work beside the block, and gone at its end."""
+    """Run the killer in a thread until the end of the block."""
     thread = threading.Thread(target=work, name="killer", daemon=True)
     thread.start()
     try:

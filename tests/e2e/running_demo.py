@@ -1,4 +1,4 @@
-"""The demo as its owner runs it: one command in a process of its own, looked at, killed and started again."""
+"""The demo as its owner runs it: one command in a separate process, which tests inspect, kill and restart."""
 
 import json
 import os
@@ -104,19 +104,19 @@ class RunningDemo:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Until the end of the block its simulated crowd does nothing, for that is in the demo's own process."""
+        """Pause the demo's own process, and with it the simulated crowd, until the end of the block."""
         with self._lock:
             pid = self._process.pid
             self._process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            # Whoever killed it meanwhile has started another one.
+            # If the process was killed meanwhile, another one has been started.
             with self._lock, suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def ended(self) -> int | None:
-        """Its exit code; None while it runs, or is being started again."""
+        """Return its exit code; None while it runs or restarts."""
         with self._lock:
             return self._process.poll()
 
@@ -182,7 +182,7 @@ def about(config: Path, *arguments: str) -> Any:
 
 
 def is_up(url: str) -> bool:
-    """Whether somebody answers there."""
+    """Return whether a server answers at the URL."""
     try:
         return requests.get(f"{url}/health", timeout=5).ok
     except requests.RequestException:

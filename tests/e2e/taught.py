@@ -1,4 +1,4 @@
-"""Small models of the packs, each taught once for all tests of a run, in whichever process these are."""
+"""Small models of the packs, each trained once for all test processes of a run."""
 
 import fcntl
 import os
@@ -16,13 +16,13 @@ from templates import find_pack
 from tests.e2e.run_folder import folder_of_run
 
 Teach = Callable[[str], Path]
-# Each so-manieth row of a pack: a model that is quickly taught is right and wrong often enough.
+# Train on every n-th row of a pack: this is fast, and the model is right and wrong often enough.
 TAUGHT = 20
 
 
 @pytest.fixture(scope="session")
 def teach(tmp_path_factory: pytest.TempPathFactory) -> Teach:
-    """The folder of a small model of a task, the same one each time."""
+    """Return the folder of a task's small model, always the same one."""
     folder = folder_of_run(tmp_path_factory, "taught")
 
     @cache

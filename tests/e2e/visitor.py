@@ -1,4 +1,4 @@
-"""A person with a real Chromium at the demo: takes the quiz, writes, and checks what others wrote."""
+"""A person who uses the demo in a real Chromium: takes the quiz, writes and validates."""
 
 import re
 import time
@@ -16,9 +16,9 @@ from tests.e2e.plugin.web.work.hands import Mouse
 from tests.e2e.plugin.web.work.hit_page import HitPage, accept
 
 SECONDS_TO_INSIST = 600
-# As patient as a person: the other processes need the same cores.
+# Rarely, because the other processes need the same cores.
 SECONDS_BETWEEN_LOOKS = 1.0
-# A list of HITs without a picture of it costs next to nothing.
+# A list of HITs that is not rendered costs little.
 SECONDS_BETWEEN_LISTS = 0.2
 Reading = Callable[[str], str]
 Reach = Callable[[], AbstractContextManager[None]]
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class Visitor:
-    """One person, signed in on the marketplace by an invitation; what goes away in the middle they do again.
+    """One person, signed in on the marketplace with an invitation, who repeats what an outage interrupts.
 
-    `reading` is what people read in a sentence; while they `reach` for a HIT nobody else of the crowd takes it.
+    `reading` returns the label that people read in a sentence; inside `reach`, no simulated worker accepts a HIT.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class Visitor:
         expect(page.get_by_role("heading", name="Find work")).to_be_visible()
 
     def take_quiz(self) -> None:
-        """Answers everything right, and hands it in."""
+        """Answer every question of the quiz correctly, and submit it."""
         self._insist(self._take_quiz)
 
     def write(self) -> str:
-        """Writes until the model is fooled or it may be handed in all the same, and hands it in; the text."""
+        """Write until the model is fooled or the HIT may be submitted anyway; submit it and return the text."""
         return self._insist(self._write)
 
     def check(self) -> int:
-        """Judges everything on one page as it was meant, and hands it in; how many sentences.
+        """Judge every sentence on one page as it was meant, and submit the page; return the number of sentences.
 
-        Where a page has only their own on it, they give it back, as they are told, and take another.
+        If a page has only their own sentences, return the HIT, as the page asks, and accept another.
         """
         return self._insist(self._check)
 
     def leave(self) -> None:
-        """Closes the window."""
+        """Close the window."""
         self._page.close()
 
     def _take_quiz(self) -> None:
@@ -108,7 +108,7 @@ class Visitor:
         return texts
 
     def _insist(self, act: Callable[[], T]) -> T:
-        """What came of it, once it was done without the site going away in the middle."""
+        """Repeat an action until it succeeds without an outage, and return its result."""
         deadline = time.monotonic() + SECONDS_TO_INSIST
         while True:
             try:
@@ -119,7 +119,7 @@ class Visitor:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _taken(self, title: str) -> HitPage:
-        """A HIT of that title: one that is in their hands already, or else the first that is offered."""
+        """Open a HIT of that title: one that they hold already, or else the first available one."""
         self._page.goto(f"{self._site}/queue")
         held = self._page.get_by_role("link", name=f"Work on {title}", exact=True)
         if held.count():
@@ -127,19 +127,19 @@ class Visitor:
             hit = HitPage(self._hands)
         else:
             self._find(title)
-            # A browser takes longer to show the list than programs to empty it.
+            # A browser shows the list more slowly than simulated workers accept its HITs.
             with self._reach():
                 self._page.goto(self._site)
                 assert self._page.get_by_role("button", name=f"Accept {title}", exact=True).count(), "it was taken"
                 hit = accept(self._hands, title)
-        # Or the marketplace would hand out the next one at once.
+        # Otherwise the marketplace assigns the next one immediately.
         self._page.locator("input[name='keep_going']").uncheck()
         return hit
 
     def _is_stored(self, hit: HitPage) -> bool:
-        """Whether everything was done before the site went away; the marketplace is then told again.
+        """Return whether the work was stored before the outage; if so, submit it to the marketplace again.
 
-        What is not for this person is given back.
+        A HIT with nothing for this person is returned.
         """
         expect(hit.body).to_have_attribute("data-state", re.compile("ready|submitted|error"))
         state = hit.body.get_attribute("data-state")
@@ -154,7 +154,7 @@ class Visitor:
     def _find(self, title: str) -> None:
         deadline = time.monotonic() + SECONDS_TO_INSIST
         while f'"Accept {title}"' not in unescape(self._page.request.get(self._site).text()):
-            assert time.monotonic() < deadline, f"nobody offered: {title}"
+            assert time.monotonic() < deadline, f"no HIT was available: {title}"
             time.sleep(SECONDS_BETWEEN_LISTS)
 
     def _tries_left(self, hit: HitPage) -> int:

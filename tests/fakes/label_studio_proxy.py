@@ -1,4 +1,4 @@
-"""What stands between us and a real Label Studio: it counts requests, and can be slow, broken or away."""
+"""A proxy in front of a real Label Studio: it counts requests, and can be slow, broken or unreachable."""
 
 import threading
 from collections.abc import Iterator
@@ -14,19 +14,20 @@ DROPPED = {"connection", "transfer-encoding", "content-encoding", "content-lengt
 
 @dataclass
 class Proxy:
-    """Where it is, what went through it, and how it behaves."""
+    """The proxy's URL, its recorded requests and its faults."""
 
     url: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
-    # An HTTP status to answer with instead of asking; or hold every request until this is set.
+    # Answer with this HTTP status instead of forwarding the request.
     broken: int | None = None
-    # Ask Label Studio, then answer with this: what was asked for has been done all the same.
+    # Forward the request, then answer with this status: Label Studio has done what was requested.
     lost_answers: int | None = None
+    # Hold every request until this is set.
     hold: threading.Event | None = None
 
     @property
     def changing(self) -> list[tuple[str, str]]:
-        """The requests that change something."""
+        """Return the requests that change something."""
         return [one for one in self.requests if one[0] not in SAFE]
 
 
@@ -48,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._pass_on()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Says nothing."""
+        """Log nothing."""
 
     def _pass_on(self) -> None:
         proxy = self.proxy
@@ -78,12 +79,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
         except OSError:
-            self.close_connection = True  # whoever asked has gone
+            self.close_connection = True  # the client has disconnected
 
 
 @contextmanager
 def proxy_of(target: str) -> Iterator[Proxy]:
-    """Runs one on this machine until the end of the block."""
+    """Run a proxy on this machine until the end of the block."""
     proxy = Proxy()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": proxy, "target": target}))
     server.daemon_threads = True

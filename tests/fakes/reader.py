@@ -22,7 +22,7 @@ class FakeReader:
             self._got.append(task)
             self._changed.notify_all()
         if self.hold is not None:
-            assert self.hold.wait(20), "nobody let it go on"
+            assert self.hold.wait(20), "the test did not release the read"
         if self.error is not None:
             raise self.error
 
@@ -32,6 +32,6 @@ class FakeReader:
             return list(self._got)
 
     def wait_for(self, count: int) -> None:
-        """Waits until so many reads have begun."""
+        """Wait until this many reads have begun."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._got) >= count, 20), f"{len(self._got)} reads, not {count}"

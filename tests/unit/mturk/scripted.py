@@ -36,7 +36,7 @@ BUSY = Said(400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
 
 
 def refused(code: str, message: str = "no") -> Said:
-    """A definite no."""
+    """A definite refusal."""
     return Said(400, {"__type": "RequestError", "Message": message, "TurkErrorCode": f"AWS.MechanicalTurk.{code}"})
 
 

@@ -15,7 +15,7 @@ from plugin.server_process import ServerProcess
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
 STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(120)"]
-# It ends when it is told to; a process that it started holds the port for another second.
+# It ends on SIGTERM; a process that it started holds the port for another second.
 PARENT_OF_A_LISTENER = """
 import os, signal, socket, sys, time
 place = socket.create_server(("127.0.0.1", 0))
@@ -32,7 +32,7 @@ def _child(folder: Path, command: list[str], seconds_to_stop: float = 10.0) -> S
 
 
 def _started(folder: Path, command: list[str]) -> "subprocess.Popen[bytes]":
-    """A server that somebody else started, and whose number stands in the file."""
+    """A leftover server of another process, with its pid in the pid file."""
     process = subprocess.Popen(command, start_new_session=True)
     (folder / "it.pid").write_text(str(process.pid), encoding="ascii")
     return process

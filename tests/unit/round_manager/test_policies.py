@@ -28,7 +28,7 @@ from templates.sections import Validation
 AUTHOR = "a"
 DEFAULTS = Validation(policy="adaptive")
 
-# A package of somebody else's would hold this.
+# Another package would contain this.
 ALWAYS = Policy("always", lambda votes, author, settings: Settled(author))
 
 

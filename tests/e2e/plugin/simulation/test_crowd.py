@@ -46,7 +46,7 @@ def test_workers_write_and_check(opened: tuple[WorkStage, Pack], record: Simulat
     assert all(one.active_ms is not None for one in examples)
     assert [profile.honest for profile in profiles] == [True, True, True, False]
     meant = [one for one in examples if record.reading(one.fields["text"]) == one.label]
-    assert len(meant) == 3, "the honest ones wrote what was asked for, and nobody else did"
+    assert len(meant) == 3, "only the honest workers write the requested label"
 
     stage.post("sentiment", HitKind.VALIDATE, hits=2, assignments=2)
     crowd.once()

@@ -1,4 +1,4 @@
-"""`outfox labelstudio`: mistakes that are found before anybody is asked."""
+"""`outfox labelstudio`: mistakes that are reported without a request to Label Studio."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tables as CSV that a spreadsheet opens without running anything."""
+"""The CSV cache: tables as CSV files that a spreadsheet opens without running formulas."""
 
 import csv
 import hashlib
@@ -18,7 +18,7 @@ from round_manager.archive.manifest import ArchiveManifest, FileEntry
 from round_manager.errors import ArchiveError, ArchiveFileChanged
 
 WIDE = chr(0xFF1D)  # an equals sign, in some spreadsheets
-# They look like nothing, and some spreadsheets leave them out: other spaces, line ends, a byte order mark.
+# Invisible characters that some spreadsheets ignore: other spaces, line ends, a byte order mark.
 UNSEEN = [chr(code) for code in (0xA0, 0x85, 0x0B, 0x2003, 0x200B, 0x200E, 0x2028, 0x2029, 0x2060, 0x3000, 0xFEFF)]
 RISKY = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", f"{WIDE}1", "'=1", "'"]
 RISKY += [f"{sign}=1" for sign in UNSEEN] + [f" {''.join(UNSEEN)} @1"]
@@ -26,7 +26,7 @@ HARMLESS = ["good", "a=b", "5 - 3", '"quoted", with commas', "two\nlines", "", "
 
 
 def cells(folder: Path, column: pa.Array) -> list[str]:
-    """What a CSV reader finds in a table of one column."""
+    """Return the cells that a CSV reader finds in a table of one column."""
     parquet.write_table(pa.table({"text": column, "number": range(len(column))}), folder / "one.parquet")
     write_csv(folder / "one.parquet", folder / "one.csv")
     with (folder / "one.csv").open(encoding="utf-8", newline="") as file:
@@ -50,14 +50,14 @@ def test_numbers_stay_numbers_and_lists_and_times_are_written_as_in_json(tmp_pat
 
 
 class OneFile:
-    """An archive that counts how often its file is wanted; numbered tables are as large as one another."""
+    """An archive that counts how often its file is requested; all numbered tables have the same size."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.wanted = 0
 
     def entry(self, number: int) -> FileEntry:
-        """A table, which is there from now on."""
+        """Write a table; return its manifest entry."""
         path = self.folder / "draft"
         parquet.write_table(pa.table({"text": [f"goo{number}"] * 25_000}), path)
         content = path.read_bytes()
@@ -66,10 +66,10 @@ class OneFile:
         return FileEntry(sha256, len(content), 25_000)
 
     def manifest(self) -> ArchiveManifest:
-        raise AssertionError("nobody asks")
+        raise AssertionError("not used by these tests")
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
-        raise AssertionError("nobody asks")
+        raise AssertionError("not used by these tests")
 
     @contextmanager
     def local(self, name: str, entry: FileEntry) -> Iterator[Path]:
@@ -101,7 +101,7 @@ def kept(one_file: OneFile, shelf: CsvCache) -> list[int]:
 
 
 def age(one_file: OneFile, shelf: CsvCache, *numbers: int) -> None:
-    """They were asked for long ago, in that order."""
+    """Set the last use of these files to long ago, in this order."""
     for place, number in enumerate(numbers, 1):
         found = shelf.find(one_file.entry(number))
         assert found is not None
@@ -134,7 +134,7 @@ def test_files_that_are_being_read_or_written_are_kept(one_file: OneFile, tmp_pa
     draft = tmp_path / "csv" / f"{UNFINISHED}of-another-process"
     draft.mkdir()
     age(one_file, shelf, 0)
-    # Another process has the same folder.
+    # Another process uses the same folder.
     CsvCache(tmp_path / "csv", most_bytes=SIZE).get(one_file, "votes.parquet", one_file.entry(1))
     assert (kept(one_file, shelf), draft.is_dir()) == ([0, 1], True)
     assert len(b"".join(reading)) == SIZE

@@ -15,7 +15,7 @@ SENTENCES = [row.fields["text"] for row in find_pack("sentiment").seed]
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts in a list; each is written by somebody else."""
+    """Texts in a list, each by another author."""
 
     texts: Sequence[str]
     contexts: Sequence[str] = ()

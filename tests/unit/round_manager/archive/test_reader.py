@@ -1,4 +1,4 @@
-"""Files are compared with their hashes once, and again when somebody has touched them."""
+"""A file is compared with its hash once, and again when it has changed."""
 
 import hashlib
 from io import BufferedReader

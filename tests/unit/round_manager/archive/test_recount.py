@@ -1,4 +1,4 @@
-"""Votes are counted again where the policy decides; what people decided otherwise is told and is no forgery."""
+"""The recount of votes: it checks the policy's decisions and lists manual ones as unchecked."""
 
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def test_a_label_that_no_order_of_the_votes_gives_is_a_problem(tmp_path: Path, r
 
 
 def test_votes_may_be_listed_in_another_order_than_they_arrived(tmp_path: Path) -> None:
-    # Two agreed, and the example was verified; the third, who was asked before that, has the earliest time.
+    # Two votes agreed and verified the example; a third, requested before that, has the earliest time.
     assert list(recount(tmp_path, example("verified", MINE, OTHER, MINE, MINE)).problems()) == []
 
 

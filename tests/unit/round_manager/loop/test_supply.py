@@ -44,7 +44,7 @@ def test_hits_on_the_marketplace_are_not_posted_again() -> None:
 def test_a_low_fooling_rate_posts_more_hits_than_examples_are_missing() -> None:
     known = facts(examples=100, fooled=25, verified_fooling=10, disputed_fooling=10, pending_fooling=5)
     needed = plan_supply(spec(), known).create
-    # Five are lacking if all that wait come true; of what is written, a quarter fools, and half of that is agreed on.
+    # Five are missing if all pending ones are verified; a quarter of all examples fool, and half of those are verified.
     assert 5 < needed < 10 / (0.25 * 0.5)
 
 
@@ -66,7 +66,7 @@ def test_several_examples_per_hit_need_fewer_hits() -> None:
 @pytest.mark.parametrize(
     ("lacking", "out", "pages"),
     [
-        ([2, 2], 0, 2),  # nobody votes twice, so two people are needed
+        ([2, 2], 0, 2),  # a worker votes once per example, so two workers are needed
         ([2] * 8, 0, 4),  # sixteen votes, four on a page
         ([2] * 8, 3, 1),
         ([1], 5, 0),

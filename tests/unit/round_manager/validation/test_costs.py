@@ -1,4 +1,4 @@
-"""What an assignment cost is shared by what came of it, and nothing is lost or made up on the way."""
+"""The cost of an assignment is divided among its items, and the parts add up exactly."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_items_keep_their_own_times_if_these_add_up_to_the_whole(own: list[int])
         (30_000, [40_000, 20_000], [20_000, 10_000]),
         (0, [40_000, 20_000], [0, 0]),
     ],
-    ids=["none is known", "one is unknown", "nobody took any", "more than theirs", "less than theirs", "none at all"],
+    ids=["all unknown", "one unknown", "all zero", "more than the items' own", "less than the items' own", "no time"],
 )
 def test_time_is_shared_by_the_items_own_times_if_all_are_known(
     ms: int, own: list[int | None], shared: list[int]
