@@ -73,7 +73,7 @@ def databases(request: pytest.FixtureRequest) -> Databases:
 
 @pytest.fixture(scope="session")
 def any_databases(request: pytest.FixtureRequest) -> Databases:
-    """Databases of one kind, for what hangs on none."""
+    """Databases of one kind, for tests that do not depend on the kind."""
     found: Databases = request.getfixturevalue(f"{CHOSEN or KINDS[0]}_databases")
     return found
 
@@ -87,7 +87,7 @@ def store(databases: Databases) -> Iterator[Store]:
 
 @pytest.fixture
 def any_store(any_databases: Databases) -> Iterator[Store]:
-    """The same of one kind, for what hangs on none."""
+    """A store of one kind, for tests that do not depend on the kind."""
     with any_databases.opened() as opened:
         yield opened
 

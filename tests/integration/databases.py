@@ -26,7 +26,7 @@ class Databases(Protocol):
         ...
 
     def lay_tables(self, url: str) -> None:
-        """Put the tables into an empty database, sooner than an upgrade does."""
+        """Create the tables in an empty database, faster than an upgrade does."""
         ...
 
     def copy(self, url: str, to: str) -> None:
@@ -38,7 +38,7 @@ class Databases(Protocol):
         ...
 
     def opened(self) -> AbstractContextManager[Store]:
-        """A store with the tables and no rows, in the quickest way that there is."""
+        """Return a store with the tables and no rows, in the fastest way available."""
         ...
 
 
@@ -53,11 +53,11 @@ class CopiedDatabases(ABC):
 
     @abstractmethod
     def copy(self, url: str, to: str) -> None:
-        """Put what one database holds in the place of another, which need not be there yet."""
+        """Replace one database with a copy of another; the replaced one need not exist yet."""
 
     @abstractmethod
     def _new_url(self) -> str:
-        """The URL of a database that is not there yet."""
+        """Return the URL of a database that does not exist yet."""
 
     def migrated(self) -> str:
         """A new copy."""
@@ -74,14 +74,14 @@ class CopiedDatabases(ABC):
 
 
 class SqliteDatabases(CopiedDatabases):
-    """Files in one folder; stores are used again."""
+    """Files in one folder; stores are reused."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._idle: list[Store] = []
 
     def empty(self) -> str:
-        """A file that is not there yet."""
+        """Return the URL of a file that does not exist yet."""
         return self._new_url()
 
     def copy(self, url: str, to: str) -> None:
@@ -110,7 +110,7 @@ class SqliteDatabases(CopiedDatabases):
 
 
 class PostgresqlDatabases(CopiedDatabases):
-    """Databases of one server; stores stay open, are emptied and used again, which is faster than a copy."""
+    """Databases of one server; stores stay open and are emptied and reused, which is faster than a copy."""
 
     def __init__(self, uri: str) -> None:
         self._uri = make_url(uri).set(drivername="postgresql+psycopg")
@@ -126,9 +126,9 @@ class PostgresqlDatabases(CopiedDatabases):
         return url
 
     def copy(self, url: str, to: str) -> None:
-        """A database that is made anew from the other's files."""
+        """Recreate the database from the other one's files."""
         self._run(f"DROP DATABASE IF EXISTS {make_url(to).database} WITH (FORCE)")
-        # Nothing here outlives a crash, so that the files need not go through the log.
+        # Nothing here has to survive a crash, so the files can bypass the write-ahead log.
         self._run(f"CREATE DATABASE {make_url(to).database} TEMPLATE {make_url(url).database} STRATEGY file_copy")
 
     def drop(self, url: str) -> None:

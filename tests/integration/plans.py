@@ -1,4 +1,4 @@
-"""What SQLite does with the questions that are put to it: whether any of them walks a whole round."""
+"""SQLite's query plans: whether a query scans a whole round."""
 
 import re
 import sqlite3
@@ -11,8 +11,8 @@ from sqlalchemy.engine import Engine
 
 from round_manager.database.store import Store
 
-# What grows with a round, read from its first row to its last, or by an index of which the round is all that is known;
-# an index over what is unfinished may be read whole.
+# Scans of tables that grow with a round: of the whole table, or by an index with only the round known;
+# an index over unfinished rows may be read completely.
 GROWING = "example|vote|attempt|lease|work_item|work_session|hit|assignment|ledger_entry"
 UNFINISHED = "ix_(work_session_to_confirm|example_pending|hit_unfinished|ledger_entry_sent)"
 WALKS = re.compile(
@@ -24,7 +24,7 @@ QUESTIONS = ("SELECT", "UPDATE", "DELETE")
 
 @contextmanager
 def asked() -> Iterator[dict[str, Any]]:
-    """Every question that is put to a database meanwhile, with the values of its last time."""
+    """Record every statement in the block, with the values of its last execution."""
     statements: dict[str, Any] = {}
 
     def note(_connection: Any, _cursor: Any, statement: str, values: Any, _context: Any, many: bool) -> None:
@@ -39,7 +39,7 @@ def asked() -> Iterator[dict[str, Any]]:
 
 
 def walks(store: Store, statements: dict[str, Any]) -> dict[str, str]:
-    """Those of them that would take as long as the round is large, with their plans."""
+    """Return the statements whose time grows with the round, with their plans."""
     with closing(sqlite3.connect(str(store.engine.url.database))) as connection:
         plans = {
             statement: "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))

@@ -26,5 +26,5 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 @pytest.fixture
 def orders(stage: Stage) -> Orders:
-    """What a test orders on the stage."""
+    """The orders of a test."""
     return Orders(stage)

@@ -1,4 +1,4 @@
-"""Both crowds as a contract needs them: ours to order from, with workers in them and a clock to move."""
+"""Both crowds as the contract tests need them: with workers and a clock that the test moves."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -31,11 +31,11 @@ class Stage(Protocol):
     crowd: Crowd
 
     def now(self) -> datetime:
-        """What time it is there."""
+        """Return the crowd's current time."""
         ...
 
     def wait(self, step: timedelta) -> None:
-        """Time passes."""
+        """Advance the crowd's clock."""
         ...
 
     def worker(self, country: str = "US") -> str:
@@ -43,19 +43,19 @@ class Stage(Protocol):
         ...
 
     def accept(self, hit: PostedHit, worker_id: str) -> bool:
-        """Whether the worker could take it."""
+        """Let the worker accept the HIT; return whether they could."""
         ...
 
     def give_back(self, hit: PostedHit, worker_id: str) -> None:
-        """The worker returns it."""
+        """Let the worker return the HIT."""
         ...
 
     def submit(self, hit: PostedHit, worker_id: str, answers: Mapping[str, str] | None = None) -> str:
-        """The worker, who may have it already, hands it in; the assignment's id."""
+        """Let the worker submit the HIT, accepting it first if needed; return the assignment's id."""
         ...
 
     def read(self, worker_id: str) -> list[str]:
-        """The subjects of the messages that the worker got."""
+        """Return the subjects of the messages that the worker got."""
         ...
 
 
@@ -67,7 +67,7 @@ class Orders:
         self.crowd = stage.crowd
 
     def token(self) -> Token:
-        """One that was not used before."""
+        """Return a token that was not used before."""
         return Token(f"key-{next(_numbers)}", self.stage.now())
 
     def terms(self, **more: Any) -> HitTerms:
@@ -87,7 +87,7 @@ class Orders:
         return HitOrder(terms=values.pop("terms", None) or self.terms(), **values)
 
     def work(self, **more: Any) -> SubmittedAssignment:
-        """What a new worker handed in for a new HIT."""
+        """Return the assignment that a new worker submitted for a new HIT."""
         hit = self.crowd.post(self.hit(**more))
         return self.crowd.assignment(self.stage.submit(hit, self.stage.worker()))
 
@@ -98,7 +98,7 @@ class Orders:
 
 
 class FakeStage:
-    """The crowd in memory."""
+    """The in-memory crowd."""
 
     def __init__(self) -> None:
         self._clock = SettableClock()

@@ -1,4 +1,4 @@
-"""What a HIT's way promises, on every crowd: posting, extending, ending, and the money that each step holds."""
+"""The contract of HITs on every crowd: posting, extending, expiring, and the money that each step holds."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

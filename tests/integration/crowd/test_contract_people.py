@@ -1,4 +1,4 @@
-"""What workers can count on, on every crowd: qualifications, blocks, messages."""
+"""The contract of workers on every crowd: qualifications, blocks and messages."""
 
 import pytest
 

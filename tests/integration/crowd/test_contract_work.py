@@ -1,4 +1,4 @@
-"""What work and its pay promise, on every crowd: handed in, decided once, paid once."""
+"""The contract of assignments on every crowd: submitted, decided once, paid once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The client against a real marketplace behind a line that loses answers: everything happens exactly once."""
+"""The client and a real marketplace on a connection that loses responses: everything happens exactly once."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

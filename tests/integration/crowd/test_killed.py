@@ -1,4 +1,4 @@
-"""Money under SIGKILL, in short; `make bench-crash` is the long form."""
+"""Payments under SIGKILL; `make bench-crash` runs the long version."""
 
 from pathlib import Path
 

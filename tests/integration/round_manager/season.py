@@ -1,4 +1,4 @@
-"""Where tests live through a round: HITs posted and done, votes given, people paid, and the round moved."""
+"""A round for tests that post and submit HITs, vote, pay workers, and advance the round."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 
 @dataclass
 class Season:
-    """One task's open round with everybody around it."""
+    """One task's open round with its workers, marketplace and payments."""
 
     floor: Floor
     crowd: FakeCrowd
@@ -41,7 +41,7 @@ class Season:
 
     @property
     def round(self) -> Round:
-        """The round as it is now."""
+        """Return the round as it is now."""
         found: Round = self.floor.one(self.floor.round)
         return found
 
@@ -50,7 +50,7 @@ class Season:
         return self.round.status
 
     def move(self, step: Callable[..., Round], **more: Any) -> Round:
-        """One step of the round, by its owner."""
+        """Advance the round by one step, as its owner."""
         with self.store.write() as session:
             chosen = session.get_one(Round, self.floor.round.id)
             return step(session, chosen, who=OWNER, why="a test", now=self.floor.now, **more)
@@ -70,7 +70,7 @@ class Season:
             return waiting(session, session.get_one(Round, self.floor.round.id), now=self.floor.now)
 
     def plan(self, hits: int = 1, kind: HitKind = HitKind.CREATE, **more: Any) -> list[Hit]:
-        """HITs with their money, not sent yet."""
+        """Plan HITs with their money, without sending them."""
         with self.store.write() as session:
             wish = HitRequest(kind, hits, more.get("assignments", 1), self.floor.now + 7 * DAY)
             found = session.get_one(Round, self.floor.round.id)
@@ -82,17 +82,17 @@ class Season:
         return [self.floor.one(hit) for hit in planned]
 
     def take(self, hit: Hit, worker: str, place: int = 1) -> WorkSession:
-        """A worker accepts the HIT, and its page opens; they will be the so-manieth to hand it in."""
+        """Let a worker accept the HIT and open its page; `place` is the order of submission."""
         self.crowd.accept(str(hit.external_id), worker)
         return self.floor.open(worker, hit=hit, assignment=f"{hit.external_id}W{place}")
 
     def submit(self, hit: Hit, worker: str, page: WorkSession) -> None:
-        """The page is handed in, and with it the HIT."""
+        """Submit the page and its HIT."""
         self.floor.finish(page)
         assert self.crowd.submit(str(hit.external_id), worker) == page.claimed_assignment
 
     def check_all(self, *workers: str, label: str) -> None:
-        """Each of the workers judges what there is, on a HIT that is posted for them."""
+        """Post one validation HIT on which each worker judges every item."""
         (hit,) = self.post(1, HitKind.VALIDATE, assignments=len(workers))
         for place, worker in enumerate(workers, 1):
             page = self.take(hit, worker, place)
@@ -100,7 +100,7 @@ class Season:
             self.submit(hit, worker, page)
 
     def pay_day(self, *, decide: bool = True) -> None:
-        """What came is collected, approved, decided and paid."""
+        """Collect, approve, decide and pay everything."""
         self.collector.run()
         with self.store.write() as session:
             approve(session, session.scalars(select(Assignment)).all(), who=OWNER, why="good", now=self.floor.now)
@@ -110,7 +110,7 @@ class Season:
         self.collector.run()
 
     def verified(self, number: int, *, fooled: bool = True) -> None:
-        """So many examples, validated."""
+        """Add this many validated examples."""
         for _ in range(number):
             self.floor.pending(
                 fooled=fooled,
@@ -126,7 +126,7 @@ class Season:
 
 
 def begin_season(store: Store, *, contexts: int = 8, **terms: dict[str, Any]) -> Season:
-    """The sentiment task with an open round, and a marketplace of its own."""
+    """The sentiment task with an open round and a separate marketplace."""
     floor = lay_floor(store, "sentiment", contexts=contexts, **terms)
     crowd = FakeCrowd(floor.clock.now)
     poster = HitPoster(store, crowd, floor.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")

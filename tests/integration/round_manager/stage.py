@@ -1,4 +1,4 @@
-"""A task with an open round, and people and texts to try the services with."""
+"""A task with an open round, workers and texts, to test the services with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ from tests.fakes.target import FakeTarget
 
 MINUTE = timedelta(minutes=1)
 PROJECT, LS_TASK = 7, 4711
-# To read a pack takes longer than most tests.
+# Reading a pack takes longer than most tests.
 find_pack = cache(load_pack)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What stands on it."""
+    """The parts of a stage."""
 
     store: Store
     pack: Pack
@@ -52,7 +52,7 @@ class Stage:
         return self.pack.spec
 
     def submission(self, **changes: Any) -> Submission:
-        """A right submission that says what the model will not: the fake predictor answers with the first label."""
+        """Return a valid submission that fools the fake predictor, which always answers with the first label."""
         written: dict[str, Any] = {
             "fields": self.fields(),
             "label": self.spec.label_names[1] if self.spec.labels else None,
@@ -79,14 +79,14 @@ class Stage:
         return {"text": text, "start": start, "end": start + len(text)}
 
     def verdict(self, submission: Submission, **changes: Any) -> Verdict:
-        """What the round's versions say to it."""
+        """Return the verdict of the round's versions."""
         target = submission.label or (submission.answer or {}).get("text")
         predictors = [FakeTarget(self.spec, version) for version in changes.get("versions", self.versions)]
         answers = [(one.version, one.predict([submission.fields])[0]) for one in predictors]
         return judge(self.spec, submission.fields, answers, target, now=NOON)
 
     def tried(self, fields: Mapping[str, str] | None = None, **changes: Any) -> AttemptRecord:
-        """One try at the Label Studio task."""
+        """Return an attempt on the Label Studio task."""
         asked = fields if fields is not None else self.fields()
         label = self.spec.label_names[1] if self.spec.labels else None
         said = ModelOutput(self.versions[0], "x", 0.75, {"x": 0.75, "y": 0.25}, True if label else None)

@@ -168,7 +168,7 @@ def test_after_an_owner_closed_an_empty_round_only_the_owner_opens_the_next(outf
     assert owned.statuses() == ["closed"]
     assert command in " ".join(outfox("status").out.split())
     assert "open round" not in outfox("manage", "--once", "--dry-run").out
-    # What they open goes on by itself again.
+    # A round that the owner opens continues automatically.
     context = owned.context()
     open_round(context.services, Actor("owner@test"), "sentiment", models=context.models(), reason="now")
     owned.clock.advance(timedelta(days=15))
@@ -233,7 +233,7 @@ def test_once_runs_a_pass_and_reports_it(outfox: Outfox, owned: Company) -> None
     ran = outfox("manage", "--once", "--dry-run", "--json")
     assert ran.code == 0
     would = {one["step"]: one["would"] for one in json.loads(ran.out)}
-    # Without keys for a marketplace, what needs none is done all the same.
+    # Without a marketplace's keys, the steps that need none still run.
     assert (would["freeze"], would["collect"]) == ("freeze round 1", None)
     ran = outfox("manage", "--once", "--json", "--skip", "open")
     assert ran.code == 0, ran.err

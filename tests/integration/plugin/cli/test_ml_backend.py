@@ -1,4 +1,4 @@
-"""`outfox ml-backend` with its registry and models, in a process of its own."""
+"""`outfox ml-backend` as a separate process, with its registry and models."""
 
 import os
 import subprocess

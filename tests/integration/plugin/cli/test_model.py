@@ -40,7 +40,7 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 @pytest.fixture
 def small(trained_once: Small, tmp_path: Path) -> Small:
-    """A copy in a home of its own, which a test may change."""
+    """A copy in a separate home, which a test may change."""
     shutil.copytree(trained_once.home, tmp_path / "home")
     pack = Path(shutil.copytree(trained_once.pack, tmp_path / "sentiment"))
     return Small(pack, tmp_path / "home", trained_once.printed)

@@ -1,4 +1,4 @@
-"""`outfox model rotate`, `rollback` and `lineage` as people type them, and what they know of rounds."""
+"""`outfox model rotate`, `rollback` and `lineage` on the command line, for tasks with rounds."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.integration.round_manager.learning.school import TASK, School, first_
 
 @pytest.fixture
 def school(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
-    """A task in the home that the commands work on, against which `positive` answers."""
+    """A task in the commands' home, served by a model that predicts `positive`."""
     pack = small_pack(tmp_path / "packs")
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     assert outfox("task", "create", pack.folder).code == 0
@@ -52,7 +52,7 @@ def test_a_live_round_keeps_its_versions(outfox: Outfox, school: School) -> None
         error = json.loads(ran.err.splitlines()[-1])
         assert (ran.code, error["code"], error["hint"]["action"]) == (2, "round_keeps_versions", "close_round")
     assert pinned_for(school, 1) == (positive,)
-    # What it has can be pinned again, what others have is nobody's business, and so is a round that is not live.
+    # The round's own versions can be pinned again, and so can those of other tasks and of rounds that are not live.
     assert outfox("model", "rotate", TASK, positive, "--round", 1).code == 0
     assert outfox("model", "rotate", TASK, negative).code == 0
     assert outfox("model", "rotate", TASK, negative, "--round", 2).code == 0

@@ -1,4 +1,4 @@
-"""`outfox model retrain` and its companions as people type them, with real models, though tiny ones."""
+"""`outfox model retrain` and related commands on the command line, with tiny real models."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def local_runner(home: Path) -> LocalJobRunner:
 
 
 def kill_a_training(outfox: Outfox, home: Home) -> None:
-    """A training in a process of its own, killed when it has begun; what answers and the rounds stay as they are."""
+    """A training in a separate process, killed after its start; the serving versions and the rounds are unchanged."""
     runner, request = local_runner(home.folder), JobRequest("training", TASK, "head")
     with open_store(home.database) as store:
 
@@ -101,7 +101,7 @@ def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: 
 
 
 def a_job_of(school: School, pid: int, host: str = "", *, silent: timedelta) -> None:
-    """A training on a frozen round that is called running, by a process that was not heard of for so long."""
+    """A training recorded as running, whose process sent its last heartbeat this long ago."""
     now = SystemClock().now() - silent
     with school.store.write() as session:
         trainer = JobOwner("ada", host or socket.gethostname(), pid)

@@ -1,4 +1,4 @@
-"""The command as a process whose output goes to odd places."""
+"""The command as a process with a closed, full or limited output."""
 
 import json
 import os

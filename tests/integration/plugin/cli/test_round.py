@@ -1,4 +1,4 @@
-"""The owner's commands: end, pause and see a round, and upload what workers are shown."""
+"""The owner's commands: end, pause and show a round, and upload contexts."""
 
 import json
 import os

@@ -46,7 +46,7 @@ class Stage:
         return status
 
     def ended(self, program: str) -> JobStatus:
-        """The status of a job that ends by itself; recorded twice, as a manager does that polls."""
+        """Return the status of a job that ends without a stop; it is recorded twice, as by a polling manager."""
         request = self.started(program)
         eventually(lambda: self.runner.status(request).has_ended, "it has ended", 30)
         assert self.record_end(request) == self.record_end(request)

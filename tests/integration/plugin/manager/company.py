@@ -1,4 +1,4 @@
-"""A task with everybody around it: a marketplace with workers, models, archives, and managers that can be killed."""
+"""A task with a marketplace, workers, models, archives, and managers that can be killed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +63,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class FakeRunner:
-    """Runs trainings that take no time and end as the company says; each rotates in a version of its own."""
+    """Runs instant trainings that end as the company says; each rotates in a new version."""
 
     company: "Company"
 
@@ -97,7 +97,7 @@ class FakeRunner:
 
 @dataclass
 class Company:
-    """One task's rounds with everybody who works on them; a manager is made anew for each pass."""
+    """One task's rounds and their workers; each pass has a new manager."""
 
     floor: Floor
     store: Store
@@ -156,16 +156,16 @@ class Company:
     def manage(
         self, steps: Sequence[Step] = STEPS, *, respect_backoff: bool = False, **changes: Any
     ) -> list[StepOutcome]:
-        """One pass of a manager that has just been started."""
+        """Run one pass of a newly started manager."""
         return Manager(self.context(**changes), steps).once(respect_backoff=respect_backoff)
 
     def mortal(self, fate: Fate) -> "Company":
-        """The same company, whose managers may die around any transaction and after any call."""
+        """Return the same company with managers that may die around any transaction and after any call."""
         self.crowd.fate = fate
         return replace(self, store=MortalStore(self.store, fate))
 
     def hire(self, *people: str) -> None:
-        """They hold the task's qualification."""
+        """Give the workers the task's qualification."""
         for person in people or PEOPLE:
             WorkerAccess(self.store, self.crowd, self.clock).grant(self.floor.task, person, who="owner", why="a test")
 
@@ -179,11 +179,11 @@ class Company:
         return [one.status.value for one in self.rounds()]
 
     def standing(self, kind: HitKind) -> list[Hit]:
-        """HITs that workers can take."""
+        """Return the HITs that workers can accept."""
         return self.floor.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
 
     def write(self, most: int = 100, *, fooling: bool = True) -> int:
-        """Workers take the HITs to create, write and hand in; how many did."""
+        """Let workers accept and submit creation HITs; return how many did."""
         done = 0
         for hit in self.standing(HitKind.CREATE)[:most]:
             worker = next(self.turns)
@@ -196,7 +196,7 @@ class Company:
         return done
 
     def check(self, most: int = 100, *, agree: bool = True) -> int:
-        """Workers take the HITs to validate, and agree with the authors or not; how many did."""
+        """Let workers submit validation HITs, agreeing with the authors or not; return how many did."""
         done = 0
         for hit in self.standing(HitKind.VALIDATE)[:most]:
             for _ in PEOPLE:
@@ -210,7 +210,7 @@ class Company:
         return done
 
     def play(self, until: Callable[[], bool], turns: int = 40) -> None:
-        """Managers and workers take turns until something holds."""
+        """Alternate managers and workers until the condition is true."""
         for _ in range(turns):
             self.settle()
             if until():
@@ -220,12 +220,12 @@ class Company:
         raise AssertionError(f"it does not come to that: {self.books()}")
 
     def settle(self, passes: int = 200) -> None:
-        """Passes until one has nothing to do; a manager that is killed is started again."""
+        """Run passes until one has nothing to do; restart a killed manager."""
         for _ in range(passes):
             try:
                 outcomes = self.manage()
             except Killed:
-                # The children of a process that was killed are nobody's any more.
+                # A killed process leaves its children without a parent.
                 self._trainings = self._supervisor()
                 continue
             if not any(outcome.result.done for outcome in outcomes):
@@ -233,12 +233,12 @@ class Company:
         raise AssertionError("there is always something to do")
 
     def is_over(self, rounds: int) -> bool:
-        """Whether so many rounds were opened, and all of them are closed and frozen."""
+        """Return whether this many rounds were opened, and all are closed and frozen."""
         frozen = [one.frozen_at is not None for one in self.rounds() if one.opened_at is not None]
         return len(frozen) == rounds and all(frozen)
 
     def books(self) -> dict[str, Any]:
-        """Everything that must be the same however often managers die, and however many of them there are."""
+        """Return everything that must not depend on the number of managers or on how often they die."""
         with self.store.read() as session:
             entries = session.execute(
                 select(Round.number, LedgerEntry.kind, LedgerEntry.state, func.sum(LedgerEntry.cents))
@@ -267,11 +267,11 @@ class Company:
         return TrainingSupervisor(self.service_context, Actor(MANAGER), FakeRunner(self))
 
     def take(self, hit: Hit, worker: str) -> WorkSession | None:
-        """A worker accepts the HIT, and its page opens; one that has nothing for them they give back."""
+        """Let a worker accept the HIT and open its page; they return it if there is no work for them."""
         self.crowd.accept(str(hit.external_id), worker)
         number = 1 + len(self.floor.rows(Assignment, Assignment.hit_id == hit.id))
         with self.store.read() as session:
-            # Whoever writes is judged by the round's own model.
+            # Texts are judged by the round's own model.
             (self.floor.version,) = pinned_versions(session, session.get_one(Round, hit.round_id))
         try:
             return self.floor.open(worker, hit=hit, assignment=f"{hit.external_id}W{number}")
@@ -280,7 +280,7 @@ class Company:
             return None
 
     def submit(self, hit: Hit, worker: str, page: WorkSession) -> None:
-        """The page is handed in, and with it the HIT, as slowly as people are here."""
+        """Submit the page and its HIT, after the time that a worker takes here."""
         self.clock.advance(self.slow)
         self.floor.finish(page)
         assert self.crowd.submit(str(hit.external_id), worker) == page.claimed_assignment

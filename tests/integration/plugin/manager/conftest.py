@@ -14,7 +14,7 @@ Found = Callable[..., Company]
 
 @pytest.fixture
 def company(store: Store, tmp_path: Path) -> Company:
-    """A small round 1, open, and eight people who may work on it."""
+    """A small round 1, open, with eight qualified workers."""
     made = found_company(store, tmp_path)
     made.hire()
     return made

@@ -11,11 +11,11 @@ from tests.fakes.crowd import FakeCrowd
 
 
 class Killed(BaseException):
-    """The process is gone at this point."""
+    """The process is killed at this point."""
 
 
 class Fate:
-    """Kills now and then, always at the same moments for one seed."""
+    """Kills the process at random moments, which a seed determines."""
 
     def __init__(self, share: float, seed: int = 7) -> None:
         self._share = share
@@ -23,7 +23,7 @@ class Fate:
         self.deaths = 0
 
     def strike(self) -> None:
-        """A moment at which a process may end."""
+        """Mark a moment at which the process may be killed."""
         if self._chance.random() < self._share:
             self.deaths += 1
             raise Killed
@@ -46,7 +46,7 @@ class MortalStore(Store):
 
 
 class MortalCrowd(FakeCrowd):
-    """A marketplace on which any call may be the last thing that its caller does."""
+    """A marketplace whose caller may be killed after any call."""
 
     fate = Fate(0)
 

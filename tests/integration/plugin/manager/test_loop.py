@@ -1,4 +1,4 @@
-"""The whole loop without a person: rounds collect, are checked, paid, frozen, learned from, and followed."""
+"""The whole loop without manual steps: rounds are collected, validated, paid, frozen and trained on; then the next opens."""
 
 import threading
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tests.integration.plugin.manager.company import Company
 from tests.integration.plugin.manager.conftest import Found
 from tests.integration.plugin.manager.mortal import Fate
 
-# What one round costs and brings: three HITs to create, two pages of votes, three bonuses.
+# The costs of one round: three creation HITs, two pages of votes, three bonuses.
 ONE_ROUND = {
     "rounds": ["closed"],
     "money": ["1 bonus confirmed 180", "1 reward confirmed 235"],
@@ -34,7 +34,7 @@ def test_two_rounds_run_by_themselves(small: Found) -> None:
     first, second = company.rounds()
     assert all((company.archives / "sentiment" / name / "manifest.json").is_file() for name in ("round-1", "round-2"))
     with company.store.read() as session:
-        # The first round's model, the one that was trained on it, and the one that the third round would meet.
+        # The first round's model, the one that was trained on it, and the one for the third round.
         met = [*pinned_versions(session, first), *pinned_versions(session, second)]
     pins = company.registry.pins("sentiment")
     assert pins is not None
@@ -69,7 +69,7 @@ def test_two_managers_do_the_same_as_one(company: Company) -> None:
 
     for _ in range(10):
         both()
-        # What one was about to do when the other had nothing left to do.
+        # Finish what one manager had planned when the other was done.
         company.settle()
         company.write()
         company.check()

@@ -1,4 +1,4 @@
-"""No pass of the manager walks a round, nor everything that there ever was: it looks every few seconds."""
+"""No pass of the manager scans a whole round or a whole table: it runs every few seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.integration.plugin.manager.company import Company, found_company
 
 @pytest.fixture
 def file_store(sqlite_databases: Databases) -> Iterator[Store]:
-    """PostgreSQL plans by statistics, which a test of a few rows does not have."""
+    """SQLite only: PostgreSQL plans by statistics, which a test with few rows does not have."""
     with sqlite_databases.opened() as opened:
         yield opened
 

@@ -31,7 +31,7 @@ PAUSE = 0.1
 
 @dataclass
 class Office:
-    """A home whose round waits to be learned from, and the managers that were started in it."""
+    """A home whose round waits for a training, and the managers that were started in it."""
 
     home: Home
     store: Store
@@ -42,7 +42,7 @@ class Office:
         return self.home.folder / "manager.log"
 
     def manage(self) -> subprocess.Popen[bytes]:
-        """A manager that trains, and has nothing else to do."""
+        """Start a manager whose only work is the training."""
         steps = ["--skip", "freeze", "--skip", "open"]
         command = [sys.executable, "-P", "-c", PROGRAM, "manage", "--every", "0.5", "--mode", "head", *steps]
         environment = {**os.environ, "OUTFOX_HOME": str(self.home.folder)}
@@ -51,7 +51,7 @@ class Office:
         return self.managers[-1]
 
     def jobs(self) -> list[TrainingJob]:
-        """The oldest first."""
+        """Return the trainings, oldest first."""
         with self.store.read() as session:
             return list_jobs(session, find_task(session, TASK))[::-1]
 
@@ -63,7 +63,7 @@ class Office:
             return pending_training(session, find_task(session, TASK))
 
     def until(self, *states: TrainingState) -> None:
-        """Waits until the trainings are these; the manager's log where they do not come to that."""
+        """Wait until the trainings have these states; on failure, show the manager's log."""
         try:
             eventually(lambda: self.states() == list(states), f"the trainings are {states}", SECONDS, PAUSE)
         except AssertionError as error:

@@ -1,4 +1,4 @@
-"""How rounds go on: what is posted and taken down, how they end, what the next one waits for."""
+"""How rounds progress: which HITs are posted and expired, how rounds end, and what the next one waits for."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def test_a_budget_ends_a_round_and_is_never_overshot(small: Found) -> None:
     spent = company.rounds()[0].sent_cents
     assert company.rounds()[0].status is RoundStatus.CLOSED
     assert 500 < spent <= 900
-    # Nothing that was written lacked the votes to be decided.
+    # Every example got enough votes to be decided.
     assert {one.status for one in company.floor.rows(Example)} == {ExampleStatus.VERIFIED}
 
 
@@ -71,7 +71,7 @@ def test_examples_that_do_not_fool_the_model_are_replaced(small: Found) -> None:
     company.write(2, fooling=False)
     company.play(lambda: company.is_over(1))
     examples = company.floor.rows(Example)
-    # The first ones told that not all will fool: a few more than are lacking were asked for.
+    # The first examples show that not all will fool the model, so a few more were requested than are missing.
     assert 3 <= sum(one.status is ExampleStatus.VERIFIED for one in examples) <= 5
     assert sum(one.status is ExampleStatus.UNCHECKED for one in examples) == 2
 

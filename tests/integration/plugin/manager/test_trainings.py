@@ -55,7 +55,7 @@ class EndedRunner:
 
 @pytest.fixture
 def learnable(small: Found) -> Company:
-    """A company whose first round is frozen and waits to be learned from."""
+    """A company whose first round is frozen and waits for a training."""
     company = small(rounds={"target_fooling": 1})
     company.training_ends, company.training_may_pass = TrainingState.FAILED, True
     company.play(lambda: company.is_over(1))

@@ -40,7 +40,7 @@ class Broken:
 
 
 class Away(PluginError):
-    """Something that may come back."""
+    """A temporary failure."""
 
     code = "away"
     retry = True

@@ -57,7 +57,7 @@ class Serving:
         return self.process.wait(PATIENCE)
 
     def kill_all(self) -> None:
-        """What the kernel does when memory runs out: master and workers are gone at once."""
+        """Kill master and workers at once, as the kernel does when memory runs out."""
         maps = Path(f"/proc/{self.workers()[0]}/maps").read_text(encoding="utf-8")
         shared = re.search(r"(/\S*/outfox-web-[^/\s]+)/", maps)
         for pid in [self.process.pid, *self.workers()]:

@@ -16,7 +16,7 @@ Start = Callable[..., ReadingLoop]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a loop that looks all the time, and ends it with the test."""
+    """Start a loop that polls continuously, and stop it at the end of the test."""
     begun = []
 
     def start(reader: FakeReader, **options: Any) -> ReadingLoop:
@@ -99,7 +99,7 @@ def test_of_two_processes_one_reads_and_the_other_takes_over(start: Start) -> No
     one = start(first, look=0.03)
     one.hint("sentiment")
     first.wait_for(1)
-    # It looks far more often, and would be first each time.
+    # It polls far more often, and would otherwise be first each time.
     other = start(second, look=0.001)
     for count in range(2, 7):
         other.hint("sentiment")

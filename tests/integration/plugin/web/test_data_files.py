@@ -19,7 +19,7 @@ FILE = "/data/sentiment/rounds/1/examples.parquet"
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[Served]:
-    # What people typed may look like a formula, or be more than any buffer holds.
+    # Workers' texts may look like a formula, or be larger than any buffer.
     odd = {7: "=SUM(A7)", 5: "long " * 3_000_000}
     with serving_rounds(tmp_path_factory.mktemp("served"), any_databases.migrated(), odd) as found:
         yield found

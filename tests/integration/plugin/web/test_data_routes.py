@@ -1,4 +1,4 @@
-"""The routes of `/data` where something else is in the way: many readers, archives in S3 or gone."""
+"""The routes of `/data` with many readers, with archives in S3, and with missing archives."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ FILE = "/data/sentiment/rounds/1/examples.parquet"
 
 @dataclass(frozen=True)
 class Site:
-    """A public task with a closed round, on a store of its own."""
+    """A public task with a closed round, in a separate store."""
 
     url: str
     folder: Path
@@ -56,7 +56,7 @@ def site(any_databases: Databases, tmp_path: Path) -> Site:
 
 
 def listed(client: FlaskClient) -> dict[str, Any]:
-    """What the listing says of the only round."""
+    """Return the listing's entry for the only round."""
     (round,) = json.loads(client.get("/data/sentiment").text)["rounds"]
     return dict(round)
 
@@ -73,7 +73,7 @@ def test_an_archive_in_a_bucket_is_served_like_one_in_a_folder(site: Site, bucke
     with client.get(FILE.replace("parquet", "csv")) as table:
         assert (table.status_code, table.data.count(b'"pages"')) == (200, 40)
     assert len(listed(client)["files"]) == 15
-    # What is not any more what was frozen is not sent.
+    # A file that changed since the freeze is not sent.
     s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=b"something else")
     with client.get(FILE) as changed:
         assert changed.status_code == 503
@@ -109,7 +109,7 @@ def test_a_missing_archive_is_reported_without_its_location(site: Site) -> None:
 
 
 def spoil(file: Path) -> None:
-    """Another byte somewhere in the middle; the size stays."""
+    """Change a byte in the middle; the size stays."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 255
     file.write_bytes(content)
@@ -131,7 +131,7 @@ def test_a_file_changed_after_the_freeze_is_not_served(site: Site, name: str) ->
                 False,
                 False,
             )
-    # What is restored is served again, without a new start.
+    # A restored file is served again without a restart.
     file.write_bytes(whole)
     with client.get(path) as restored:
         assert restored.status_code == 200

@@ -1,4 +1,4 @@
-"""A store of each kind, and archives of rounds that were played on it."""
+"""A store of each kind, and archives of completed rounds."""
 
 import shutil
 from collections.abc import Callable
@@ -35,5 +35,5 @@ def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
 
 @pytest.fixture
 def archive(archives: Path, tmp_path: Path) -> Path:
-    """A copy of a frozen round, to be spoiled."""
+    """A copy of a frozen round, for tests that damage it."""
     return Path(shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "copy"))

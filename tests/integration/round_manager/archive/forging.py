@@ -1,4 +1,4 @@
-"""Archives that were changed by somebody who made every hash fit again."""
+"""Forged archives: changed, with every hash recomputed."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 
 
 def forge(archive: Path, change: Callable[[pa.Table], pa.Table], table: str = "examples") -> None:
-    """Changes a table in both forms and lets the manifest tell the new hashes."""
+    """Change a table in both formats and update its hashes in the manifest."""
     changed = change(parquet.read_table(archive / f"{table}.parquet"))
     parquet.write_table(changed, archive / f"{table}.parquet")
     (archive / f"{table}.jsonl").write_bytes(b"".join(json_lines(batch) for batch in changed.to_batches()))
@@ -28,7 +28,7 @@ def forge(archive: Path, change: Callable[[pa.Table], pa.Table], table: str = "e
 
 
 def change_manifest(archive: Path, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Changes what the manifest tells, and writes it as a right one is written; what it tells then."""
+    """Change the manifest and write it with a correct hash; return the new manifest."""
     told: dict[str, Any] = json.loads((archive / FILE).read_bytes())
     change(told)
     files = {name: FileEntry(**entry) for name, entry in told["files"].items()}
@@ -37,6 +37,6 @@ def change_manifest(archive: Path, change: Callable[[dict[str, Any]], None]) -> 
 
 
 def set_column(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
-    """The table with other values in a column."""
+    """Return the table with other values in a column."""
     place = table.schema.get_field_index(name)
     return table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))

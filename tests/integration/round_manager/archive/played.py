@@ -1,4 +1,4 @@
-"""Rounds that were played and closed, the same to the letter on every database."""
+"""Completed and closed rounds, identical on every database."""
 
 import dataclasses
 import hashlib
@@ -40,7 +40,7 @@ class Played:
     number: int
 
     def freeze(self, archives: Archives, clock: Clock | None = None) -> Frozen:
-        """Freezes the round."""
+        """Freeze the round."""
         return freeze(self.store, self.round_id, archives, clock or SettableClock(), who="ada", why="a test")
 
     def play_next(self, **changes: Any) -> "Played":
@@ -66,7 +66,7 @@ def play(store: Store, name: str = "sentiment", *, policy: dict[str, Any] | None
 
 
 def text_of(number: int) -> str:
-    """A text that is like no other, with signs in it that are easily spoiled."""
+    """Return a unique text with characters that are easily corrupted."""
     digest = hashlib.sha256(str(number).encode()).hexdigest()
     return f'The {digest[:12]} was "{digest[12:24]}",\n\t{digest[24:36]} 🙂 \\\\ said {digest[36:48]}.'
 
@@ -84,7 +84,7 @@ def _play(
 ) -> Played:
     with store.write() as session:
         names = [f"A{number:03}" for number in range(WORKERS)]
-        # Numbered otherwise, they are called the same.
+        # Their names stay the same under another numbering.
         people = {n: ensure_worker(session, "mturk", n, now=NOON) for n in (reversed(names) if backwards else names)}
         workers = [people[name].id for name in names]
         order = range(examples)
@@ -166,7 +166,7 @@ def _example(stage: Stage, number: int, author: int, text: str, status: ExampleS
 
 
 def _other(stage: Stage, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """What people say who do not agree with the author."""
+    """Return the vote of a validator who disagrees with the author."""
     if answer is None:
         return {"label": stage.spec.label_names[2], "answer": None}
     word = stage.context.fields["passage"].split()[0]
@@ -176,7 +176,7 @@ def _other(stage: Stage, answer: dict[str, Any] | None) -> dict[str, Any]:
 def _votes(
     session: Session, stage: Stage, number: int, example: Example, workers: list[int], *, backwards: bool
 ) -> None:
-    """As many as decide it: two who agree with the author, or three who do not; a few have a flag after that."""
+    """Cast enough votes for a decision: two that agree with the author, or three that do not; a few also get a flag."""
     agree = {"label": example.label, "answer": example.answer}
     flag = {"flag": 'It says "nothing"', "comment": "Really\\nnothing."}
     judged: list[dict[str, Any]] = []
@@ -217,7 +217,7 @@ def _attempt(stage: Stage, number: int, example: Example) -> Attempt:
 
 
 def late_attempt(session: Session, played: Played, number: int = 4_000, **changes: Any) -> Attempt:
-    """What a sink brings when the round is closed already; it is nobody's."""
+    """Store an attempt that arrives after the round was closed; it has no author."""
     late = _attempt(played.stage, number, session.get_one(Example, 1))
     late.worker_id = late.example_id = None
     for name, value in changes.items():

@@ -1,4 +1,4 @@
-"""A closed round becomes an archive: whole, the same whoever writes it, or not there at all."""
+"""Freezing a closed round creates a complete, reproducible archive, or none."""
 
 import json
 import resource
@@ -146,7 +146,7 @@ def test_two_concurrent_freezes_create_one_archive(played: Played, tmp_path: Pat
 
 
 class Dies(SettableClock):
-    """A clock at whose n-th look the process ends."""
+    """A clock that kills the process when it is read for the n-th time."""
 
     def __init__(self, looks: int) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ def test_the_next_freeze_finishes_a_killed_one(played: Played, tmp_path: Path, l
 
 @contextmanager
 def full_disk(most_bytes: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes: the kernel itself refuses."""
+    """Limit the size of files; the kernel refuses larger writes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:

@@ -1,4 +1,4 @@
-"""What comes after a freeze, or at the same moment, never changes what was frozen."""
+"""Changes after or during a freeze never change the archive."""
 
 import dataclasses
 import threading

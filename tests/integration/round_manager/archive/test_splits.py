@@ -1,4 +1,4 @@
-"""Splits follow from ids: nobody in both parts, no duplicate in both, the same however often they are drawn."""
+"""Splits follow from ids: no worker and no duplicate is in both parts, and every run gives the same split."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -21,7 +21,7 @@ ALL_VERIFIED = (ExampleStatus.VERIFIED,)
 
 
 def parts(played: Played) -> dict[int, tuple[int, Split | None]]:
-    """The author and the part of each verified example, by its place."""
+    """Return the author and the split of each verified example, by its position."""
     with played.store.read() as session:
         rows = session.scalars(select(Example).where(Example.round_id == played.round_id).order_by(Example.public_id))
         return {

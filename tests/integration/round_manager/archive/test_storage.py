@@ -1,4 +1,4 @@
-"""Archives in S3: visible with their manifest, which comes last, and proved from there."""
+"""Archives in S3: the manifest is uploaded last and makes them visible, and they are verified from there."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`verify` finds whatever is not as it was frozen, also where every hash was made to fit again."""
+"""`verify` finds every change since the freeze, even if all hashes were recomputed."""
 
 import shutil
 from functools import partial

@@ -1,4 +1,4 @@
-"""Where tests post, work and are paid: one task, one crowd, all services, and a clock that they set."""
+"""One task with a crowd, all services and a test clock, for tests that post HITs, do work and pay."""
 
 from collections import Counter as Tally
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ DAY = timedelta(days=1)
 
 @dataclass
 class Counter:
-    """Everything on one table."""
+    """A task, its crowd, the services and the clock."""
 
     stage: Stage
     store: Store
@@ -48,7 +48,7 @@ class Counter:
 
     @property
     def stranger(self) -> "Counter":
-        """The same books, with the key of another account on the same marketplace."""
+        """Return the same ledger with the key of another account on the same marketplace."""
         crowd = FakeCrowd(self.clock.now)
         poster = HitPoster(self.store, crowd, self.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
         payments = PaymentSender(self.store, crowd, self.clock, who=OWNER)
@@ -67,7 +67,7 @@ class Counter:
         return self.poster.run()
 
     def validate(self) -> None:
-        """The round takes nothing new."""
+        """End the round: it accepts nothing new."""
         with self.store.write() as session:
             round = session.get_one(Round, self.round.id)
             round.status, round.validating_at = round.status.VALIDATING, self.clock.now()
@@ -96,7 +96,7 @@ class Counter:
             return give_bonus(session, self.crowd, work, cents, reason, who=OWNER, now=self.clock.now()).key
 
     def approve_all(self, but: str = "") -> None:
-        """Every HIT but one is worked on, collected, approved and paid."""
+        """Submit, collect, approve and pay every HIT but one."""
         finished = {work.hit_id for hit in self.posted() for work in self.crowd.assignments(hit)}
         for hit_id in self.posted():
             if hit_id != but and hit_id not in finished:
@@ -108,7 +108,7 @@ class Counter:
         self.payments.run()
 
     def collected(self, hits: int = 1) -> list[str]:
-        """HITs posted, worked on by one worker, and collected."""
+        """Post HITs, let one worker submit them, and collect the work."""
         self.post(hits)
         done = self.work()
         self.collector.run()
@@ -128,7 +128,7 @@ class Counter:
             return figures(session, self.round)
 
     def spent_on_market(self) -> int:
-        """What the crowd's own record says was paid for good, fees included."""
+        """Return what was paid, fees included, according to the crowd."""
         before = self.crowd.calls.copy()
         total = 0
         for hit in list(self.crowd.hits()):
@@ -141,7 +141,7 @@ class Counter:
         return total
 
     def check(self) -> None:
-        """The books add up, by the entries, by the kept sums, and by the crowd."""
+        """Check that the ledger adds up by its entries, its stored sums, and the crowd's record."""
         with self.store.read() as session:
             task, round = session.get_one(Task, self.task.id), session.get_one(Round, self.round.id)
             whole, *rounds = statement(session, task, at=self.clock.now() + DAY)

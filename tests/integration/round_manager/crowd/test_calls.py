@@ -1,4 +1,4 @@
-"""Of several processes, one at a time sends; and a killed one does not keep the others waiting."""
+"""Only one process sends at a time, and a killed process does not block the others."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def test_a_killed_process_releases_its_lock(store: Store) -> None:
 
 
 def test_what_another_process_is_sending_is_not_looked_up_or_sent_again(counter: Counter) -> None:
-    """A payment on its way looks just like one that a dead process left behind."""
+    """A payment in flight looks like one that a dead process left behind."""
     (done,) = counter.collected()
     counter.bonus(done)
     sending, go_on = threading.Event(), threading.Event()

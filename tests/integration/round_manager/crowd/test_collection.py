@@ -1,4 +1,4 @@
-"""Work is read once, whatever the marketplace has decided meanwhile, and reading costs what is unfinished."""
+"""Work is collected once, whatever the marketplace decided, at a cost that depends on unfinished HITs only."""
 
 from datetime import timedelta
 

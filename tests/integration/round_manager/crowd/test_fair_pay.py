@@ -1,4 +1,4 @@
-"""Pay is measured by the hour, and brought to the minimum through the ledger."""
+"""Hourly pay is measured, and topped up to the minimum through the ledger."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""HITs are paid for before they are posted, and posted once."""
+"""Money for HITs is reserved before they are posted, and each is posted once."""
 
 from datetime import datetime, timedelta
 
@@ -78,7 +78,7 @@ def test_a_hit_whose_response_was_lost_is_looked_up_and_never_posted_twice(count
 
 
 def _lost(counter: Counter) -> None:
-    """A HIT to create whose call never reached the marketplace."""
+    """A creation HIT whose call never reached the marketplace."""
     counter.plan(1)
     counter.crowd.fail(CrowdUnavailable("silence"))
     assert counter.poster.run().in_doubt == 1

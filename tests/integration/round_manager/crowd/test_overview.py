@@ -1,4 +1,4 @@
-"""What the commands read from the books is the same in SQLite and in PostgreSQL."""
+"""Overviews of the ledger are the same on SQLite and PostgreSQL."""
 
 import threading
 

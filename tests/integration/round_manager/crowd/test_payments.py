@@ -1,4 +1,4 @@
-"""What is owed is paid once, whatever happens on the way."""
+"""Debts are paid exactly once, whatever fails."""
 
 from datetime import timedelta
 
@@ -239,7 +239,7 @@ def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(counte
     done = counter.crowd.submit(hit, "W1")
     counter.collector.run()
     counter.approve([done])
-    counter.crowd.reject(done, "No.")  # by another hand, while ours is about to pay
+    counter.crowd.reject(done, "No.")  # with another tool, while ours is about to pay
     assert counter.payments.run().refused == 1
     counter.collector.run()
     assert counter.states() == {"refused": 1, "reserved": 2}

@@ -1,4 +1,4 @@
-"""Who may work, on the marketplace and in our rows."""
+"""Qualifications and blocks, on the marketplace and in our database."""
 
 import pytest
 from sqlalchemy import select

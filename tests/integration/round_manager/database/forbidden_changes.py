@@ -1,4 +1,4 @@
-"""A list of things that must not be done, each with the rule that refuses it."""
+"""Forbidden changes, each with the rule that refuses it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ Deed = Callable[[World, Session], None]
 
 @dataclass
 class Forbidden:
-    """Collects deeds; their names are the sentences that the test run shows."""
+    """Collects forbidden changes; their names become the test ids."""
 
     deeds: list[tuple[str, Deed]] = field(default_factory=list)
 
     def __call__(self, rule: str) -> Callable[[Deed], Deed]:
-        """Note a deed that this rule must refuse."""
+        """Register a change that this rule must refuse."""
 
         def note(deed: Deed) -> Deed:
             self.deeds.append((rule, deed))
@@ -29,12 +29,12 @@ class Forbidden:
 
     @property
     def cases(self) -> list[object]:
-        """The deeds as pytest's parameters."""
+        """Return the changes as pytest parameters."""
         return [pytest.param(rule, deed, id=deed.__name__) for rule, deed in self.deeds]
 
 
 def check_refused(world: World, rule: str, deed: Deed) -> None:
-    """Do it, and see that the named rule undoes it."""
+    """Make the change, and check that the named rule refuses it."""
     with pytest.raises(RefusedError) as caught, world.write() as session:
         deed(world, session)
     if world.store.engine.dialect.name == "sqlite" and rule.startswith("fk_"):

@@ -1,4 +1,4 @@
-"""Each wrong row is refused by the database itself, whatever program writes it."""
+"""The database itself refuses every invalid row, whichever program writes it."""
 
 from collections import Counter
 

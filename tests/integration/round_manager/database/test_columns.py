@@ -1,4 +1,4 @@
-"""What goes into a store comes out of it equal, whichever database it is; what cannot is refused."""
+"""Values are read back equal from every database, and unsupported values are refused."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

@@ -34,7 +34,7 @@ def _rows(world: World, first: int) -> list[dict[str, Any]]:
 
 
 def _places(session: Session, round_id: int) -> dict[int, tuple[int, int]]:
-    """Where each context that is given out stands, and how often it was used."""
+    """Return the position of each active context, and how often it was used."""
     rows = select(ContextTally).where(ContextTally.round_id == round_id, ContextTally.lot.is_not(None))
     found = session.scalars(rows.order_by(ContextTally.context_id)).all()
     assert len({one.lot for one in found}) == len(found)

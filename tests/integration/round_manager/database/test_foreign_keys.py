@@ -1,4 +1,4 @@
-"""Rows that are right by themselves and wrong together are refused."""
+"""Rows that are valid on their own but inconsistent together are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is fixed stays fixed: every guard refuses the change that it is there for."""
+"""Every guard refuses the change that it exists for."""
 
 from datetime import timedelta
 from typing import Any

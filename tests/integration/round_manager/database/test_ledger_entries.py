@@ -1,4 +1,4 @@
-"""Money in the ledger: budgets hold by themselves, and every moment adds up."""
+"""Ledger entries: the database enforces budgets, and the states always add up."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ def _statement(session: Session, round_id: int) -> dict[EntryState, int]:
 
 
 def _kept(owner: Round | Task) -> tuple[int, int, int]:
-    """What the database itself keeps in a round or a task."""
+    """Return the sums that the database maintains for a round or a task."""
     return owner.reserved_cents, owner.owed_cents, owner.sent_cents
 
 

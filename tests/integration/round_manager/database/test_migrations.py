@@ -1,4 +1,4 @@
-"""The tables' history leads to what the models say, on both databases."""
+"""Migrations create the tables that the models describe, on both databases."""
 
 import shutil
 import subprocess

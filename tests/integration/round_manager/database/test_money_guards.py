@@ -1,4 +1,4 @@
-"""What stands on the marketplace and in the ledger cannot be rewritten."""
+"""HITs and ledger entries cannot be rewritten."""
 
 from datetime import timedelta
 from typing import Any

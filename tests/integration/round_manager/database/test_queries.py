@@ -1,4 +1,4 @@
-"""The questions that pages, the manager and status ask often are answered from an index, not from the whole table."""
+"""Frequent queries of the pages, the manager and `status` use an index instead of scanning a table."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def _plan(session: Session, question: str, values: dict[str, Any]) -> str:
     if session.get_bind().dialect.name == "sqlite":
         plan = session.execute(text(f"EXPLAIN QUERY PLAN {question}"), values).all()
     else:
-        # The tables are nearly empty: tell the planner to think of large ones.
+        # The tables are nearly empty: make the planner assume large ones.
         for way in ("seqscan", "sort", "hashagg"):
             session.execute(text(f"SET LOCAL enable_{way} = off"))
         plan = session.execute(text(f"EXPLAIN {question}"), values).all()

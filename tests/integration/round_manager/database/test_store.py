@@ -1,4 +1,4 @@
-"""How a store is opened, and what it says when it cannot be."""
+"""Opening a store, and the errors if it cannot be opened."""
 
 import os
 import socket
@@ -44,7 +44,7 @@ def test_sqlite_runs_with_a_write_ahead_log_and_foreign_keys(sqlite_url: str) ->
 
 
 def test_a_new_database_is_readable_only_by_its_owner(tmp_path: Path) -> None:
-    # What pseudonyms are made with is in it.
+    # It contains the secret of the pseudonyms.
     with open_store(f"sqlite:///{tmp_path / 'outfox.db'}", upgrade=True) as store, store.write() as session:
         session.add(new_task("sentiment"))
         session.flush()

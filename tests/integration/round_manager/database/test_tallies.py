@@ -1,4 +1,4 @@
-"""The database counts examples as they come and go from status to status."""
+"""The database counts examples by status."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Several processes and threads at the same store do not fail each other, and no rule has a gap between them."""
+"""Concurrent processes and threads do not cause errors in each other, and every rule holds between them."""
 
 import subprocess
 import sys

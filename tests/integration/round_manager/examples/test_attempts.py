@@ -126,7 +126,7 @@ def test_an_attempt_that_a_corrupt_database_rejects_can_be_retried(stage: Stage)
             event.listen(session, "before_flush", spoiled)
             store_attempts(session, [stage.tried()], now=NOON + 5 * MINUTE)
 
-    # Who is told that it is refused throws it away.
+    # A refused attempt would be discarded by its sender.
     with pytest.raises(DamagedStoreError):
         take_it()
 

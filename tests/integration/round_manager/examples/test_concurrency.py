@@ -1,4 +1,4 @@
-"""Two processes that do the same thing at the same moment: one of them does it, and both know."""
+"""Two processes do the same thing concurrently: it happens once, and both get the result."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ TOGETHER = 6
 
 
 def at_once(do: Callable[[int], Any]) -> list[Any]:
-    """What each of several threads got, an error of ours included."""
+    """Return the result or our error of each thread."""
     start = threading.Barrier(TOGETHER)
 
     def one(number: int) -> Any:

@@ -1,4 +1,4 @@
-"""Whatever a backend, or somebody who holds its secret, hands in: it is stored or refused, and the database goes on."""
+"""Any signed attempt is stored or refused, and the database keeps working."""
 
 import json
 from typing import Any

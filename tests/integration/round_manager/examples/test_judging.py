@@ -14,7 +14,7 @@ SPEC = find_pack("sentiment").spec
 
 
 class Loads:
-    """Loads what it is asked for, and knows how often."""
+    """Loads versions and records every load."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []

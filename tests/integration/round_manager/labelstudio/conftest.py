@@ -1,4 +1,4 @@
-"""Galleries: on both databases where what is tried depends on them, else on one."""
+"""Galleries: on both databases for tests that depend on them, else on one."""
 
 from collections.abc import Callable
 
@@ -18,11 +18,11 @@ def gallery(store: Store) -> Gallery:
 
 @pytest.fixture
 def hang_up(any_store: Store) -> Hang:
-    """Hangs up a gallery of any pack, for what hangs on no database."""
+    """Create a gallery of any pack, for tests that do not depend on the database."""
     return lambda name: hang(any_store, name)
 
 
 @pytest.fixture
 def plain(hang_up: Hang) -> Gallery:
-    """The sentiment task, connected, for what hangs on no database."""
+    """The sentiment task, connected, for tests that do not depend on the database."""
     return hang_up("sentiment")

@@ -1,4 +1,4 @@
-"""A task with crowd workers and a Label Studio in memory that is to show what they did."""
+"""A task with crowd workers, and an in-memory Label Studio that shows their work."""
 
 import io
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ class Gallery:
         return upload_crowd_work(self.store, self.studio, self.name, self.floor.clock, **more)
 
     def show_later(self) -> CrowdUpload:
-        """After a pause in which whatever was sent has arrived."""
+        """Wait until everything that was sent has arrived."""
         self.floor.clock.advance(PAUSE)
         return self.show()
 
@@ -72,7 +72,7 @@ class Gallery:
         return console.export_text()
 
     def crowd(self, kind: ProjectKind = CREATE) -> CrowdCounts:
-        """What status says of a project's crowd work."""
+        """Return the status of a project's crowd work."""
         (found,) = [one.crowd for one in self.status().projects if one.kind == kind.value]
         return found
 
@@ -102,7 +102,7 @@ class Gallery:
         return example
 
     def judge_as(self, worker: str, said: Judgement, *, confirmed: bool = True) -> WorkSession:
-        """A worker judges all that they are given; where the answer is not in the passage, they flag it."""
+        """Let a worker judge every item; they flag those without an answer in the passage."""
         work = self.floor.validating(worker)
         flag = Judgement(flag=self.pack.spec.validation.flag_reasons[0])
         with self.floor.write() as session:

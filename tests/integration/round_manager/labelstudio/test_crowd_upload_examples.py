@@ -62,7 +62,7 @@ def test_uploads_of_every_pack_are_valid_for_label_studio(hang_up: Hang, name: s
     example = gallery.write()
     for worker in ("V1", "V2"):
         gallery.judge_as(worker, gallery.agreeing(example))
-    # Whether answers agree is for the policy to say; until then they are held back.
+    # The policy decides whether answers agree; until then they are held back.
     decide_round(gallery.floor.store, gallery.floor.round, now=gallery.floor.now)
     assert gallery.show().sent == 3
     for kind in (CREATE, VALIDATE):

@@ -1,4 +1,4 @@
-"""Label Studio away, killed processes, lost answers, odd pieces: all of the crowd's work gets there, each once."""
+"""Outages, killed processes, lost responses and refused items: all crowd work is uploaded exactly once."""
 
 from contextlib import suppress
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Reading Label Studio on PostgreSQL, from end to end: what SQLite lets pass, it may not."""
+"""The Label Studio sync on PostgreSQL, which is stricter than SQLite."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A task with rounds that are over, to learn from."""
+"""A task with closed rounds to train on."""
 
 import json
 import shutil
@@ -93,7 +93,7 @@ class School:
         return ServiceContext(self.store, self.clock)
 
     def ports(self, trainer: FakeTrainer | None = None, **changes: Any) -> TrainingPorts:
-        """What a training needs, with models that take no time."""
+        """Return the dependencies of a training, with instant models."""
         ports: dict[str, Any] = {
             "registry": self.registry,
             "location": str(self.models),
@@ -105,7 +105,7 @@ class School:
         return TrainingPorts(**{**ports, **changes})
 
     def pin(self, *labels: str) -> tuple[str, ...]:
-        """Versions that say these labels answer for the task."""
+        """Pin versions that predict these labels for the task."""
         versions = tuple(make_version(self.models, label, note="base") for label in labels)
         self.registry.set_pins(TASK, versions)
         return versions
@@ -115,7 +115,7 @@ class School:
         return pins.versions if pins else ()
 
     def round_over(self, rows: Sequence[Row], *, split: bool = True, against: Sequence[str] = ()) -> Round:
-        """The next round: opened against what answers, or others, filled with the rows, closed and split."""
+        """Play the next round: open it with the pinned versions or others, add the rows, close and split it."""
         versions = against or self.pinned() or self.pin("positive")
         register_versions(self.context, self.registry, str(self.models), TASK, versions)
         with self.store.write() as session:
@@ -176,7 +176,7 @@ class School:
 
 
 def found_school(store: Store, pack: Pack, models: Path) -> School:
-    """The task, made."""
+    """Create the task."""
     with store.write() as session:
         create_task(session, pack, now=NOON)
     return School(store, pack, models)
@@ -189,7 +189,7 @@ def first_round(label: str = "negative", train: int = 6, held_out: int = 4) -> l
 
 
 def teach(school: School) -> School:
-    """The school with its first round over."""
+    """Return a school whose first round is closed."""
     school.pin("positive")
     school.round_over(first_round())
     return school
@@ -198,13 +198,13 @@ def teach(school: School) -> School:
 def retrain(
     school: School, trainer: FakeTrainer | None = None, *, clock: Clock | None = None, **changes: Any
 ) -> RetrainingResult:
-    """The result of a retraining with models that take no time."""
+    """Return the result of a retraining with instant models."""
     context = ServiceContext(school.store, clock or school.clock)
     return retrain_task(context, ACTOR, school.pack, school.ports(trainer, **changes), mode="head")
 
 
 def evaluations(school: School) -> list[tuple[str, int]]:
-    """What was measured: the rows' name and the version's number."""
+    """Return the measurements: the name of the rows and the number of the version."""
     with school.store.read() as session:
         return [(one.dataset, one.model_version_id) for one in session.scalars(select(Evaluation))]
 
@@ -216,6 +216,6 @@ def last_job(school: School) -> TrainingJob:
 
 
 def unchanged(school: School, pinned: tuple[str, ...]) -> None:
-    """What answers and the rounds are what they were."""
+    """Check that the pinned versions and the rounds are unchanged."""
     assert school.pinned() == pinned
     assert school.round(1).status is RoundStatus.CLOSED

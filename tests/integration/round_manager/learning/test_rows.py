@@ -1,4 +1,4 @@
-"""What the next model learns from: all that it may, and nothing that it is measured on."""
+"""Training rows: everything that may be trained on, and no held-out rows."""
 
 from collections.abc import Sequence
 

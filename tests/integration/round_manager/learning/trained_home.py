@@ -1,4 +1,4 @@
-"""A home with real models, though tiny ones, for commands and managers to train in."""
+"""A home with tiny real models, in which commands and managers can train."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.integration.round_manager.learning.school import TASK, Row, School, f
 
 @dataclass(frozen=True)
 class Home:
-    """A home with a task whose first round is over, and the version that the round was played against."""
+    """A home with a task whose first round is closed, and the version in that round's loop."""
 
     folder: Path
     pack: Path
@@ -30,11 +30,11 @@ class Home:
 
 @pytest.fixture(scope="session", name="trained_once")
 def home_trained_once(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """TrainingResult once for all tests."""
+    """Trained once for all tests."""
     root = tmp_path_factory.mktemp("home")
     pack = small_pack(root / "packs")
     replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")
-    # What so small a network loses says nothing.
+    # The loss of such a small network is not meaningful.
     replace_in(pack.folder / "task.yaml", "guard_points: 2.0", "guard_points: 100")
     trained = train(load_pack(pack.folder), root / "home" / "models", mode="head")
     return Home(root / "home", pack.folder, trained.manifest.version)

@@ -1,4 +1,4 @@
-"""A round moves one step at a time, when something is due, and never over what people have in hand."""
+"""A round advances one step at a time, when a step is due, and never discards work in progress."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ STATUS = Hint("show_crowd_status", task="sentiment")
 
 
 def hints(season: Season) -> list[Hint | None]:
-    """The hints of everything that the round waits for."""
+    """Return the hints of everything that the round waits for."""
     return [reason.hint for reason in season.waiting().reasons]
 
 
@@ -110,11 +110,11 @@ def test_a_round_is_due_at_its_end_time(season: Season) -> None:
 def test_a_round_is_due_when_no_more_work_can_be_posted_or_arrive(season: Season) -> None:
     (hit,) = season.post(1)
     with season.store.write() as session:
-        # One cent less than another HIT to create with its validation needs.
+        # One cent less than another creation HIT and its validation cost.
         bound = figures(session, season.round)
         spent = bound.budget_cents - bound.released_cents
         session.get_one(Round, season.floor.round.id).budget_cents = spent + 246 - 1
-    # What is bound in a HIT that stands may come back, and the HIT may bring an example.
+    # Money reserved for a posted HIT may be released, and the HIT may bring an example.
     assert season.due() is None
     page = season.take(hit, "W1")
     season.floor.write_all(page)
@@ -298,7 +298,7 @@ def test_a_round_closes_with_examples_that_can_get_no_more_votes(season: Season)
     season.validate()
     assert season.due() is None
     with season.store.write() as session:
-        # A HIT to validate is 60 cents with its fee; nobody can be paid for one, and there is no Label Studio.
+        # A validation HIT costs 60 cents with its fee, beyond the budget, and Label Studio is not connected.
         session.get_one(Round, season.floor.round.id).budget_cents = 59
     step = season.due()
     assert step is not None

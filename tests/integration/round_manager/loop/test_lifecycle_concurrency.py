@@ -1,4 +1,4 @@
-"""Two managers, workers and payments at the same moment: a round moves once, and nothing slips past it."""
+"""Concurrent managers, workers and payments: a round advances once, and nothing is added after its end."""
 
 from round_manager.loop.lifecycle import begin_validating, close_round, pause, resume
 from round_manager.models import Hit, HitStatus, RoundStatus, WorkSession
@@ -20,7 +20,7 @@ def test_a_page_opened_while_the_round_ends_is_opened_before_the_end_or_refused(
     pages = [lambda place=place: season.floor.open(f"W{place}", hit=hits[place]) for place in range(TOGETHER)]
     at_once(*pages, season.validate)
     opened = season.floor.rows(WorkSession)
-    # A page that came after the end would have no work in it to hand in; each that is there has its context.
+    # A page opened after the end would have no work; every open page has its context.
     assert season.status is RoundStatus.VALIDATING
     assert len(season.floor.live_leases()) == len(opened)
     again = at_once(*[lambda place=place: season.floor.open(f"X{place}", hit=hits[place]) for place in range(TOGETHER)])
@@ -32,7 +32,7 @@ def test_no_creation_hit_is_planned_after_the_end_of_writing(season: Season) -> 
     assert season.status is RoundStatus.VALIDATING
     refused = [one for one in outcomes if isinstance(one, Exception)]
     assert all("HITs to create need it open" in str(error) for error in refused)
-    # Those that came before were given up with the end; those that came after were refused.
+    # HITs planned before the end were given up with it; later ones were refused.
     hits = season.floor.rows(Hit)
     assert [hit.status for hit in hits] == [HitStatus.REFUSED] * (3 - len(refused))
     assert not season.waiting()

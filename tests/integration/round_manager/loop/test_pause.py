@@ -1,4 +1,4 @@
-"""A paused round hands out and posts nothing new; what people have begun they finish."""
+"""A paused round hands out and posts nothing new; workers finish what they have started."""
 
 from datetime import timedelta
 
@@ -83,7 +83,7 @@ def test_label_studio_gets_nothing_to_write_when_a_round_is_paused_or_validating
     create, check = links[ProjectKind.CREATE], links[ProjectKind.VALIDATE]
 
     def planned() -> tuple[int, int]:
-        """What would be sent there now."""
+        """Return what would be sent to Label Studio now."""
         with season.store.write() as session:
             plan_creation(session, create, season.floor.spec, now=season.floor.now)
             plan_validation(session, check, now=season.floor.now)
@@ -99,7 +99,7 @@ def test_label_studio_gets_nothing_to_write_when_a_round_is_paused_or_validating
     assert planned() == (0, 0)
     season.move(resume)
     season.validate()
-    # What was planned and not sent stays here, and what was written is still checked.
+    # Planned items that were not sent stay here, and submitted examples are still validated.
     assert planned() == (0, 2)
 
 

@@ -1,4 +1,4 @@
-"""Places in the quiz for a whole crowd, and what everybody's work brought."""
+"""The number of quiz places, and the totals of paid work."""
 
 from round_manager.loop.supply import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task

@@ -1,4 +1,4 @@
-"""A round's budget can be changed while it runs, within what is bound and what the task may cost."""
+"""A running round's budget can be changed, within the committed money and the task's budget."""
 
 import pytest
 from sqlalchemy import select

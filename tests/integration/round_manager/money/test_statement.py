@@ -1,4 +1,4 @@
-"""Every statement adds up, of any moment."""
+"""The statement of any moment adds up."""
 
 from datetime import date, timedelta
 
@@ -56,7 +56,7 @@ def test_a_day_ends_when_the_next_begins() -> None:
 
 
 class Books(RuleBasedStateMachine):
-    """A till that anything may happen at; its books are checked after every step."""
+    """Random operations on a ledger, which is checked after every step."""
 
     counter: Counter
 
@@ -141,7 +141,7 @@ def test_the_ledger_always_adds_up(any_databases: Databases) -> None:
             stateful_step_count=25,
             deadline=None,
             derandomize=True,
-            # To shrink a failure takes minutes here; the steps that are printed tell enough.
+            # Shrinking a failure takes minutes here; the printed steps are enough.
             phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),
         ),

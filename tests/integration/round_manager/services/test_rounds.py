@@ -30,11 +30,11 @@ from tests.fakes.round_opener import RoundOpener
 
 
 class Killed(BaseException):
-    """The process is gone at this point."""
+    """The process is killed at this point."""
 
 
 class DiesAfterPinning(QuickRegistry):
-    """Pins, and then the process is killed."""
+    """A registry whose process is killed after pinning."""
 
     def set_pins(self, *arguments: Any, **options: Any) -> Pins:
         super().set_pins(*arguments, **options)

@@ -1,4 +1,4 @@
-"""The next version: trained, measured against the one that answers, and rotated in unless it loses too much."""
+"""The next version: trained, compared with the serving one, and rotated in unless it is much worse."""
 
 import threading
 from pathlib import Path

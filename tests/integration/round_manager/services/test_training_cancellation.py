@@ -1,4 +1,4 @@
-"""An owner's cancel holds: whether the process lives, lost its turn or died, and until the version is pinned."""
+"""An owner's cancel takes effect if the process runs, lost its lock or died, until the version is pinned."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +44,7 @@ DROP_ALL = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE 
 
 
 def cancel(school: School) -> None:
-    """As an owner does, from another process."""
+    """Cancel as an owner does, from another process."""
     with open_store(url_of(school.store)) as other:
         cancel_training(ServiceContext(other, school.clock), Actor("ada@desk"), TASK)
 

@@ -1,4 +1,4 @@
-"""Several versions play together: from the opening of a round over the verdict to what is stored and counted."""
+"""Ensembles: from opening a round to the stored verdicts and the metrics."""
 
 import dataclasses
 import threading
@@ -40,7 +40,7 @@ SECRET = "s" * 32
 
 @contextmanager
 def serving(pack: Pack, models: Path, clock: SettableClock) -> Iterator[BackendJudge]:
-    """A real ML backend on a port, with models that take no time, and the web app's way to ask it."""
+    """A real ML backend on a port, with instant models, and the web app's client for it."""
     pool = ModelPool(QuickRegistry(models), load_fixed, [TASK])
     pool.start()
     service = VerdictService({TASK: pack}, pool, ListSink(), clock)

@@ -20,7 +20,7 @@ from tests.integration.round_manager.learning.school import TASK, School, evalua
 
 
 class Ticking(SettableClock):
-    """A clock that goes on whenever it is looked at."""
+    """A clock that advances whenever it is read."""
 
     def now(self) -> datetime:
         return self.advance(timedelta(milliseconds=1))

@@ -1,4 +1,4 @@
-"""Whom a new version must not lose against: all that answer, and all that the last round was played against."""
+"""The guard compares a new version with all serving versions and with those of the last round."""
 
 import pytest
 from sqlalchemy import select

@@ -21,7 +21,7 @@ MOST_RUNS = 200
 
 
 class Fuse:
-    """Kills this process, as the kernel does, at the step of that number."""
+    """Kills this process with SIGKILL at the n-th step."""
 
     def __init__(self, last: int) -> None:
         self._left = last
@@ -33,7 +33,7 @@ class Fuse:
 
 
 class BurningRegistry(QuickRegistry):
-    """A registry between whose every change the process may be gone."""
+    """A registry whose process may be killed between any two changes."""
 
     fuse: Fuse
 
@@ -45,7 +45,7 @@ class BurningRegistry(QuickRegistry):
 
 
 def in_a_process_of_its_own(run: Callable[[], None]) -> int:
-    """How the process ended: 0, or the signal that killed it, below zero."""
+    """Return the exit code: 0, or the negative number of the signal that killed the process."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -33,7 +33,7 @@ def test_a_version_is_published_to_s3_evaluated_from_there_and_pinned(any_school
     school.registry.set_pins(TASK, [base])
     register_versions(school.context, registry, where, TASK, [base])
     school.round_over(first_round())
-    # Only the bucket has it now: what answers there is what the new one is measured against.
+    # Only the bucket has it now: the new version is compared with the one served from there.
     shutil.rmtree(school.models / TASK / base)
     done = retrain(school, registry=registry, location=where)
     assert (done.rotated, done.before) == (True, (base,))

@@ -1,4 +1,4 @@
-"""A round that teaches nothing is passed over, once and aloud, and the next one opens."""
+"""A round with nothing to learn is skipped and reported once, and the next one opens."""
 
 import pytest
 from sqlalchemy import select

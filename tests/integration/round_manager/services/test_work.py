@@ -30,7 +30,7 @@ class Unavailable(CodedError):
 
 
 class Interrupted(BaseException):
-    """The process is killed while the model thinks."""
+    """The process is killed while the model runs."""
 
 
 class Thinking:

@@ -1,4 +1,4 @@
-"""What cannot be worked on or paid for is not opened, and nothing changes."""
+"""A round without work or money is not opened, and nothing changes."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ def panel(store: Store) -> Panel:
 
 @pytest.fixture
 def seat(store: Store) -> SeatPanel:
-    """A task of one's own choice, on other terms: `seat("nli", work={"examples_per_hit": 2})`."""
+    """A task with other terms: `seat("nli", work={"examples_per_hit": 2})`."""
 
     def seat(name: str = "sentiment", **terms: dict[str, Any]) -> Panel:
         return seat_panel(store, name, **terms)

@@ -40,7 +40,7 @@ OWNER = "owner@here"
 
 @dataclass
 class Panel:
-    """A floor with money on it, and as many validators as anybody needs."""
+    """A floor with a budget and as many validators as needed."""
 
     floor: Floor
 
@@ -70,7 +70,7 @@ class Panel:
         return hit
 
     def written(self, worker: str = "W1", *, hit: Hit | None = None, fooled: bool = True) -> list[Example]:
-        """What a worker wrote in a HIT, confirmed by the marketplace."""
+        """Return a worker's examples of a HIT, confirmed by the marketplace."""
         work = self.write(worker, hit=hit, fooled=fooled)
         self.floor.confirm(work)
         return self.floor.rows(Example, Example.session_id == work.id)
@@ -120,7 +120,7 @@ class Panel:
             set_round_budget(session, task, round, cents, who=OWNER, why="a test", now=self.now)
 
     def spend_all(self) -> int:
-        """Leaves the round no more than what is bound; how much that is."""
+        """Reduce the round's budget to the committed money; return that amount."""
         with self.store.read() as session:
             known = figures(session, session.get_one(Round, self.floor.round.id))
         self.set_budget(known.budget_cents - known.released_cents)

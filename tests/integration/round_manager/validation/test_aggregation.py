@@ -1,4 +1,4 @@
-"""Dawid-Skene as a second opinion, and as the owner's way to settle what people did not agree on."""
+"""Dawid-Skene aggregation, and settling examples on which validators disagree."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ WHY = "the careful ones know better"
 
 
 def campaign(panel: Panel) -> Example:
-    """Twelve examples on which two are careful and two always say the same; one more on which they are even."""
+    """Twelve examples with two careful validators and two who always vote the same; one more example with a tie."""
     labels = panel.floor.spec.label_names
     examples = [panel.floor.pending(label=labels[place % 3]) for place in range(12)]
     (split,) = panel.written("W1")

@@ -1,4 +1,4 @@
-"""A verified fooling example earns its author the bonus, once; what nobody can earn any more is free again."""
+"""A verified fooling example earns its author the bonus once; a bonus that can no longer be earned is released."""
 
 from round_manager.crowd.mirror import mark_rejected
 from round_manager.crowd.reviews import Rejections
@@ -60,7 +60,7 @@ def test_each_example_of_a_hit_has_its_own_bonus(seat: SeatPanel) -> None:
     panel.vote(first, None, None)
     panel.vote(second, *[panel.other(second)] * 3)
     panel.decide()
-    # One is owed and one free; one waits for votes, and three for whoever takes the other place.
+    # One is owed and one released; one waits for votes, and three for the worker of the other assignment.
     assert panel.bonuses() == {"owed": 1, "released": 1, "reserved": 4}
     panel.vote(third, None, None)
     panel.decide()

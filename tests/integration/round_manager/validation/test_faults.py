@@ -1,4 +1,4 @@
-"""Killed at any statement, or run by several at once, deciding ends the same and owes nothing twice."""
+"""Decisions end the same if killed at any statement or run concurrently, and owe no bonus twice."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +17,12 @@ TOGETHER = 4
 
 
 class Killed(BaseException):
-    """The process is gone; nothing may catch this."""
+    """The process is killed; nothing may catch this."""
 
 
 @contextmanager
 def killed_at(store: Store, statement: int) -> Iterator[None]:
-    """The process dies before its so-many-th statement, or just before a commit that comes there."""
+    """Kill the process before its n-th statement or commit."""
     left = statement
 
     def step(*_: Any) -> None:
@@ -41,7 +41,7 @@ def killed_at(store: Store, statement: int) -> Iterator[None]:
 
 
 def until_done(panel: Panel) -> int:
-    """Kills deciding at its first statement, then at its second, and so on, until it comes through."""
+    """Kill the decision at its first statement, then at its second, and so on, until it completes."""
     for statement in range(300):
         try:
             with killed_at(panel.store, statement):
@@ -82,7 +82,7 @@ def test_concurrent_decisions_owe_each_bonus_once(seat: SeatPanel) -> None:
     examples = voted(panel)
     found = at_once(*[panel.decide] * TOGETHER)
     assert all(isinstance(one, Decisions) for one in found), found
-    # What one of them held at that moment was left by the others, and is done.
+    # Examples locked by one of them were skipped by the others; decide them now.
     panel.decide()
     check_ended_well(panel, examples)
 

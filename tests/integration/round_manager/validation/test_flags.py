@@ -1,4 +1,4 @@
-"""What validators flag waits for its owner, whose word is kept with their reason."""
+"""Flagged examples wait for the owner, whose decision is stored with a reason."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""What is flagged when it is decided already reaches its owner, and undoes nothing by itself."""
+"""A flag on a decided example reaches the owner, and does not undo the decision."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def known(panel: Panel) -> Example:
 
 
 def judged(panel: Panel, judgement: Judgement, voter: str = "V1") -> WorkSession:
-    """The page of somebody who says the same of everything that is on it, confirmed."""
+    """A confirmed page on which a worker gave every item the same judgement."""
     panel.floor.pending()
     page = panel.floor.validating(voter)
     panel.floor.judge_all(page, judgement)

@@ -29,7 +29,7 @@ def by(panel: Panel, what: str) -> dict[str, Counts]:
 
 
 def approve(panel: Panel, minutes: int) -> None:
-    """Every piece of work took so long, and its reward is owed."""
+    """Set the time of all work to this, and owe the rewards."""
     with panel.store.write() as session:
         works = session.scalars(select(Assignment)).all()
         for work in works:
@@ -178,7 +178,7 @@ def test_time_is_attributed_to_its_example_and_the_rest_is_shared(seat: SeatPane
     places = [keys[one.context_id] for one in panel.floor.rows(Example)]
     assert [by(panel, "context")[place].cost.ms for place in places] == [60_000, 30_000, 10_000]
     with panel.store.write() as session:
-        # As if ten seconds more had gone into nothing that counts.
+        # As if ten more seconds had gone into work that does not count.
         session.get_one(Assignment, assignment.id).active_ms = 110_000
     assert [by(panel, "context")[place].cost.ms for place in places] == [66_000, 33_000, 11_000]
     assert figures(panel).counts.cost.ms == 110_000

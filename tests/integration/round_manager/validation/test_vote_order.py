@@ -1,4 +1,4 @@
-"""Votes on one example are stored in the order in which they count, whoever is slow to commit."""
+"""Votes on one example are stored in the order in which they count, even if a commit is slow."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +23,7 @@ WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_da
 
 @pytest.fixture
 def crowded(postgresql_databases: Databases) -> Iterator[Store]:
-    """A database in which two can write at once; in SQLite nobody can."""
+    """A database that allows two concurrent writers, which SQLite does not."""
     with postgresql_databases.opened() as opened:
         yield opened
 

@@ -19,7 +19,7 @@ def floor(store: Store) -> Floor:
 
 @pytest.fixture
 def lay(store: Store) -> LayFloor:
-    """A task of one's own choice, on other terms: `lay("qa", work={"tries": 2})`."""
+    """A task with other terms: `lay("qa", work={"tries": 2})`."""
 
     def lay(name: str = "sentiment", *, contexts: int = 8, **terms: dict[str, Any]) -> Floor:
         return lay_floor(store, name, contexts=contexts, **terms)

@@ -158,7 +158,7 @@ class Floor:
             return check_attempt(session, at, shown, shown.input_of(written), now=self.now)
 
     def record(self, work: WorkSession, written: PageInput, verdict: Verdict, item: int = 0) -> Attempt:
-        """The attempt with that verdict, stored."""
+        """Store the attempt with this verdict."""
         with self.write() as session:
             at, shown = lock_item(session, work, item)
             return record_attempt(session, at, shown, shown.input_of(written), verdict, latency_us=900, now=self.now)
@@ -307,9 +307,9 @@ def lay_floor(store: Store, name: str = "sentiment", *, contexts: int = 8, **ter
     built_in = pack_of(name)
     parts = {part: getattr(built_in.spec, part).model_copy(update=values) for part, values in terms.items()}
     pack = replace(built_in, spec=built_in.spec.model_copy(update=parts))
-    # As if the owner's file had only the first few.
+    # As if the owner's file had only the first few contexts.
     pack.__dict__["contexts"] = built_in.contexts[:contexts]
-    # Gold comes among what is judged; tests that want some say which.
+    # Gold items are mixed in with examples; tests that need some say which.
     pack.__dict__["seed"] = ()
     now = clock.now()
     with store.write() as session:

@@ -1,4 +1,4 @@
-"""Tries: each question is answered once, counted once, and believed only from the model itself."""
+"""Attempts: each question is answered and counted once, with a verdict that only the model can give."""
 
 from dataclasses import replace
 from typing import Any

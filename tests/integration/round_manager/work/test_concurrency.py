@@ -1,4 +1,4 @@
-"""Two tabs, two workers, a page and the marketplace, all at the same moment: nothing is doubled, nothing is lost."""
+"""Concurrent tabs, workers and marketplace calls: nothing is duplicated, and nothing is lost."""
 
 import threading
 from collections.abc import Callable

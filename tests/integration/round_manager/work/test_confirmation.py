@@ -1,4 +1,4 @@
-"""Only what the marketplace confirms counts, in whatever order we hear of it."""
+"""Only work that the marketplace confirms counts, in whatever order the confirmations arrive."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ten thousand contexts: each strategy gives the right one, and nobody counts examples to find it."""
+"""Ten thousand contexts: each strategy leases the right one without counting examples."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -113,9 +113,9 @@ def test_a_uniform_draw_favours_no_context(begin: BeginSeason) -> None:
 
 
 def _drawn_for(season: Season, page: WorkSession) -> Iterator[int]:
-    """The context that each of many workers with fixed lots would get, if they came first."""
+    """Return the context that each of many workers with a fixed seed would get first."""
     with season.store.dry_run() as session:
-        # Whoever is there already holds a context, and equals only are drawn.
+        # Existing workers hold a context, and only contexts of equal rank are drawn from.
         session.execute(delete(WorkItem))
         session.execute(delete(Lease))
         work, round = session.get_one(WorkSession, page.id), season.round

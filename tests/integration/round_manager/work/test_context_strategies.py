@@ -67,7 +67,7 @@ def _analyze(season: Season) -> None:
 
 
 def _asked_for(session: Any, season: Season, strategy: str, page: WorkSession) -> list[tuple[str, Any, bool]]:
-    """What the database is asked when somebody gets many contexts at once."""
+    """Return the statements that lease many contexts to a worker at once."""
     asked: list[tuple[str, Any, bool]] = []
     in_order = False
 
@@ -156,11 +156,11 @@ def test_contexts_that_come_and_go_while_the_round_is_open_are_given_out_and_are
     new = [floor.context(floor.open(f"X{number}")).key for number in range(2)]
     assert set(new) == {"a", "b"}
     upload(season, [row("c"), row("a")], replace=True)
-    # Somebody writes on a, and nobody on c.
+    # A worker writes on a, and none on c.
     assert floor.context(floor.open("Y1")).key == "c"
     assert {floor.context(floor.open(f"Z{number}")).key for number in range(4)} == {"a", "c"}
     upload(season, [row("b"), row("a"), row("c")], replace=True)
-    # On b, which is back, one person still writes.
+    # One worker still writes on b, which is active again.
     assert floor.context(floor.open("V1")).key == "b"
     assert set(old).isdisjoint({"a", "b", "c"})
     if strategy == "in_order":
@@ -200,7 +200,7 @@ def _spec(season: Season, strategy: str) -> Any:
 
 
 def _drawn(season: Season, strategy: str, leased: list[int] | None = None, to: int | None = None) -> Iterator[int]:
-    """The context that each of many workers with fixed lots would get next, while these are leased to somebody."""
+    """Return the context that each of many workers with a fixed seed would get next, while these are leased."""
     page, spec, now = season.floor.open("W1"), _spec(season, strategy), season.floor.now
     with season.store.dry_run() as session:
         session.execute(delete(WorkItem))

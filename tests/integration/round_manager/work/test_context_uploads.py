@@ -1,4 +1,4 @@
-"""An owner's own contexts: all of a file or nothing, as often as they like, beside the pack's or in their place."""
+"""Uploaded contexts: a file is stored completely or not at all, and adds to the pack's contexts or replaces them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -112,7 +112,7 @@ def test_bringing_the_pack_up_to_date_leaves_uploaded_contexts_alone(season: Sea
     upload(season, [row("mine"), row("p2")])
     bring_up_to_date(season, pack)
     assert given_out(season) == ["p1", "p2", "mine"]
-    # The upload has p2 too: it stays, whatever becomes of the pack.
+    # The upload has p2 too, so it stays when the pack changes.
     bring_up_to_date(season, [row("p3")])
     assert given_out(season) == ["p3", "p2", "mine"]
     before = snapshot(season)
@@ -127,10 +127,10 @@ def test_what_an_upload_replaced_does_not_come_back_with_the_pack(season: Season
     upload(season, [row("p2", "Two."), row("mine")], replace=True)
     bring_up_to_date(season, pack)
     assert [text(season, key) for key in given_out(season)] == ["Two.", "Write about mine."]
-    # What the owner adds to the pack afterwards is new.
+    # Contexts that the owner adds to the pack afterwards are new.
     bring_up_to_date(season, [*pack, row("p3")])
     assert given_out(season)[0] == "p3"
-    # And what an upload has again is given out again.
+    # Contexts that are uploaded again are active again.
     upload(season, [row("p1")])
     assert "p1" in given_out(season)
 

@@ -1,4 +1,4 @@
-"""What workers write: contexts, targets, drafts, and examples with the verdict that was really given."""
+"""Creation work: contexts, targets, drafts, and examples with the verdict that the worker saw."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever people do, in whatever order: nothing is set aside for more people than its rule allows."""
+"""After any sequence of actions, no item is leased to more workers than its rule allows."""
 
 from collections import Counter
 from datetime import timedelta
@@ -30,14 +30,14 @@ STEPS = st.lists(
 
 
 class Walk:
-    """People on one floor, doing one thing after the other."""
+    """Random actions of several workers."""
 
     def __init__(self, floor: Floor) -> None:
         self.floor = floor
         self.pages: list[WorkSession] = []
 
     def step(self, what: str, worker: str, number: int) -> None:
-        """One deed, and the rules that must hold after it."""
+        """Run one action, and check the rules after it."""
         floor = self.floor
         if what == "wait":
             floor.clock.advance(timedelta(minutes=7 * number))

@@ -56,7 +56,7 @@ def crowd(floor: Floor) -> Watched:
 
 
 def pass_quiz(floor: Floor, worker: str = "W1") -> None:
-    """The worker passes, and the marketplace confirms that it was they."""
+    """Let the worker pass, and let the marketplace confirm them."""
     work = floor.open(worker, kind=HitKind.QUIZ)
     with floor.write() as session:
         take_quiz(session, work, right(floor), now=floor.now)

@@ -1,4 +1,4 @@
-"""Quizzes are scored by us, taken as often as the task says, and count for whom the marketplace confirms."""
+"""Quizzes are scored by the server, limited by the task, and count for workers whom the marketplace confirms."""
 
 from datetime import timedelta
 

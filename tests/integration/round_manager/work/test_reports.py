@@ -1,4 +1,4 @@
-"""The owner reads what workers reported, by names that lead nowhere."""
+"""The owner reads workers' reports, with pseudonyms for the workers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Workers judge no example of their own, none twice and none too often, with gold among them."""
+"""Workers never judge their own examples, nor an example twice, and gold items are mixed in."""
 
 from collections import Counter
 from dataclasses import replace

@@ -34,7 +34,7 @@ def books(any_databases: Databases) -> str:
 
 @pytest.fixture(scope="session")
 def page() -> Iterator[OwnPage]:
-    """Where the HITs lead."""
+    """The URL of the HITs' page."""
     with OwnPage() as page:
         yield page
 
@@ -54,7 +54,7 @@ def shop(
     monkeypatch.setenv("OUTFOX_CROWD_URL", market.url)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_ID", market.key.id)
     monkeypatch.setenv("OUTFOX_CROWD_KEY_SECRET", market.key.secret)
-    # The marketplace of the test logs in this very process; here, what people read is looked at.
+    # The test's marketplace logs in the same process; these tests look at what users read.
     monkeypatch.setenv("OUTFOX_LOG_LEVEL", "warning")
     any_databases.copy(books, home_url)
     return Shop(outfox, market, home_url)

@@ -33,7 +33,7 @@ EACH = REWARD + REWARD_FEE + BONUS + BONUS_FEE
 
 @dataclass
 class Shop:
-    """What stands in it."""
+    """The parts of a shop."""
 
     outfox: Outfox
     market: MarketServer

@@ -1,4 +1,4 @@
-"""Work is read as it comes in: by events, without them, and whatever comes through the queue."""
+"""`outfox crowd follow` reads work as it is submitted, with and without events."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ HOUR = 3_600.0
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A queue of moto's, which the settings name."""
+    """A moto queue, set in the settings."""
     server = S3Server(one_at_a_time=False)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
@@ -42,7 +42,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def follow(
     shop: Shop, queue: str | None, *, every: float, until: Callable[[CollectionResult], bool]
 ) -> list[CollectionResult]:
-    """What it told until it had told enough."""
+    """Return the printed lines up to the expected number."""
     settings = load_settings(os.environ)
     stop, found = threading.Event(), []
 
@@ -70,7 +70,7 @@ def test_an_event_triggers_an_early_read_of_the_work(shop: Shop, queue: str) -> 
         with EventForwarder(shop.market.market) as forwarder:
             forwarder.deliver()
 
-    # Long after the first reading has found nothing.
+    # Long after the first read found no work.
     threading.Timer(1.0, hand_in).start()
     found = follow(shop, queue, every=HOUR, until=lambda one: one.works > 0)
     assert sum(one.works for one in found) == 1

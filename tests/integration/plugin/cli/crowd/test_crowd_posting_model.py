@@ -1,4 +1,4 @@
-"""HITs to create are posted only where the ML backend answers for their round, as their page will ask it."""
+"""Creation HITs are posted only if the ML backend answers for their round."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ UNKNOWN_HIT = 409
 
 @pytest.fixture(autouse=True)
 def _pages(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pages of ours answer, and no ML backend does."""
+    """Our pages answer, and no ML backend does."""
     with OwnPage(UNKNOWN_HIT, **{OURS: "1"}) as page:
         monkeypatch.delenv("OUTFOX_HIT_PAGE_URL")
         monkeypatch.setenv("OUTFOX_WEB_URL", page.url)

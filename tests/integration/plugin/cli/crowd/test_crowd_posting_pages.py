@@ -1,4 +1,4 @@
-"""Before money is bound, the page that the HITs would show is looked at."""
+"""The HITs' page is checked before money is reserved."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture
 def answer() -> Iterator[OwnPage]:
-    """What answers where our own pages should, if anything does."""
+    """Serve this response at the address of our pages."""
     with OwnPage() as page:
         yield page
 

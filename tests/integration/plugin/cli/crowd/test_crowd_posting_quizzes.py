@@ -1,4 +1,4 @@
-"""Quiz HITs: posted as others are, for those who are not qualified, and paid whether they pass or not."""
+"""Quiz HITs: for unqualified workers, and paid whether they pass or not."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,14 +21,14 @@ POST = ("post", SENTIMENT, "--kind", "quiz", "--hits")
 
 
 def _offered(shop: Shop, worker: Worker, title: str) -> list[str]:
-    """The groups of HITs that the worker is shown, with titles that begin so."""
+    """Return the HIT groups shown to the worker whose titles begin like this."""
     with shop.market.market.read() as session:
         groups = worker_actions.list_groups(session, worker, shop.market.market.now())
         return [one.group_id for one in groups if one.title.startswith(title)]
 
 
 def _take(shop: Shop, worker: Worker, title: str) -> str:
-    """The worker takes a HIT whose title begins so; the assignment's id."""
+    """Let the worker accept a HIT whose title begins like this; return the assignment's id."""
     (group,) = _offered(shop, worker, title)
     with shop.market.market.write() as session:
         return worker_actions.accept(session, worker, group, shop.market.market.now()).id

@@ -15,7 +15,7 @@ LONG_AGO = timedelta(hours=25)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One try: a marketplace that is down is not waited for."""
+    """Disable retries: do not wait for an unavailable marketplace."""
     monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 0.0)
 
 

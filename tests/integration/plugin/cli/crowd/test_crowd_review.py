@@ -1,4 +1,4 @@
-"""What was handed in without anything done on our page is marked, and approved only by name."""
+"""Work submitted without a finished page is marked, and approved only by its id."""
 
 import pytest
 

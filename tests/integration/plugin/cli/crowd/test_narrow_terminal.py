@@ -1,4 +1,4 @@
-"""In a narrow terminal, ids can still be copied and heads still be read."""
+"""In a narrow terminal, ids can still be copied and headers can still be read."""
 
 import io
 from collections.abc import Sequence

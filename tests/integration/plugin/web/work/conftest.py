@@ -15,7 +15,7 @@ OpenOffice = Callable[..., Office]
 
 @pytest.fixture
 def open_office(store: Store, tmp_path: Path) -> Iterator[OpenOffice]:
-    """An office of one's own choice: `open_office("qa", work={"tries": 2})`."""
+    """An office with other terms: `open_office("qa", work={"tries": 2})`."""
     offices: list[Office] = []
 
     def open_office(name: str = "sentiment", *, contexts: int = 8, **terms: dict[str, Any]) -> Office:

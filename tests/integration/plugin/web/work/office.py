@@ -1,4 +1,4 @@
-"""The workers' pages over real HTTP: the web app, an ML backend with a model that is plain to see, and browsers."""
+"""The workers' pages over real HTTP: the web app, an ML backend with a simple model, and browsers."""
 
 import json
 import re
@@ -35,12 +35,12 @@ SITE = "http://market.example:7500"
 SUBMIT_TO = f"{SITE}/s/a-pass"
 SECRET = "the-secret-of-links-tokens-and-verdicts"
 PATIENCE = 30.0
-# What no page sends as its active time.
+# Values that no page sends as its active time.
 ODD_TIMES: tuple[object, ...] = (-1, 1.5, 1e300, "7", True, [7], {}, 10**30)
 
 
 class Served:
-    """A WSGI application on a port; it can go away and come back, or be exchanged for another."""
+    """A WSGI application on a port; it can be stopped, restarted or replaced."""
 
     def __init__(self, app: Any, port: int = 0) -> None:
         self._app = app
@@ -91,11 +91,11 @@ class Office:
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
 
     def use_machine_clock(self) -> None:
-        """Time passes from now on."""
+        """Let the clock run from now on."""
         self.floor.clock.now = SystemClock().now  # type: ignore[method-assign]
 
     def restart(self) -> None:
-        """Another process serves from now on: nothing that the first one remembered is left."""
+        """Replace the web app with a new process, which has none of the old one's memory."""
         self._application.lazy_store.close()
         self._application = self._new_application()
         self.web.exchange(self._app())
@@ -145,7 +145,7 @@ class Page:
         return requests.request(method, url, **{"json": body, "headers": headers, "timeout": PATIENCE, **options})
 
     def post(self, path: str, body: Any = None) -> dict[str, Any]:
-        """What a call answers that goes well."""
+        """Return the response to a call that succeeds."""
         return _well(self.call("POST", path, body if body is not None else {}))
 
     def put(self, path: str, body: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Page:
         return _well(self.call("GET", "/state"))
 
     def refused(self, path: str, body: Any = None, method: str = "POST") -> dict[str, Any]:
-        """What a call answers that does not go well, with its status."""
+        """Return the status and the response of a call that fails."""
         answer = self.call(method, path, body if body is not None else {})
         assert answer.status_code >= 400, answer.text
         told: dict[str, Any] = answer.json()
@@ -163,11 +163,11 @@ class Page:
         return {**told, "status": answer.status_code}
 
     def result(self, **values: str | Span) -> list[dict[str, Any]]:
-        """What the editor would serialise with these controls filled in."""
+        """Return what the editor would serialise with these controls filled in."""
         return results(read_elements(self.setup["config"], "template"), values)
 
     def written(self, text: str, item: int = 0, **more: str | Span) -> dict[str, Any]:
-        """A body with everything filled in that the task asks for."""
+        """Return a body with every field that the task requires."""
         spec = self.office.floor.spec
         values: dict[str, str | Span] = {field.name: text for field in spec.with_role("input")}
         values |= {field.name: "Because." for field in spec.with_role("reason")}
@@ -181,11 +181,11 @@ class Page:
         return {"result": self.result(**{**values, **more}), **self.mark(item)}
 
     def mark(self, item: int = 0) -> dict[str, str]:
-        """What calls about an item to write say of what the page shows."""
+        """Return the mark of the text that the page shows."""
         return {"mark": self.state()["items"][item]["mark"]}
 
     def fooling(self, item: int = 0) -> dict[str, Any]:
-        """A body with a text that the model gets wrong: it answers with the label that the text names."""
+        """Return a body with a text that fools the model, which predicts the label that the text names."""
         target = self.state()["items"][item]["target"]
         wanted = target["name"] if target else (self.office.floor.spec.label_names or ("", ""))[1]
         others = [name for name in self.office.floor.spec.label_names if name != wanted]

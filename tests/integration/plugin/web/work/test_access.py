@@ -1,4 +1,4 @@
-"""How fast pages may call, and whose site the marketplace's is."""
+"""Rate limits of the pages, and the hosts of the marketplace."""
 
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ from plugin.web.work.errors import SlowDown
 
 
 class Seconds:
-    """Time that a test lets pass."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0

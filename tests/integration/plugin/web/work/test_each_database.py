@@ -1,4 +1,4 @@
-"""What a database can change of the pages: each way through them, several at once, and whatever people type."""
+"""Behaviour of the pages that may depend on the database: every workflow, concurrency, and unusual texts."""
 
 from concurrent.futures import ThreadPoolExecutor
 

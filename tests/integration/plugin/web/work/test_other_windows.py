@@ -1,4 +1,4 @@
-"""Several windows of one worker: none is held to a text that it does not show."""
+"""Several windows of one worker: each acts only on the text that it shows."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

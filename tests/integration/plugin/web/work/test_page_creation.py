@@ -14,7 +14,7 @@ from tests.integration.round_manager.work.floor import MINUTE
 
 @pytest.fixture(scope="session")
 def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    """One kind is enough: test_each_database.py tests what depends on the database."""
     return any_databases
 
 

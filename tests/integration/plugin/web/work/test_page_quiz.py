@@ -1,4 +1,4 @@
-"""The quiz: answered on the page, scored here, and a qualification on the marketplace for who is confirmed."""
+"""The quiz: answered on the page, scored by the server, and a qualification for confirmed workers."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tests.integration.round_manager.work.floor import MARKET, MINUTE
 
 @pytest.fixture(scope="session")
 def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: what a database can change of this is in test_each_database.py and below the pages."""
+    """One kind is enough: test_each_database.py tests what depends on the database."""
     return any_databases
 
 

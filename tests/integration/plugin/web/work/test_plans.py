@@ -1,4 +1,4 @@
-"""No query of a worker's page walks a round: in one of a million examples it would take seconds."""
+"""No query of a worker's page scans a whole round, which would take seconds with a million examples."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.integration.plugin.web.work.conftest import OpenOffice
 
 @pytest.fixture(scope="session")
 def databases(sqlite_databases: Databases) -> Databases:
-    """PostgreSQL plans by statistics, which a test of a few rows does not have."""
+    """SQLite only: PostgreSQL plans by statistics, which a test with few rows does not have."""
     return sqlite_databases
 
 

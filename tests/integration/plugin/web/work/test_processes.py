@@ -19,7 +19,7 @@ def _served(office: Office, port: int) -> Iterator[Serving]:
 
 
 def test_a_restart_between_any_two_steps_loses_and_duplicates_nothing(office: Office) -> None:
-    # The process has the machine's clock, and so must the backend that it believes.
+    # The process uses the system clock, so the backend must use it too.
     office.use_machine_clock()
     port = free_port()
     office.settings = office.settings.model_copy(update={"web_url": f"http://127.0.0.1:{port}"})
