@@ -121,7 +121,7 @@ def this_host() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return the start time of a process, which tells it from a later one with the same pid; None if it has ended."""
+    """Return the start time of a process, to recognise a later one with the same pid; None if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

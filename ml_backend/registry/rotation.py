@@ -115,7 +115,7 @@ class _Rotation:
         return pins
 
     def _check(self, versions: Sequence[str]) -> None:
-        """Load every version in this process first, where a failure does no harm."""
+        """Load every version in this process first, where a failure affects no server."""
         self._start_stage(len(versions), "Loading the candidate" if len(versions) == 1 else "Loading the candidates")
         for version in versions:
             prepare(self.registry, self.load, self.task, version)
@@ -201,7 +201,7 @@ def _wait_for_all(
 def _unconfirmed(registry: Registry, pins: Pins) -> list[Heartbeat]:
     """Return the processes that do not answer with these pins yet.
 
-    Raise RotationRefused if one cannot load them, PinsChanged if the pins are not these any more.
+    Raise RotationRefused if one cannot load them, PinsChanged if the pins have changed meanwhile.
     """
     heartbeats = registry.heartbeats(pins.task)
     pin_set = registry.pin_set(pins.task)

@@ -57,7 +57,7 @@ class S3Registry:
             with suppress(PreconditionFailed):
                 content = (directory / manifests.FILE).read_bytes()
                 self._bucket.write(f"{mine.task}/{mine.version}/{manifests.FILE}", content, replaces="")
-            # Another publisher may have uploaded the same version in the meantime, with a card of its own.
+            # Another publisher may have uploaded the same version in the meantime, with another card.
             there = self._manifest(mine.task, mine.version)
             self._upload(directory, mine, there[0] if there else mine)
         return mine.version

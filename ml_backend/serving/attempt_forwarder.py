@@ -1,4 +1,4 @@
-"""The attempt forwarder: delivers attempts from the outbox to the store, in a process of its own.
+"""The attempt forwarder: delivers attempts from the outbox to the store, in a separate process.
 
 Storing an attempt takes longer than judging it; in the process that judges, it would delay verdicts.
 """

@@ -57,7 +57,7 @@ class MemoryCache:
 
 
 class SharedCache:
-    """A cache in a folder, one file per entry, for several processes; losing an entry does no harm."""
+    """A cache in a folder, one file per entry, for several processes; losing an entry is harmless."""
 
     def __init__(self, folder: Path, max_entries: int = MAX_ENTRIES) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
 """The outbox: attempts that wait on disk until the forwarder delivers them, one JSON object per line.
 
-A process writes to a file of its own, which it holds locked, and seals it when the forwarder may read it. A file that
+A process writes to its own file, which it holds locked, and seals it when the forwarder may read it. A file that
 is sealed, or whose owner has ended, holds only undelivered attempts: the forwarder removes what it has delivered.
 """
 
@@ -127,7 +127,7 @@ class Outbox:
             self._file = None
 
     def close(self) -> None:
-        """Take no more attempts, and hand the rest to the forwarder."""
+        """Stop accepting attempts, and hand the rest to the forwarder."""
         with self._lock:
             self._closing.set()
         if self._thread.is_alive():

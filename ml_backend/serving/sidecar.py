@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Sidecar:
-    """One process; it ends by itself when its parent has ended."""
+    """One process, which ends when its parent has ended."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

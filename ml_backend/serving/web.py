@@ -85,7 +85,7 @@ def _label_studio_routes(app: Flask, service: VerdictService, bodies: BodyReader
     def webhook(task: str, round_number: int | None = None) -> Any:
         if not service.serves(task):
             service.check_setup(task, {})
-        # Label Studio registers this webhook by itself. The web app reads the annotations; here the event is only
+        # Label Studio registers this webhook automatically. The web app reads the annotations; here the event is only
         # checked and dropped, for its body carries the project's invitation token and what people typed.
         event = body()
         action = event.get("action") if isinstance(event, dict) else None

@@ -1,4 +1,4 @@
-"""The user and password of the ML backend, as its own command and `labelstudio connect` are told them."""
+"""The user and password of the ML backend, for its own command and for `labelstudio connect`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ LONGEST_FILE = 1_000
 
 
 def backend_auth(settings: Settings, path: Path | None) -> tuple[str, str] | None:
-    """The user and the password in the file, or else in the settings; None where nobody is to be asked."""
+    """Return the user and password from the file, or else from the settings; None if no password is required."""
     given = settings.ml_backend_auth
     if path is not None:
         try:

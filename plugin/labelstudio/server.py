@@ -49,7 +49,7 @@ class LabelStudioStartFailed(PluginError):
 
 @dataclass
 class LabelStudioServer:
-    """One Label Studio on this machine, with a data directory and a log file of its own."""
+    """One Label Studio on this machine, with its own data directory and log file."""
 
     data_dir: Path
     port: int

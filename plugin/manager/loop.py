@@ -1,7 +1,7 @@
 """The manager's loop: passes over all steps and tasks, in which an error in one never stops the others.
 
 One manager at a time runs a step for a task; another manager skips it. A failed step whose error can pass is retried
-with a growing backoff. A step whose error cannot pass by itself runs in every pass, and is logged when the error
+with a growing backoff. A step whose error is permanent runs in every pass, and is logged when the error
 changes. A manager can be killed between any two lines: the next one continues.
 """
 
@@ -219,7 +219,7 @@ class PassTimer:
     def _received(self, events: EventQueue, left: float) -> bool:
         try:
             hints = events.take(min(SECONDS_TO_LISTEN, int(left)))
-            # A lost hint does no harm: every pass reads everything that is unfinished.
+            # A lost hint is harmless: every pass reads everything that is unfinished.
             events.done(hints)
         except CrowdError as error:
             _log.warning("cannot read events", extra={"data": {"error": str(error)}})

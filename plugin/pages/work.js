@@ -112,7 +112,7 @@ class Page {
   async report() {
     const text = at("report-text").value.trim();
     if (!text) {
-      setText(at("report-trouble"), "Write a sentence that tells what is wrong.");
+      setText(at("report-trouble"), "Write a sentence that says what is wrong.");
       at("report-text").focus();
       return;
     }

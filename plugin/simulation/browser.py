@@ -43,7 +43,7 @@ class SimulationPageError(PluginError):
 
 
 class Browser:
-    """The requests of one browser, with cookies of its own and retries where a server asks for them."""
+    """The requests of one browser, with its own cookies, and with retries when a server asks for them."""
 
     def __init__(self, stop: threading.Event, delays: Sequence[float] = DELAYS) -> None:
         self._stop = stop

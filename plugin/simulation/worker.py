@@ -82,7 +82,7 @@ class VisitResult:
 
 
 class SimulatedWorker:
-    """One worker of the simulated crowd, with a browser of their own."""
+    """One worker of the simulated crowd, with their own browser."""
 
     def __init__(
         self, profile: SimulatedProfile, spec: TaskSpec, browser: Browser, market_url: str, record: SimulationRecord

@@ -26,7 +26,7 @@ from round_manager.errors import ArchiveError
 NEAR = 0.7
 RUN = 7
 BANDS, ROWS = 6, 4
-# Of one bucket, so many texts are compared with all others.
+# The number of texts per bucket that are compared with all others.
 MOST_LEADERS = 8
 FILES = 64
 ENTRY = np.dtype([("key", "<u8"), ("place", "<u8")])

@@ -79,7 +79,7 @@ def mark_rejected(
 
 
 def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
-    """Finish HITs that cannot get any more work, release what was not submitted, and return how many there were.
+    """Finish HITs that cannot get further work, release what was not submitted, and return how many there were.
 
     `over` are HITs without a worker that cannot be accepted; the others are finished once all their work is decided.
     """

@@ -90,7 +90,7 @@ class WorkerAccess:
                 audit.note(session, "withdrew", row, who=who, why=why, now=now, of=held)
 
     def block(self, worker_id: str, *, who: str, why: str) -> None:
-        """Block a worker from all tasks; repeating the call does no harm."""
+        """Block a worker from all tasks; repeating the call changes nothing."""
         if not why.strip():
             raise ReasonRequired("a block needs a reason")
         self._crowd.block(worker_id, why.strip())

@@ -238,7 +238,7 @@ class Rejections:
         self._clock = clock
 
     def reject(self, external_id: str, reason: str, *, who: str) -> None:
-        """Reject work on the marketplace and then here; repeating the call does no harm."""
+        """Reject work on the marketplace and then here; repeating the call changes nothing."""
         text = reason.strip()
         if len(text) < self._crowd.profile.limits.rejection_reason_minimum:
             raise ReasonRequired("a rejection needs a reason for the worker")

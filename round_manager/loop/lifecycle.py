@@ -140,7 +140,7 @@ def history(session: Session, round: Round) -> Sequence[AuditEntry]:
 def ended_empty(session: Session, round: Round) -> bool:
     """Return whether a round ended before its date with no examples: the next one is then the owner's to open.
 
-    Such a round cannot have reached its target, and a budget that brought nothing is no reason to spend the next one.
+    Such a round cannot have reached its target. After a budget without results, the owner decides about the next one.
     """
     if round.validating_at is None or (round.closes_at is not None and round.closes_at <= round.validating_at):
         return False

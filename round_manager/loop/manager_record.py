@@ -63,7 +63,7 @@ def record_failure(
 
 
 def backoff_after(failures: int) -> timedelta:
-    """Return the backoff after so many failures in a row."""
+    """Return the backoff after this many failures in a row."""
     doubled: timedelta = FIRST_BACKOFF * 2 ** min(failures - 1, 20)
     return min(LONGEST_BACKOFF, doubled)
 

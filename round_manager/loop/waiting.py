@@ -113,7 +113,7 @@ def reasons_not_to_close(session: Session, round: Round, *, now: datetime, force
     """Return what a validating round must wait for before it can be closed; `force` skips what can be skipped."""
     unfinished = unfinished_work(session, round, now=now)
     left = [reason for reason in unfinished if not (force and reason.can_be_skipped)]
-    # The median wage depends on all work of the round, so pay is checked once nothing can change it any more.
+    # The median wage depends on all work of the round, so pay is checked once it is final.
     return left or list(_fair_pay(session, round))
 
 
@@ -206,7 +206,7 @@ def _posted(hit: UnfinishedHits, name: str, now: datetime, *, is_wanted: bool) -
         return WaitReason(f"{hit} can still be accepted until {when(expires_at)}", hint)
     if deadline > now:
         return WaitReason(f"{hit} not finished; work can be submitted until {when(deadline)}")
-    # Work may have been submitted in the last second: only the marketplace knows that there is no more.
+    # Work may have been submitted in the last second: only the marketplace knows whether this was all.
     return WaitReason(f"{hit} not finished, but overdue", Hint("show_crowd_status", task=name))
 
 

@@ -76,7 +76,7 @@ def list_archives(context: ServiceContext, task: str) -> list[ArchiveSummary]:
 
 
 def verify_archive(uri: str) -> ArchiveVerified:
-    """Verify the archive in a folder or at s3://bucket/prefix by itself; no database is needed."""
+    """Verify the archive in a folder or at s3://bucket/prefix, without a database."""
     with opened_archive(uri) as folder:
         return ArchiveVerified(uri, verify(folder, counting=counting))
 

@@ -38,7 +38,7 @@ class ReadableTask:
 
 
 def create_token(context: ServiceContext, actor: Actor, task: str, *, days: int, reason: str = "") -> TokenCreated:
-    """Create a token that can read the task's frozen rounds for so many days."""
+    """Create a token that can read the task's frozen rounds for this many days."""
     with context.store.write() as session:
         owner = find_task(session, task)
         token, secret = data_access.make_token(session, owner, days=days, who=actor.name, why=reason, now=context.now())

@@ -74,7 +74,7 @@ def list_examples(
             wanted = wanted.where(Example.fooled.is_(fooled))
         if after is not None:
             wanted = wanted.where(Example.id < _row_id(session, round, after))
-        # One more than a page holds: it tells whether there is another page.
+        # One more than a page holds, to know whether there is another page.
         found = session.scalars(wanted.order_by(Example.id.desc()).limit(size + 1)).all()
         rows = _rows(session, owner, round, found[:size])
     return ExamplePage(rows, rows[-1].id if len(found) > size else None)

@@ -201,7 +201,7 @@ def expire_unneeded(context: ServiceContext, crowd: ConnectedCrowd, task: str) -
     if ids:
         with Calls() as calls:
             answers = calls.make(ids, crowd.crowd.expire)
-        # This marks HITs that are missing on the marketplace, and finishes HITs that nobody works on.
+        # This marks HITs that are missing on the marketplace, and finishes HITs without workers.
         crowd.collector.hinted(ids)
         _raise_failure(answers)
     return len(ids)

@@ -286,7 +286,7 @@ def due_move(context: ServiceContext, task: str) -> RoundMove | None:
 
 def advance_round(context: ServiceContext, actor: Actor, task: str) -> RoundMove | None:
     """Make the move that is due in the task's live round; return None if there is none."""
-    # Most rounds have no due move, and a read transaction holds nobody up.
+    # Most rounds have no due move, and a read transaction blocks no other.
     if due_move(context, task) is None:
         return None
     with context.store.write() as session:

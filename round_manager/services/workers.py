@@ -50,7 +50,7 @@ def grant_qualification(
     reason: str = "",
     progress: Progress | None = None,
 ) -> None:
-    """Grant a task's qualification to workers; repeating the call does no harm."""
+    """Grant a task's qualification to workers; repeating the call changes nothing."""
     shown, found = progress or NoProgress(), _task(context, task)
     shown.start(len(worker_ids), "granting")
     for worker in worker_ids:

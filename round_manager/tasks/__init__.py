@@ -1,1 +1,1 @@
-"""Tasks and their rounds: what an owner made live, what workers are shown, and who may read what came of it."""
+"""Tasks and their rounds, contexts and budgets, and access to their data."""

@@ -33,7 +33,7 @@ class ContextUse:
 def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext], *, now: datetime) -> None:
     """Make the task's contexts those of its pack, in its order, followed by uploaded ones; retire all others.
 
-    If a text changed, the old context is retired and the new text gets a key of its own, so that restoring the old text
+    If a text changed, the old context is retired and the new text gets a new key, so that restoring the old text
     restores the old context.
     """
     known = {row.key: row for row in session.scalars(select(Context).where(Context.task_id == task.id))}

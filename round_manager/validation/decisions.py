@@ -48,7 +48,7 @@ class Decisions:
 def decide_round(store: Store, round: Round, *, now: datetime) -> Decisions:
     """Decide everything that the votes so far allow; safe to repeat and to run concurrently.
 
-    In a closed round nothing is decided, and reserved bonuses that cannot be earned any more are released.
+    In a closed round nothing is decided, and reserved bonuses that can no longer be earned are released.
     """
     with store.read() as session:
         status = session.get_one(Round, round.id).status

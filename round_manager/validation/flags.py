@@ -125,7 +125,7 @@ def find_example(session: Session, task: Task, public_id: UUID) -> Example:
 def keep(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
     """Dismiss the flags on an example: it counts again, and the votes that it has decide.
 
-    A decided example keeps its status, also in a closed round; its late flags are not listed any more.
+    A decided example keeps its status, also in a closed round; its late flags are no longer listed.
     """
     before, seen = example.status, [flag.key for flag in flags_on(session, example)]
     if before in DECIDED and late_flags_on(session, example):

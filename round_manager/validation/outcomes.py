@@ -184,7 +184,7 @@ def _voted_example(row: Any, votes: Mapping[int, list[CastVote]]) -> VotedExampl
 
 
 def _votes(session: Session, first: int, last: int) -> dict[int, list[CastVote]]:
-    """Return the votes on a range of example ids; other rounds' votes in that range do no harm."""
+    """Return the votes on a range of example ids; the range may contain votes of other rounds."""
     wanted = (
         select(
             Vote.example_id, Vote.worker_id, Vote.session_id, Vote.item, Vote.active_ms,

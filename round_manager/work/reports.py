@@ -46,7 +46,7 @@ def report(session: Session, work: WorkSession, item: int | None, text: str, *, 
     context = session_context(session, lock_session(session, work))
     problem = text.strip()
     if not problem:
-        raise InvalidInput("write a sentence that tells what is wrong")
+        raise InvalidInput("write a sentence that says what is wrong")
     check_text(problem, LONGEST_REPORT, "the report")
     row = None if item is None else find_item(session, work, item)
     about: dict[str, Any] = {"session": str(work.public_id), "item": item}

@@ -1,4 +1,4 @@
-"""A round as large as one likes, written straight into a SQLite file: what the benchmarks of rounds read."""
+"""A round of any size, written directly into a SQLite file for the benchmarks of rounds."""
 
 import random
 import sqlite3
@@ -74,7 +74,7 @@ def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
 
 
 def close_round(file: Path) -> None:
-    """What waits is given up, and the round is closed."""
+    """Drop pending work, and close the round."""
     with open_store(f"sqlite:///{file}") as store:
         with store.write() as session:
             session.execute(

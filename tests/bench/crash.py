@@ -20,7 +20,7 @@ from tests.bench.crashing.chaos import survive
 
 
 def main() -> int:
-    """Exit code 1 where anything is missing, double, or a cent off."""
+    """Run the benchmark; return exit code 1 if anything is missing or doubled, or if a cent is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hits", type=int, default=200)
     parser.add_argument("--kills", type=int, default=60)

@@ -45,7 +45,7 @@ MOST_OWN = 0.25
 
 
 class Bridge:
-    """The services on one store and one marketplace, with every call watched."""
+    """The services with one store and one marketplace; every call is recorded."""
 
     def __init__(self, store: Store, place: Place, threads: int) -> None:
         self.store = store
@@ -67,7 +67,7 @@ class Bridge:
             plan_hits(session, round, HitRequest(HitKind.CREATE, hits, 1, now + timedelta(days=5)), self.crowd, now=now)
 
     def decide(self) -> None:
-        """Approve submitted work and owe a bonus for each, some hundred at a time."""
+        """Approve submitted work and record a bonus for each, some hundred at a time."""
         while True:
             now = self.clock.now()
             with self.store.write() as session:
@@ -85,7 +85,7 @@ class Bridge:
 
 
 def _set_up(store: Store) -> None:
-    """A task with an open round, and a budget for all of it."""
+    """Create a task with an open round and a sufficient budget."""
     set_stage(store, "sentiment")
     with store.write() as session:
         for owner in (session.scalars(select(Task)).one(), session.scalars(select(Round)).one()):
@@ -127,7 +127,7 @@ def _work(place: Place, hits: int, progress: ProgressBar) -> None:
 
 
 def _idle_calls(bridge: Bridge, place: Place) -> int:
-    """What reading costs with some HITs open, some more finished, and nothing new."""
+    """Measure a read of the marketplace with open and finished HITs and nothing new."""
     bridge.plan(OPEN)
     bridge.poster.run()
     _work(place, OPEN, ProgressBar())
@@ -143,7 +143,7 @@ def _idle_calls(bridge: Bridge, place: Place) -> int:
 
 
 def main() -> int:
-    """Exit code 1 where a goal is missed."""
+    """Run the benchmark; return exit code 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hits", type=int, default=HITS)
     parser.add_argument("--threads", type=int, default=8)

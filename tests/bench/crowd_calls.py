@@ -1,4 +1,4 @@
-"""Calls to a marketplace, counted, and the time in which at least one of them was on its way."""
+"""The number of calls to a marketplace, and the time during which at least one was pending."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from mturk.connection import Connection
 
 
 class Watched:
-    """What one connection does."""
+    """The recorded calls of one connection."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -21,7 +21,7 @@ class Watched:
         self._lock = threading.Lock()
 
     def watch(self, connection: Connection) -> None:
-        """From now on every call of the connection's boto3 client is seen, from its method to its answer."""
+        """Record every call of the connection's boto3 client from now on."""
         client: Any = connection._client
         really = client._make_api_call
 

@@ -24,19 +24,19 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ROUND_1 = DATA / "dynasent-v1.1-round01-yelp-dev.jsonl"
 ROUND_2 = DATA / "dynasent-v1.1-round02-dynabench-dev.jsonl"
 LABELS = ("positive", "negative", "neutral")
-# Of each 100 rows of round 1: these are measured on, those choose the epoch, the rest is trained on.
+# Of each 100 rows of round 1: rows for the evaluation, and rows to choose the epoch; the rest is for training.
 MEASURED, CHOOSING = 20, 8
 
 
 class Steps:
-    """Progress, a line for each tenth."""
+    """Print a line of progress for each tenth."""
 
     def start(self, total_steps: int, what: str) -> None:
         """Begin a stage."""
         self._what, self._total, self._done = what, total_steps, 0
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Tell when another tenth is done."""
+        """Print a line when another tenth is done."""
         before, self._done = self._done, self._done + steps
         if before * 10 // self._total != self._done * 10 // self._total:
             print(f"{self._what}: {100 * self._done // self._total} %, {note}", file=sys.stderr, flush=True)
@@ -46,7 +46,7 @@ class Steps:
 
 
 def rows_of(path: Path) -> Iterator[tuple[int, SeedRow]]:
-    """Every row with one of the three gold labels, and its place in a hundred, which its text decides."""
+    """Return the rows with one of the three gold labels, each with a number below 100 that follows from its text."""
     for line in path.read_text(encoding="utf-8").splitlines():
         found = json.loads(line)
         if found["gold_label"] in LABELS:

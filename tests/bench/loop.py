@@ -29,7 +29,7 @@ ROUNDS = 2
 SECONDS_BETWEEN_LOOKS = 1.0
 LONGEST_NOTE = 100
 MOST_TOLD = 2_000
-# A demo that gives up in peace is broken.
+# A demo that exits although nothing was killed is broken.
 MOST_REVIVALS_IN_PEACE = 3
 
 
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def kills(self) -> int:
-        """How many of its processes were killed."""
+        """Return how many of its processes were killed."""
         return sum(self.killed.values())
 
 
@@ -59,12 +59,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, help="a folder in which the homes are kept")
     chosen = parser.parse_args()
-    # How well a model learns is not the question, so it learns fast.
+    # The quality of the models does not matter here, so training is short.
     size = ("--rounds", ROUNDS, "--examples", chosen.examples, "--workers", chosen.workers, "--mode", "head")
     options = ("--simulate", *size)
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.keep or Path(scratch)
-        # What can be computed again is computed once.
+        # Runs share what they would compute again.
         os.environ["OUTFOX_CACHE_DIR"] = str(folder / "cache")
         runs = [play(folder / str(kills), kills, (chosen.seed, chosen.peace), options) for kills in (0, chosen.kills)]
     show(runs)
@@ -103,7 +103,7 @@ def play(folder: Path, kills: int, chance: tuple[int, float], options: tuple[obj
 
 
 def show(runs: list[Run]) -> None:
-    """The outcomes of the runs, side by side."""
+    """Return a table of the runs' results."""
     rows = [
         ("processes killed", *(run.kills for run in runs)),
         ("starts of the demo", *(run.starts for run in runs)),

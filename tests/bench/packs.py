@@ -11,7 +11,7 @@ from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
 from templates import BUILT_IN, load_pack
 
-# What the packs promise: the measure, its least value, and the most seconds of training on two cores.
+# The goals of the packs: the measure, its minimum, and the maximum seconds of training on two cores.
 PROMISES = {
     "sentiment": ("accuracy", 82.0),
     "hate_speech": ("accuracy", 82.0),
@@ -22,7 +22,7 @@ MOST_SECONDS = 240
 
 
 def main() -> int:
-    """Trains the packs that are named, or all; exit code 1 when a promise is not kept."""
+    """Train the given packs, or all; return exit code 1 if a goal is missed."""
     chosen = sys.argv[1:] or list(PROMISES)
     rows, figures, kept = [], {}, True
     for name in chosen:

@@ -1,4 +1,4 @@
-"""Visits to workers' pages that are weighed and timed, each by a new worker of the marketplace in a real browser."""
+"""Measured visits to workers' pages (bytes and times), each by a new worker of the marketplace in a real browser."""
 
 import time
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ WATCH = """{
     // Attributes and elements that change are drawn in the next frame.
     new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true});
 }"""
-# Within the page, whose policy forbids a test's own polling.
+# This runs within the page, because its content security policy forbids polling by a test.
 NEXT_ANSWER = """(before) => new Promise((found, missing) => {
     const late = performance.now() + 60_000;
     const look = () => {
@@ -60,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Bench:
-    """The stage, a browser, and the task whose HITs are taken."""
+    """The stage, a browser, and the task whose HITs are accepted."""
 
     stage: WorkStage
     browser: Browser
@@ -69,7 +69,7 @@ class Bench:
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Page]:
-        """A new worker who is signed in, with nothing in the browser's cache."""
+        """Sign in a new worker, with an empty browser cache."""
         with self.browser.new_context(viewport={"width": 1280, "height": 900}) as context:
             context.add_init_script(WATCH)
             page = context.new_page()
@@ -77,7 +77,7 @@ class Bench:
             yield page
 
     def open(self, page: Page) -> tuple[HitPage, float]:
-        """A new HIT, and the seconds from accepting it to a template that was typed into."""
+        """Accept a new HIT; return it with the seconds until the template could be typed into."""
         self.stage.post(self.task)
         page.goto(self.stage.market.url)
         began = time.time()
@@ -89,20 +89,20 @@ class Bench:
 
     @staticmethod
     def ask(hit: HitPage, text: str) -> float:
-        """The milliseconds from the keys to the verdict on the text."""
+        """Return the milliseconds from typing the text to its verdict."""
         before = len(hit.frame.evaluate("window.answered"))
         hit.ask(FIELD, text)
         return float(hit.frame.evaluate(NEXT_ANSWER, before))
 
     @staticmethod
     def hand_in(hit: HitPage) -> None:
-        """The HIT is done."""
+        """Submit the HIT."""
         hit.submit()
         hit.expect_handed_in()
 
 
 class Scale:
-    """Weighs what comes over the wire from one address; what the browser has in its cache weighs nothing."""
+    """Counts the bytes received from one address; cached files count as nothing."""
 
     def __init__(self, page: Page, address: str) -> None:
         self._bytes = 0
@@ -114,7 +114,7 @@ class Scale:
         session.send("Network.enable")
 
     def take(self) -> int:
-        """The bytes since the last time."""
+        """Return the bytes since the last call."""
         taken, self._bytes = self._bytes, 0
         return taken
 

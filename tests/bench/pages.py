@@ -37,14 +37,14 @@ ASKED = 5
 
 
 def weigh(bench: Bench, texts: Iterator[str]) -> list[int]:
-    """The bytes of a worker's first HIT, and of the next one."""
+    """Return the bytes of a worker's first HIT and of the next one."""
     found = []
     with bench.worker("Weighed") as page:
         scale = Scale(page, bench.stage.settings.web_url)
         for _ in range(2):
             hit, _ = bench.open(page)
             bench.ask(hit, next(texts))
-            # What is fetched late belongs to the HIT too.
+            # Files that are loaded late belong to the HIT too.
             page.wait_for_load_state("networkidle")
             bench.hand_in(hit)
             found.append(scale.take())
@@ -87,7 +87,7 @@ def measure(folder: Path, visits: int, away_seconds: float, progress: ProgressBa
 
 
 def main() -> int:
-    """Exit code 1 where a promise is broken."""
+    """Run the benchmark; return exit code 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--visits", type=int, default=7)
     parser.add_argument("--away-seconds", type=float, default=20.0)

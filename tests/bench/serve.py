@@ -74,7 +74,7 @@ class Contender:
         return max(_resident(one) for one in (str(self._process.pid), *children.split())) / 1e6
 
     def end(self) -> None:
-        """Ends it."""
+        """Stop the server."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:

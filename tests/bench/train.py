@@ -32,7 +32,7 @@ from ml_backend.training.run import reproducible
 from templates import Pack, find_pack
 
 TURNS = 7
-# Short turns: what else the machine does should not change within a pair of them.
+# Short turns, so that other load on the machine changes little within a pair.
 ROWS = 320
 BATCH_SIZE = 32
 MAX_LENGTH = 64

@@ -1,4 +1,4 @@
-"""Killing at random: a driver is started and killed again and again, behind a proxy that spoils answers."""
+"""Random kills: a driver is started and killed repeatedly, behind a proxy that loses and fails responses."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LONGEST_LIFE = 5.0
 ANY_MOMENT = 0.3
 DANGEROUS = ("CreateHITWithHITType", "ApproveAssignment", "SendBonus", "SendBonus")
-# Calls of any kind that a life may live to see.
+# The most calls of any kind before a driver is killed.
 MOST_CALLS = 40
 SHORTLY = 0.02
 LONGEST_END = 300.0
@@ -38,10 +38,10 @@ LONGEST_END = 300.0
 
 @dataclass(frozen=True)
 class Survived:
-    """What was there in the end, on the marketplace and in the books."""
+    """The final state of the marketplace and of our database."""
 
     kills: int
-    # Those of them that left something in doubt.
+    # How many of the kills left something in doubt.
     in_flight: int
     hits: int
     approvals: int
@@ -84,11 +84,11 @@ def survive(
 
 
 def _one_life(job: Job, environment: dict[str, str], proxy: MarketplaceProxy, dice: random.Random) -> bool:
-    """Whether the driver was killed: it was at work, and not done."""
+    """Run a driver; return whether it was killed before it was done."""
     with _driver(job, environment) as process:
         if process.stdout is None or process.stdout.readline().strip() != "begun":
             raise RuntimeError("the driver did not begin")
-        # Now and then any call, mostly one that creates or pays; that one is on its way until the process is killed.
+        # Mostly a call that creates or pays, sometimes any call; it is pending until the process is killed.
         operation = "" if dice.random() < ANY_MOMENT else dice.choice(DANGEROUS)
         call = proxy.calls(operation) + dice.randint(1, job.hits_each_life if operation else MOST_CALLS)
         with proxy.held(operation, call) if operation else nullcontext():
@@ -103,7 +103,7 @@ def _one_life(job: Job, environment: dict[str, str], proxy: MarketplaceProxy, di
 
 
 def _wait(process: "subprocess.Popen[str]", is_there: Callable[[], bool], dice: random.Random) -> None:
-    """Until a random moment shortly after it is there."""
+    """Wait until a random time shortly after the call begins."""
     end = time.monotonic() + LONGEST_LIFE
     while not is_there() and time.monotonic() < end and process.poll() is None:
         time.sleep(0.0005)
@@ -124,7 +124,7 @@ def _driver(job: Job, environment: dict[str, str]) -> "subprocess.Popen[str]":
 
 @contextmanager
 def _queue() -> Iterator[tuple[S3Server, str]]:
-    """moto's SQS, and a queue in it."""
+    """Run moto's SQS with one queue."""
     server = S3Server()
     try:
         client = _sqs(server)

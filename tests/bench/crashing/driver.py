@@ -1,4 +1,4 @@
-"""A process that posts, collects, approves and pays until all is done; made to be killed at any moment.
+"""A process that posts, collects, approves and pays until all is done, and that can be killed at any time.
 
 Each life plans a few more HITs, so that every life has all kinds of work before it, and goes on from what the database
 and the marketplace say; nothing else is remembered.
@@ -41,7 +41,7 @@ WHO = "driver"
 
 @dataclass(frozen=True)
 class Job:
-    """What to do, and where."""
+    """The amount of work, and the addresses."""
 
     database: str
     marketplace: str
@@ -54,7 +54,7 @@ class Job:
 
 
 class Driver:
-    """One life."""
+    """One run of the driver."""
 
     def __init__(self, job: Job, store: Store) -> None:
         self._job = job
@@ -74,7 +74,7 @@ class Driver:
             self._queue = open_queue(job.queue, endpoint_url=job.queue_endpoint, region="us-east-1")
 
     def live(self) -> None:
-        """Until everything is done."""
+        """Work until everything is done."""
         self._plan()
         while not self._is_done():
             self._reconciler.run()
@@ -126,7 +126,7 @@ class Driver:
 
 
 def main() -> None:
-    """Lives once; says when it begins and when all is done."""
+    """Run the driver once; print when it begins and when all is done."""
     job = Job(**json.loads(sys.argv[1]))
     with open_store(job.database) as store:
         driver = Driver(job, store)

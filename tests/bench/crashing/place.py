@@ -1,4 +1,4 @@
-"""A marketplace as its own process, with a requester's money in it and a worker who takes whatever there is."""
+"""A marketplace in a separate process, with a requester who has money and a worker who accepts all HITs."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ ACCOUNT = "Lab"
 
 @dataclass
 class Place:
-    """The running marketplace, seen by its owner."""
+    """A running marketplace, as its operator sees it."""
 
     url: str
     key_id: str
@@ -33,23 +33,23 @@ class Place:
     market: Market = field(repr=False)
 
     def hits(self) -> int:
-        """HITs that were ever posted."""
+        """Return the number of posted HITs."""
         with self.market.read() as session:
             return session.scalar(select(func.count()).select_from(Hit)) or 0
 
     def approvals(self) -> int:
-        """Assignments that were approved."""
+        """Return the number of approved assignments."""
         approved = Assignment.status == AssignmentStatus.APPROVED
         with self.market.read() as session:
             return session.scalar(select(func.count()).select_from(Assignment).where(approved)) or 0
 
     def bonuses(self) -> int:
-        """Bonuses that were paid."""
+        """Return the number of paid bonuses."""
         with self.market.read() as session:
             return session.scalar(select(func.count()).select_from(Bonus)) or 0
 
     def spent_cents(self) -> int:
-        """What has left the requester's account for good."""
+        """Return the cents that the requester has spent."""
         with self.market.read() as session:
             left = money.balance(session, money.available(self.requester_id))
             return DEPOSIT_CENTS - left - money.balance(session, money.held(self.requester_id))

@@ -1,4 +1,4 @@
-"""The bare forward pass of the artefact that is served: nothing but the network, on rows that are tokens already."""
+"""The bare forward pass of the served artefact: only the network, on rows that are already tokenized."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Bare:
 
     @property
     def p50_ms(self) -> float:
-        """The median, in milliseconds."""
+        """Return the median in milliseconds."""
         return sorted(self.times)[len(self.times) // 2] * 1_000
 
 

@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 TASK = "sentiment"
-# What the SDK's own container starts: one process, eight threads.
+# As in the SDK's own container: one process, eight threads.
 SDK_THREADS = 8
 
 
@@ -57,7 +57,7 @@ def plain(port: int, models: Path, version: str) -> None:
 
 
 def _tune(call: Callable[[], object]) -> int:
-    """Sets torch to the number of threads with which a call is fastest."""
+    """Set torch to the number of threads with which a call is fastest."""
     import torch
 
     fastest: dict[int, float] = {}

@@ -15,7 +15,7 @@ PATH = "/tasks/sentiment/predict"
 
 @dataclass
 class Measured:
-    """What one contender did at one concurrency, over all of its turns."""
+    """The results of one contender at one concurrency, over all of its turns."""
 
     times: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)

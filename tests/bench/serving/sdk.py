@@ -24,7 +24,7 @@ _log = logging.getLogger("sdk")
 
 
 class Cache:
-    """Values of a project, kept in SQLite; what was read lately is remembered."""
+    """Values of a project in SQLite, with a cache of recent reads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class Cache:
 
 
 class ModelResponse(BaseModel):
-    """What a model's predict gives back."""
+    """The return value of a model's predict."""
 
     model_config = {"protected_namespaces": ()}
     model_version: str | None = None
@@ -54,7 +54,7 @@ class ModelResponse(BaseModel):
 
 
 class SdkModel:
-    """A model as users of the SDK write it: made for every request, with a pipeline that is not."""
+    """A model as users of the SDK write it: created for every request, around a shared pipeline."""
 
     def __init__(self, pipeline: Any, cache: Cache, project: str, label_config: str) -> None:
         self._pipeline = pipeline
