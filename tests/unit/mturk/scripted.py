@@ -74,7 +74,7 @@ def order(token: Token = TOKEN, **more: Any) -> HitOrder:
 
 @dataclass
 class Scripted:
-    """What it says to each operation, one after the other, the last for ever; and what it was asked."""
+    """The scripted answers by operation, of which the last repeats, and the recorded calls."""
 
     url: str = ""
     says: dict[str, list[Said]] = field(default_factory=dict)
@@ -82,15 +82,15 @@ class Scripted:
     client: Any = None
 
     def operations(self) -> list[str]:
-        """What it was asked for, in order."""
+        """Return the called operations in order."""
         return [operation for operation, _ in self.asked]
 
     def members(self, operation: str) -> list[Members]:
-        """With what it was asked for this."""
+        """Return the members of each call of an operation."""
         return [members for name, members in self.asked if name == operation]
 
     def crowd(self, now: Callable[[], datetime] = lambda: NOON, **patience: Any) -> MTurkCrowd:
-        """Our client of it; it waits for nothing."""
+        """Return our client for it, which never sleeps."""
         if self.client is None:
             # Made once: boto3 takes its time to read the service's model.
             self.client = connect(Endpoint(self.url, KEY_ID, SECRET))._client
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is left behind by a killed process of ours is ended by the next one, and nothing else is."""
+"""A leftover server of a killed process is stopped at the next start, and no other process is."""
 
 import os
 import signal

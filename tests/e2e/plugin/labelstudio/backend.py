@@ -1,4 +1,4 @@
-"""The smallest ML backend that Label Studio talks to: it numbers its verdicts, so that a stale one shows."""
+"""A minimal ML backend for Label Studio; it numbers its verdicts, so that tests can recognise a stale one."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class CountingBackend:
-    """What it was asked interactively, in order, at which paths, and where it stands."""
+    """The backend's URL, its interactive calls in order, and their paths."""
 
     url: str = ""
     to_name: str = ""
@@ -19,7 +19,7 @@ class CountingBackend:
     asked_at: list[str] = field(default_factory=list)
 
     def predict(self, context: dict[str, Any] | None, tasks: int, path: str) -> list[dict[str, Any]]:
-        """One verdict for an interactive call, nothing for a call in bulk."""
+        """Return one verdict for an interactive call, and none for a bulk call."""
         if context is None:
             return [{"result": [], "score": 0.0} for _ in range(tasks)]
         self.asked.append(context["result"])
@@ -31,7 +31,7 @@ class CountingBackend:
 
 @contextmanager
 def counting_backend(to_name: str) -> Iterator[CountingBackend]:
-    """Runs one on this machine until the end of the block."""
+    """Run a backend on this machine until the end of the block."""
     backend = CountingBackend(to_name=to_name)
 
     class Handler(BaseHTTPRequestHandler):
@@ -47,7 +47,7 @@ def counting_backend(to_name: str) -> Iterator[CountingBackend]:
                 self._answer({"model_version": "counting"})
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """Says nothing."""
+            """Log nothing."""
 
         def _answer(self, what: dict[str, Any]) -> None:
             body = json.dumps(what).encode()

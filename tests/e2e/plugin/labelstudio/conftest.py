@@ -27,7 +27,7 @@ class Studio:
     projects: LabelStudio
 
     def get(self, path: str) -> Any:
-        """What its API says."""
+        """Return a response of its API."""
         answer = requests.get(f"{self.server.url}/api/{path}", headers=self._headers, timeout=30)
         answer.raise_for_status()
         return answer.json()
@@ -46,7 +46,7 @@ class Studio:
         try:
             yield project
         finally:
-            # Or later tests would meet a project whose backend is gone.
+            # Otherwise later tests would find a project without its backend.
             self.projects.delete_project(project)
 
     @property
@@ -82,11 +82,11 @@ def owners_browser(studio: Studio, everyday_browser: BrowserContext) -> BrowserC
 
 @pytest.fixture
 def page(owners_browser: BrowserContext) -> Iterator[Page]:
-    """A tab of the owner's; what Label Studio notes there for itself is gone afterwards."""
+    """A tab of the owner's browser; its local storage is cleared afterwards."""
     page = owners_browser.new_page()
     page.set_viewport_size({"width": 1280, "height": 1100})
     yield page
-    # A tab that was never used has no place for notes.
+    # A tab without a page has no local storage.
     with suppress(Error):
         page.evaluate("localStorage.clear()")
     page.close()
@@ -94,14 +94,14 @@ def page(owners_browser: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture
 def labelling(page: Page) -> Callable[[Project, int], Complaints]:
-    """Opens a task as the owner, waits for the template, and hears every complaint from then on."""
+    """Open a task as the owner, wait for the template, and collect the page's errors from then on."""
 
     def open_task(project: Project, task_id: int) -> Complaints:
         complaints = Complaints()
         complaints.listen_to(page)
         page.goto(f"{project.url}?task={task_id}")
         page.locator(".outfox").wait_for()
-        # Late answers and fonts still move things about.
+        # Late responses and fonts still change the layout.
         page.wait_for_load_state("networkidle")
         page.evaluate("document.fonts.ready.then(() => null)")
         return complaints

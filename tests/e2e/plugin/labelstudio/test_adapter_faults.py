@@ -1,4 +1,4 @@
-"""A Label Studio that is away, slow, broken, replaced or closed to us: told clearly, nothing lost, caught up with."""
+"""Faults of Label Studio (unreachable, slow, broken, replaced, access revoked): reported, and nothing is lost."""
 
 import threading
 

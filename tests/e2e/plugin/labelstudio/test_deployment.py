@@ -1,4 +1,4 @@
-"""Everything that docker-compose.yml starts, started: until all of it is well and works together, and ended again."""
+"""All services of docker-compose.yml start, become healthy, work together and stop."""
 
 import json
 import secrets
@@ -52,7 +52,7 @@ def _market_with_work(machine: Machine) -> Any:
     end = time.monotonic() + PATIENCE
     while not (told := _market(machine))["money"]["held_cents"]:
         assert time.monotonic() < end, f"nothing was ever posted:\n{machine.log('manager')}"
-        # To ask takes longer than to wait, and takes it from the manager.
+        # Polling is slow, and takes processor time from the manager.
         time.sleep(SECONDS_BETWEEN_LOOKS)
     return told
 

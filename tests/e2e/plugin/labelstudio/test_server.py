@@ -1,4 +1,4 @@
-"""Starting and ending Label Studio, and what is said when it does not start."""
+"""Starting and stopping Label Studio, and the errors when it does not start."""
 
 import socket
 from pathlib import Path

@@ -40,7 +40,7 @@ def test_label_studio_accepts_the_template_its_task_annotation_and_prediction(
     assert prediction["model_version"] == f"{name}-sample"
 
 
-# How tasks to write look before anything is written, the live loop sees.
+# The tests of the live loop cover creation tasks before a text is written.
 @every_pack
 def test_a_task_to_check_shows_in_chromium_without_an_error(
     studio: Studio, page: Page, labelling: OpenTask, screenshot: Callable[[str], Path], name: str
@@ -118,7 +118,7 @@ def test_a_label_is_stored_by_its_name(studio: Studio, page: Page, labelling: Op
 
 
 def _expect_shown(page: Page, pack: Pack, task: dict[str, Any]) -> None:
-    """Every text of the task stands there, and Label Studio finds nothing wrong with the template."""
+    """Check that the page shows every text of the task and no template error."""
     for text in task["data"].values():
         if text not in pack.spec.label_names:
             expect(page.locator(".outfox").get_by_text(text).first).to_be_visible()

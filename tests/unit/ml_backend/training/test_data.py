@@ -1,4 +1,4 @@
-"""Where a version's rows came from: told in its manifest, and never part of its name."""
+"""The sources of a version's rows: listed in its manifest, and never part of its name."""
 
 import dataclasses
 import json

@@ -13,7 +13,7 @@ from ml_backend.training.quantisation import round_weights, rounded, smooth
 
 
 def a_network() -> onnx.ModelProto:
-    """LimitedText' vectors, a layer with a bias, and one with a channel of zeros and one of a single value."""
+    """Word vectors, a layer with a bias, and one with a channel of zeros and one of a single value."""
     dice = np.random.default_rng(3)
     words, first, second = (dice.normal(size=size).astype(np.float32) for size in ((9, 8), (8, 6), (6, 5)))
     second[:, 1] = 0

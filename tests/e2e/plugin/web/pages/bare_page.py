@@ -18,7 +18,7 @@ OpenTab = Callable[[], "BarePage"]
 
 
 class BarePage:
-    """A page in a tab, what it handed in on the marketplace, and what its scripts complained about."""
+    """A page in a tab, the forms that it submitted to the marketplace, and its script errors."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -30,18 +30,18 @@ class BarePage:
 
     @property
     def complaints(self) -> list[str]:
-        """What went wrong in scripts and answers."""
+        """Return the errors in scripts and responses."""
         return self._complaints.heard
 
     def open(self, office: Office, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
-        """Follows the HIT's link as the marketplace's frame does, and waits until everything is there."""
+        """Open the HIT's link as the marketplace's frame does, and wait until it is loaded."""
         submit_to = f"{office.settings.crowd_site_url}/s/a-pass"
         known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
         self.page.goto(office.address(hit, **known | told), wait_until="load" if wait else "commit")
         return self
 
     def ready(self) -> "BarePage":
-        """Waits until there is something to work on, with the instructions out of the way."""
+        """Wait until the page is ready for work, and close the instructions."""
         self.in_state("ready")
         if self.there("instructions").get_attribute("open") is not None:
             self.there("instructions-close").click()
@@ -51,11 +51,11 @@ class BarePage:
         expect(self.page.locator("body")).to_have_attribute("data-state", state)
 
     def there(self, name: str) -> Locator:
-        """What has that id."""
+        """Return the element with that id."""
         return self.page.locator(f"#{name}")
 
     def box(self, field: str) -> Locator:
-        """Where a field is written."""
+        """Return the text box of a field."""
         return self.page.locator(f"#editor textarea[name='{field}'], #editor textarea[name^='{field}:']").first
 
     def ask(self, field: str, text: str) -> None:
@@ -63,7 +63,7 @@ class BarePage:
         self.there("ask").click()
 
     def sees(self, outcome: str, sentence: str = "") -> None:
-        """The panel shows that outcome, in these words."""
+        """Expect that the panel shows this outcome and these words."""
         expect(self.there("verdict")).to_have_attribute("data-outcome", outcome)
         expect(self.there("verdict-message")).to_contain_text(sentence)
 
@@ -71,12 +71,12 @@ class BarePage:
         expect(self.there("saved")).to_have_attribute("data-draft", "saved")
 
     def keep(self, name: str) -> None:
-        """A screenshot of what the window shows."""
+        """Save a screenshot of the window."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"work-{name}.png")
 
     def is_handed_in(self) -> None:
-        """Waits until the marketplace has the form."""
+        """Wait until the marketplace has received the form."""
         self.page.wait_for_url(f"**{FORM}")
 
     def _noted(self, request: Request) -> None:

@@ -29,7 +29,7 @@ def port() -> int:
 
 @pytest.fixture(scope="session")
 def counter() -> Iterator[Served]:
-    """Where HITs are handed in: it takes everything."""
+    """A marketplace address that accepts every submission."""
     served = Served(Response("Handed in", content_type="text/plain"))
     yield served
     served.stop()
@@ -55,7 +55,7 @@ def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: P
 
 @pytest.fixture
 def open_tab(everyday_browser: BrowserContext) -> Iterator[OpenTab]:
-    """One more tab of a worker's browser."""
+    """Another tab of a worker's browser."""
     opened: list[BarePage] = []
 
     def open_tab() -> BarePage:

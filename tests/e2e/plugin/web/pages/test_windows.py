@@ -1,4 +1,4 @@
-"""Two windows of one worker side by side: what one skips, the other neither asks about nor overwrites."""
+"""Two windows of one worker: a text skipped in one is neither sent nor overwritten by the other."""
 
 from collections.abc import Callable
 

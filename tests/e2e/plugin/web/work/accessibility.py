@@ -13,8 +13,8 @@ LOOK = """async () => {
 
 
 def serious_problems(frame: Frame) -> list[str]:
-    """What people with some impairment could not use or read."""
-    # As the browser's own tools do it: the page's policy lets no script in that is not its own.
+    """Return the serious accessibility problems of the page."""
+    # As the browser's own tools do it, because the page's policy forbids foreign scripts.
     frame.evaluate(f"() => {{ {AXE} }}")
     found: list[str] = frame.evaluate(LOOK)
     return found

@@ -1,4 +1,4 @@
-"""The owner's side of a test: work is approved and paid, and the books are looked at."""
+"""The owner's side of a test: approve and pay work, and check the ledger."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +18,7 @@ OWNER = "owner@example.com"
 
 @dataclass(frozen=True)
 class Stored:
-    """What one page left in the database."""
+    """The number of records of one page in the database, by kind."""
 
     tries: int
     examples: int
@@ -26,7 +26,7 @@ class Stored:
 
 
 def stored(stage: WorkStage, work: WorkSession) -> Stored:
-    """How much of each there is for a page; nothing may be lost, nothing doubled."""
+    """Return the number of records of a page by kind, to check that none is lost or doubled."""
     return Stored(
         sum(one.session_id == work.id for one in stage.tries()),
         sum(one.session_id == work.id for one in stage.examples()),
@@ -35,7 +35,7 @@ def stored(stage: WorkStage, work: WorkSession) -> Stored:
 
 
 def votes(stage: WorkStage) -> list[Vote]:
-    """Every vote that counts, in order."""
+    """Return every vote that counts, in order."""
     with stage.store.read() as session:
         return list(session.scalars(select(Vote).order_by(Vote.id)))
 
@@ -49,7 +49,7 @@ def next_to_be_checked(stage: WorkStage, example: Example) -> None:
 
 
 def pay(stage: WorkStage, name: str) -> int:
-    """Approves all of the task's work, decides what was voted on, and pays what is owed; the cents paid."""
+    """Approve all work of the task, decide its examples and pay what is owed; return the cents paid."""
     stage.collect()
     now = stage.clock.now()
     with stage.store.write() as session:
@@ -75,6 +75,6 @@ def line_of(stage: WorkStage, name: str) -> StatementLine:
 
 
 def entries_of(stage: WorkStage, work: WorkSession) -> list[LedgerEntry]:
-    """What the ledger has for the HIT of a page."""
+    """Return the ledger entries of a page's HIT."""
     with stage.store.read() as session:
         return list(session.scalars(select(LedgerEntry).where(LedgerEntry.hit_id == work.hit_id)))

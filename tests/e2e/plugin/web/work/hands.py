@@ -1,4 +1,4 @@
-"""Two ways to use a page: with a mouse, or with the keyboard alone."""
+"""Two ways to use a page: with a mouse, or only with the keyboard."""
 
 from typing import Protocol
 
@@ -7,26 +7,26 @@ from playwright.sync_api import Locator, Page, expect
 
 MOST_TABS = 80
 HAS_FOCUS = "(element) => element === document.activeElement && document.hasFocus()"
-# Whatever is pressed with a mouse, a finger or a pen begins with this; what keys do never has it.
+# Input by mouse, finger or pen begins with this event; keyboard input never has it.
 NO_MOUSE = "addEventListener('pointerdown', () => { throw new Error('a mouse was used'); }, true)"
 
 
 class Hands(Protocol):
-    """What people do to controls."""
+    """A way to use the controls of a page."""
 
     page: Page
 
     def press(self, goal: Locator) -> None:
-        """A button or a link is used, or a choice made."""
+        """Use a button, a link or a choice."""
         ...
 
     def write(self, goal: Locator, text: str) -> None:
-        """The text stands in the box in place of what was there; the box keeps the focus."""
+        """Replace the text in a box, which keeps the focus."""
         ...
 
 
 class Mouse:
-    """Clicks."""
+    """Uses the mouse."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -40,7 +40,7 @@ class Mouse:
 
 
 class Keyboard:
-    """Reaches everything with the Tab key; a mouse that is used nevertheless is an error in the page."""
+    """Reaches every control with the Tab key; any mouse event is an error in the page."""
 
     def __init__(self, page: Page) -> None:
         self.page = page

@@ -40,7 +40,7 @@ PLACES = """async (passage, text) => {
 
 
 class HitPage:
-    """What stands in the frame, and what can be done there."""
+    """The page in the frame, and what a worker can do on it."""
 
     def __init__(self, hands: Hands) -> None:
         self.page: Page = hands.page
@@ -58,32 +58,32 @@ class HitPage:
 
     @property
     def frame(self) -> Frame:
-        """The frame itself, for what is asked of the document and not of its controls."""
+        """Return the frame itself, for queries about the document."""
         found = self.page.locator("iframe").element_handle().content_frame()
         assert found is not None
         return found
 
     def there(self, name: str) -> Locator:
-        """What has that id."""
+        """Return the element with that id."""
         return self.inside.locator(f"#{name}")
 
     def wait_until_ready(self) -> None:
         expect(self.body).to_have_attribute("data-state", "ready")
 
     def box(self, field: str) -> Locator:
-        """Where a field is written: its first box, or the one that Label Studio shows once something was added."""
+        """Return the text box of a field: its first one, or the one that Label Studio shows after a text was added."""
         return self.editor.locator(f"textarea[name='{field}'], textarea[name^='{field}:']").first
 
     def write(self, field: str, text: str) -> None:
         self.hands.write(self.box(field), text)
 
     def ask(self, field: str, text: str) -> None:
-        """Writes the text and asks the model about it, without letting go of the keyboard."""
+        """Write the text and ask the model about it with a key press."""
         self.write(field, text)
         self.page.keyboard.press("Shift+Enter")
 
     def see(self, outcome: str, sentence: str = "") -> None:
-        """The panel shows that outcome, in these words."""
+        """Expect that the panel shows this outcome and these words."""
         expect(self.there("verdict")).to_have_attribute("data-outcome", outcome)
         expect(self.there("verdict-message")).to_contain_text(sentence)
 
@@ -105,7 +105,7 @@ class HitPage:
         expect(self.editor.locator(".htx-highlight").first).to_have_text(text)
 
     def expect_saved(self) -> None:
-        """The server has what is typed."""
+        """Wait until the server has stored the typed text."""
         expect(self.there("saved")).to_have_attribute("data-draft", "saved")
 
     def submit(self, *, twice: bool = False) -> None:
@@ -116,12 +116,12 @@ class HitPage:
             self.hands.press(self.there("submit"))
 
     def expect_handed_in(self) -> None:
-        """The marketplace has taken it in, and its page has moved on."""
+        """Wait until the marketplace has accepted the submission and shows its next page."""
         expect(self.page).not_to_have_url(self._address)
         expect(self.page.get_by_text("Submitted.")).to_be_visible()
 
     def keep(self, name: str) -> Path:
-        """A screenshot of all that the window shows."""
+        """Save a screenshot of the window."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         path = SCREENSHOTS / f"work-{name}.png"
         self.page.screenshot(path=path)
@@ -129,7 +129,7 @@ class HitPage:
 
 
 def sign_in(stage: WorkStage, hands: Hands, worker: Worker) -> None:
-    """Only this worker is signed in on the marketplace in this browser."""
+    """Sign this worker in on the marketplace, as the only one in this browser."""
     hands.page.context.clear_cookies()
     hands.page.goto(stage.invite(worker))
     hands.press(hands.page.get_by_role("button", name="Start working"))
@@ -137,13 +137,13 @@ def sign_in(stage: WorkStage, hands: Hands, worker: Worker) -> None:
 
 
 def accept(hands: Hands, title: str) -> HitPage:
-    """Takes a HIT of that title from the list that is shown."""
+    """Accept a HIT of that title from the list."""
     hands.press(hands.page.get_by_role("button", name=f"Accept {title}", exact=True))
     expect(hands.page.get_by_role("timer").first).to_be_visible()
     return HitPage(hands)
 
 
 def fits(frame: Frame | Page) -> bool:
-    """Whether nothing is wider than the window."""
+    """Return whether nothing is wider than the window."""
     wider: int = frame.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return wider <= 0

@@ -69,7 +69,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Runs it, and waits until it answers."""
+        """Start it, and wait until it answers."""
         command = [sys.executable, "-c", PROGRAM, *self.arguments, "--port", str(self.port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -82,17 +82,17 @@ class Server:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def ensure(self) -> None:
-        """Runs it again where it does not answer."""
+        """Start it again if it does not answer."""
         if not self._answers():
             self.kill()
             self.start()
 
     def stop(self) -> None:
-        """Ends it with grace; does nothing where it does not run."""
+        """Stop it gracefully; do nothing if it does not run."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """What the kernel does when memory runs out: all of it is gone at once."""
+        """Kill all of its processes at once, as the kernel does when memory runs out."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> None:
@@ -110,7 +110,7 @@ class Server:
 
 @dataclass
 class WorkStage:
-    """What stands on it; `web` and `backend` can be stopped, killed and started again at any moment."""
+    """The running servers and their data; `web` and `backend` can be stopped, killed and restarted at any time."""
 
     settings: Settings
     store: Store
@@ -176,17 +176,17 @@ class WorkStage:
         return self.market.make_worker(name)
 
     def invite(self, worker: "str | Worker") -> str:
-        """The link that signs a worker in, a new one where only a name is given."""
+        """Return the link that signs a worker in; a name alone creates a new worker."""
         who = self.worker(worker) if isinstance(worker, str) else worker
         with self.market.market.write() as session:
             return f"{self.market.url}/join/{people.create_link(session, who.id, self.market.clock.now())}"
 
     def link(self, hit: Hit) -> str:
-        """The signed address of a HIT's page, without what the marketplace adds."""
+        """Return the signed address of a HIT's page, without the marketplace's parameters."""
         return HitLinks(self.settings.hit_pages, self.settings.signing_secrets()).url(hit)
 
     def collect(self) -> int:
-        """What workers handed in, read from the marketplace and confirmed; how many assignments were new."""
+        """Read and confirm submitted work from the marketplace; return the number of new assignments."""
         return self.services.collector.run().works
 
     def examples(self) -> list[Example]:
@@ -205,7 +205,7 @@ class WorkStage:
 
 @contextmanager
 def work_stage(home: Path) -> Iterator[WorkStage]:
-    """The stage, with no task and nothing posted; the backend runs as soon as something is."""
+    """Run the stage, without tasks and HITs; the backend starts with the first task."""
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         market = stack.enter_context(MarketServer(home / "marketplace.db", app=_site))

@@ -16,7 +16,7 @@ AWAY = "We cannot be reached at the moment. What you wrote stays on this page, a
 
 @pytest.fixture(autouse=True)
 def _all_is_up_again(shared_stage: WorkStage) -> Iterator[None]:
-    """What a test that failed has left away would be away for all others."""
+    """Start stopped servers again after each test, because a failed test may leave them stopped."""
     yield
     shared_stage.web.ensure()
     shared_stage.backend.ensure()

@@ -30,7 +30,7 @@ NOTHING = "There is nothing to check for you at the moment; return the HIT, plea
 
 @dataclass(frozen=True)
 class Way:
-    """How the people of one test work, and what it must cost to the cent, fees of a fifth included."""
+    """How the workers of one test work, and the exact cost with a fee of 20 percent."""
 
     task: str
     size: ViewportSize
@@ -106,7 +106,7 @@ def test_a_fooling_example_is_validated_by_three_workers_and_all_are_paid_exactl
 
 
 def _write(stage: WorkStage, hands: Hands, author: Worker, reader: Reader) -> tuple[Assigned, Texts]:
-    """The author's whole HIT: accepted, not fooled once, fooled, handed in."""
+    """Do the author's whole HIT: accept it, fail to fool the model, fool it, submit."""
     sign_in(stage, hands, author)
     hit = accept(hands, reader.spec.title)
     _begin(stage, hit, reader)
@@ -156,7 +156,7 @@ def _begin(stage: WorkStage, hit: HitPage, reader: Reader) -> None:
 
 
 def _fill_in_the_rest(hit: HitPage, reader: Reader) -> None:
-    """Whatever else the task's people must say."""
+    """Fill in the task's other required fields."""
     for one in reader.spec.fields:
         if one.required and one.role == "reason":
             hit.write(one.name, "Anybody would read it that way.")
@@ -174,7 +174,7 @@ def _check_example(example: Example, reader: Reader, given: Assigned, texts: Tex
 
 
 def _refused_as_author(stage: WorkStage, hands: Hands, author: Worker, reader: Reader, texts: Texts) -> None:
-    """The author takes a HIT to check: there is nothing for them, and they give it back to the others."""
+    """Let the author accept a validation HIT, find nothing to validate, and return it."""
     sign_in(stage, hands, author)
     hit = accept(hands, f"Check: {reader.spec.title}")
     expect(hit.there("error-text")).to_have_text(NOTHING)
@@ -189,7 +189,7 @@ def _refused_as_author(stage: WorkStage, hands: Hands, author: Worker, reader: R
 
 
 def _judge(stage: WorkStage, hands: Hands, validator: Worker, reader: Reader, texts: Texts) -> HitPage:
-    """One validator's HIT, up to where it is handed in."""
+    """Do one validator's HIT, up to its submission."""
     sign_in(stage, hands, validator)
     hit = accept(hands, f"Check: {reader.spec.title}")
     _begin(stage, hit, reader)
@@ -203,7 +203,7 @@ def _judge(stage: WorkStage, hands: Hands, validator: Worker, reader: Reader, te
 
 
 def _look_at(hit: HitPage, reader: Reader) -> None:
-    """What the page looks like, which is the same to all validators."""
+    """Check the look of the page, which is the same for all validators, and save a screenshot."""
     assert serious_problems(hit.frame) == []
     assert fits(hit.frame)
     hit.keep(f"{reader.spec.name}-judged")

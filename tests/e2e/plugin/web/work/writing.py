@@ -1,4 +1,4 @@
-"""What to write: texts that the task's own model is fooled by, and texts that it is not."""
+"""Texts for the tests: some fool the task's own model, and some do not."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ WORD = r"[\w'-]"
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a worker was given to write about; the target is empty where it is theirs to choose."""
+    """A worker's context and target; the target is empty if the worker chooses it."""
 
     fields: Mapping[str, str]
     target: str | None
@@ -57,17 +57,17 @@ class Reader:
         return self._verdict(given, text, answer, target)
 
     def sentence(self, given: Assigned, text: str, target: str | None) -> str:
-        """What the page must say to the text."""
+        """Return the verdict that the page must show for the text."""
         return self.verdict(given, text, target).sentence(self.spec)
 
     def texts_for(self, given: Assigned, *, beginning: int = 0) -> Texts:
-        """Texts from the pack's own rows; another start gives other texts, as each can be submitted once."""
+        """Return texts from the pack's rows; another start gives other texts, because each can be submitted once."""
         answers: dict[str, tuple[str, Prediction]] = {}
         for place in range(beginning, beginning + MOST_PARTS):
             texts = self._candidates(given, place)
             said = self._predictor.predict([{**given.fields, self.input: text} for text in texts])
             for text, answer in zip(texts, said, strict=True):
-                # One text for each thing that the model says is enough to choose from.
+                # One text for each answer of the model is enough to choose from.
                 answers.setdefault(answer.label if isinstance(answer, LabelPrediction) else answer.text, (text, answer))
             found = self._among(given, list(answers.values()))
             if found:
@@ -76,7 +76,7 @@ class Reader:
 
     def _candidates(self, given: Assigned, place: int) -> list[str]:
         if self.spec.kind == "qa":
-            # Asked about anything else, a model that learned from a few rows says nearly the same to every question.
+            # A model trained on a few rows gives nearly the same answer to all other questions.
             (passage,) = given.fields.values()
             pieces = [*re.split(r"(?<=[.])\s", passage), *re.split(r"(?<=[.;,])\s", passage)]
             return [f"{one.strip('., ')}?" for one in pieces if len(one) < LONGEST]
@@ -94,14 +94,14 @@ class Reader:
         return None
 
     def _markable(self, given: Assigned, answer: Prediction) -> Iterator[str]:
-        """LimitedText of the model's answer that stand in the passage once, so that one drag marks them."""
+        """Yield parts of the model's answer that occur once in the passage, so that one drag selects them."""
         said = answer.text if isinstance(answer, SpanPrediction) else ""
         passage = given.fields[self.spec.with_role("context")[0].name]
         for piece in re.findall(rf"{WORD}+(?: {WORD}+)*", said):
             words = piece.split()
             for length in range(min(4, len(words)), 0, -1):
                 some = " ".join(words[:length])
-                # Once as words, and nowhere within longer ones.
+                # Once as whole words, and never within longer words.
                 if passage.count(some) == 1 and re.search(rf"(?<!{WORD}){re.escape(some)}(?!{WORD})", passage):
                     yield some
 
@@ -111,12 +111,12 @@ class Reader:
 
 
 def newest_session(stage: WorkStage) -> WorkSession:
-    """The page that was opened last."""
+    """Return the page that was opened last."""
     return stage.sessions()[-1]
 
 
 def assigned(stage: WorkStage, work: WorkSession, item: int = 0) -> Assigned:
-    """What stands on a page to write about."""
+    """Return the context and target that a page shows."""
     with stage.store.read() as session:
         row = session.scalars(select(WorkItem).where(WorkItem.session_id == work.id, WorkItem.item == item)).one()
         return Assigned(session.get_one(Context, row.context_id).fields, row.label)
