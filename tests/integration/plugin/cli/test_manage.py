@@ -138,10 +138,10 @@ def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) 
 def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None:
     now, who = owned.clock.now(), "manager@test"
     with owned.store.write() as session:
-        record_failure(session, "pay", "", "nobody is there", retry=True, who=who, now=now)
+        record_failure(session, "pay", "", "no connection", retry=True, who=who, now=now)
         record_success(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
     told = json.loads(outfox("status", "--json").out)["manager"]
-    assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "nobody is there", 1)]
+    assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "no connection", 1)]
     assert [(one["step"], one["task"]) for one in told["waiting"]] == [("open", "sentiment")]
     text = outfox("status").out
     assert "pay failed once since" in text

@@ -64,7 +64,7 @@ def test_a_task_that_gets_a_model_while_it_runs_is_served_without_a_restart(tmp_
     try:
         assert told.startswith("serving no task at ")
         wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
-        assert "cannot be followed" not in backend.log.read_text(), "a fresh home is no reason for a warning"
+        assert "cannot be followed" not in backend.log.read_text(), "a fresh home causes no warning"
         assert versions(TASK) == 404
         fits = {"kind": spec.kind, "labels": list(spec.label_names), "model_input": list(spec.model_input)}
         for task, content in ((TASK, {}), ("nli", fits)):

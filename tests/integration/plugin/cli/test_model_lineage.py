@@ -52,7 +52,7 @@ def test_a_live_round_keeps_its_versions(outfox: Outfox, school: School) -> None
         error = json.loads(ran.err.splitlines()[-1])
         assert (ran.code, error["code"], error["hint"]["action"]) == (2, "round_keeps_versions", "close_round")
     assert pinned_for(school, 1) == (positive,)
-    # The round's own versions can be pinned again, and so can those of other tasks and of rounds that are not live.
+    # The round's own versions can be pinned again, and the task's pins and those of other rounds can change.
     assert outfox("model", "rotate", TASK, positive, "--round", 1).code == 0
     assert outfox("model", "rotate", TASK, negative).code == 0
     assert outfox("model", "rotate", TASK, negative, "--round", 2).code == 0

@@ -101,7 +101,7 @@ def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: 
 
 
 def a_job_of(school: School, pid: int, host: str = "", *, silent: timedelta) -> None:
-    """A training recorded as running, whose process sent its last heartbeat this long ago."""
+    """Record a training as running, whose process sent its last heartbeat this long ago."""
     now = SystemClock().now() - silent
     with school.store.write() as session:
         trainer = JobOwner("ada", host or socket.gethostname(), pid)

@@ -13,7 +13,7 @@ from tests.integration.round_manager.validation.panel import Panel, seat_panel
 from tests.integration.round_manager.validation.test_late_flags import flagging, judged
 from tests.integration.round_manager.work.floor import pack_of
 
-FLAG = "It names somebody"
+FLAG = "It names a person"
 
 
 @pytest.fixture

@@ -225,7 +225,7 @@ class Company:
             try:
                 outcomes = self.manage()
             except Killed:
-                # A killed process leaves its children without a parent.
+                # A new manager process does not know the trainings of the killed one.
                 self._trainings = self._supervisor()
                 continue
             if not any(outcome.result.done for outcome in outcomes):
@@ -267,7 +267,7 @@ class Company:
         return TrainingSupervisor(self.service_context, Actor(MANAGER), FakeRunner(self))
 
     def take(self, hit: Hit, worker: str) -> WorkSession | None:
-        """Let a worker accept the HIT and open its page; they return it if there is no work for them."""
+        """Let a worker accept the HIT and open its page; they return a HIT without work."""
         self.crowd.accept(str(hit.external_id), worker)
         number = 1 + len(self.floor.rows(Assignment, Assignment.hit_id == hit.id))
         with self.store.read() as session:
@@ -288,7 +288,7 @@ class Company:
     def _write_plainly(self, page: WorkSession) -> None:
         with self.store.read() as session:
             target = session.scalars(select(WorkItem.label).where(WorkItem.session_id == page.id)).one()
-        texts = [f"This is {target} {page.id}, once more: {number}" for number in range(3)]
+        texts = [f"This is {target} {page.id}, version {number}" for number in range(3)]
         for text in texts:
             self.floor.ask(page, text)
         self.floor.hand_in(page, texts[-1])

@@ -1,4 +1,4 @@
-"""The whole loop without manual steps: rounds are collected, validated, paid, frozen and trained on; then the next opens."""
+"""The whole loop without manual steps: rounds are collected, validated, paid, frozen, trained on, and followed."""
 
 import threading
 from dataclasses import replace

@@ -108,7 +108,7 @@ def test_attempts_are_kept_while_the_database_is_locked(
     sink.start()
     for _ in range(5):
         sink.put(stage.tried())
-    eventually(lambda: sink.state().error, "the lock is told")
+    eventually(lambda: sink.state().error, "the lock is reported")
     assert "locked" in str(sink.state().error)
     holder.execute("ROLLBACK")
     holder.close()
@@ -149,7 +149,7 @@ def test_a_clock_that_is_hours_off_loses_nothing(standing: Standing) -> None:
 def test_a_wrong_secret_is_a_failure_that_can_be_retried(standing: Standing) -> None:
     before = standing.attempts()
     with pytest.raises(DeliveryFailed, match="OUTFOX_SECRET"):
-        AttemptSender(standing.process.url, ("a secret that nobody else has, of any length",))([standing.stage.tried()])
+        AttemptSender(standing.process.url, ("another secret, of sufficient length",))([standing.stage.tried()])
     assert standing.attempts() == before
 
 

@@ -89,7 +89,7 @@ def test_messages_of_foreign_errors_are_not_logged(start: Start, caplog: pytest.
     reader = FakeReader()
     reader.error = RuntimeError("private words")
     start(reader).hint("sentiment")
-    eventually(lambda: "Label Studio is not read" in caplog.text, "it is told")
+    eventually(lambda: "Label Studio is not read" in caplog.text, "the error is logged")
     (record,) = caplog.records
     assert record.__dict__["data"]["error"] == "RuntimeError"
 
@@ -118,7 +118,7 @@ def test_it_stops_between_two_tasks(start: Start) -> None:
     reader.wait_for(1)
     stopping = threading.Thread(target=loop.stop, args=(5,))
     stopping.start()
-    eventually(lambda: loop._stopping.is_set(), "it was told to stop")
+    eventually(lambda: loop._stopping.is_set(), "a stop was requested")
     reader.hold.set()
     stopping.join(5)
     assert reader.got == ["sentiment"]

@@ -78,7 +78,7 @@ def test_a_malformed_http_request_is_logged_without_its_contents(standing: Stand
     with socket.create_connection(("127.0.0.1", web.port), timeout=10) as caller:
         caller.sendall(spoiled.format("é").encode())
         assert b" 400 " in caller.recv(1_000)
-    eventually(lambda: len(web.events()) > before, "it is told")
+    eventually(lambda: len(web.events()) > before, "the request is logged")
     assert web.events()[-1]["event"].startswith("refused a request that is not valid HTTP: Invalid")
     assert "private-token" not in web.log.read_text(encoding="utf-8")
 

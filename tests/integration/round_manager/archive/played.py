@@ -84,7 +84,7 @@ def _play(
 ) -> Played:
     with store.write() as session:
         names = [f"A{number:03}" for number in range(WORKERS)]
-        # Their names stay the same under another numbering.
+        # The same names in either order, so that only the ids differ.
         people = {n: ensure_worker(session, "mturk", n, now=NOON) for n in (reversed(names) if backwards else names)}
         workers = [people[name].id for name in names]
         order = range(examples)

@@ -87,15 +87,15 @@ def wrong_tries(stage: Stage) -> dict[str, Any]:
     said = ModelOutput(stage.versions[0], "x", float("nan"), {}, True)
     return {
         "no such task": stage.tried(task="nothing"),
-        "a task that is no text for a database": stage.tried(task="\x00"),
+        "a task name that a database cannot store": stage.tried(task="\x00"),
         "a task with half of a character": stage.tried(task="\ud83d"),
         "a task longer than any": stage.tried(task="x" * 100),
-        "a version that is no text for a database": stage.tried(outputs=(replace(said, version="\x00"),)),
+        "a version name that a database cannot store": stage.tried(outputs=(replace(said, version="\x00"),)),
         "a version longer than any": stage.tried(outputs=(replace(said, version="x" * 200),)),
         "no such source": stage.tried(source="elsewhere"),
         "a negative latency": stage.tried(latency_us=-1),
         "a latency beyond all numbers": stage.tried(latency_us=10**30),
-        "a confidence that is no number": stage.tried(outputs=(said,)),
+        "a confidence that is not a number": stage.tried(outputs=(said,)),
         "a confidence above one": stage.tried(outputs=(replace(said, confidence=1.5),)),
         "half of a character": stage.tried(stage.fields(text="half \ud83d")),
         "a NUL": stage.tried(stage.fields(text="\x00")),

@@ -52,7 +52,7 @@ class Gallery:
         return upload_crowd_work(self.store, self.studio, self.name, self.floor.clock, **more)
 
     def show_later(self) -> CrowdUpload:
-        """Wait until everything that was sent has arrived."""
+        """Upload again after a pause in which earlier uploads have arrived."""
         self.floor.clock.advance(PAUSE)
         return self.show()
 

@@ -159,7 +159,7 @@ def test_requests_are_answered_during_the_rotation(taught: School) -> None:
     try:
         (before,) = taught.pinned()
         asking.start()
-        eventually(lambda: answers, "somebody is answered")
+        eventually(lambda: answers, "a request is answered")
         done = retrain(taught)
         asked = len(answers)
         eventually(lambda: len(answers) > asked + 5, "more is asked")

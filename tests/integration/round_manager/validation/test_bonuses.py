@@ -115,7 +115,7 @@ def test_a_bonus_is_owed_as_soon_as_the_budget_covers_it(panel: Panel) -> None:
 def test_a_bonus_for_a_kept_example_is_owed_as_soon_as_the_budget_covers_it(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, None, None)
-    panel.vote(example, flag="It names somebody")
+    panel.vote(example, flag="It names a person")
     panel.decide()
     with panel.store.write() as session:
         release(session, [panel.assignment(example).hit_id], EntryKind.BONUS, now=panel.now)
@@ -146,7 +146,7 @@ def test_a_flagged_example_keeps_its_bonus_until_its_owner_decides(panel: Panel)
     kept, withdrawn = panel.written("W1")[0], panel.written("W2")[0]
     for example in (kept, withdrawn):
         panel.vote(example, None, None)
-        panel.vote(example, flag="It names somebody")
+        panel.vote(example, flag="It names a person")
     assert panel.decide() == Decisions()
     assert panel.bonuses() == {"reserved": 2}
     with panel.store.write() as session:

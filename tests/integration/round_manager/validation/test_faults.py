@@ -98,7 +98,7 @@ def test_votes_cast_during_a_decision_are_not_lost(panel: Panel) -> None:
 def test_a_flag_concurrent_with_a_decision_waits_for_the_owner_or_is_late(panel: Panel) -> None:
     (example,) = panel.written()
     panel.vote(example, None, None)
-    crossed = at_once(panel.decide, lambda: panel.vote(example, flag="It names somebody"))
+    crossed = at_once(panel.decide, lambda: panel.vote(example, flag="It names a person"))
     assert not [one for one in crossed if isinstance(one, Exception)]
     panel.decide()
     if panel.status(example) is ExampleStatus.FLAGGED:

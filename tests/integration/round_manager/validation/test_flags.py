@@ -11,7 +11,7 @@ from round_manager.validation.flags import count_flagged, find_example, flagged,
 from tests.integration.round_manager.validation.panel import OWNER, Panel
 
 WHY = "I looked at it."
-FLAG = "It names somebody"
+FLAG = "It names a person"
 
 
 def held(panel: Panel, session: Session, example: Example) -> Example:

@@ -23,7 +23,7 @@ from tests.integration.round_manager.validation.conftest import SeatPanel
 from tests.integration.round_manager.validation.panel import OWNER, Panel
 from tests.integration.round_manager.work.floor import pack_of
 
-FLAG = "It names somebody"
+FLAG = "It names a person"
 WHY = "I looked at it."
 
 

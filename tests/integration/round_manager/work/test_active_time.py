@@ -30,7 +30,7 @@ def judged(floor: Floor, work: WorkSession, item: int, active_ms: int | None = N
         judge_item(session, work, item, POSITIVE, now=floor.now, active_ms=active_ms)
 
 
-def test_an_example_has_what_the_pages_count_gained_since_the_one_before(lay: LayFloor) -> None:
+def test_an_example_gets_the_time_since_the_previous_one(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 3})
     work = floor.open()
     floor.clock.advance(5 * MINUTE)
@@ -40,7 +40,7 @@ def test_an_example_has_what_the_pages_count_gained_since_the_one_before(lay: La
     assert floor.one(work).active_ms == 160_002
 
 
-def test_a_count_is_never_more_than_has_passed_and_never_goes_back(lay: LayFloor) -> None:
+def test_active_time_never_exceeds_elapsed_time_and_never_decreases(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 5})
     work = floor.open()
     floor.clock.advance(MINUTE)
@@ -51,7 +51,7 @@ def test_a_count_is_never_more_than_has_passed_and_never_goes_back(lay: LayFloor
     assert floor.one(work).active_ms == 120_000
 
 
-def test_the_time_on_a_text_that_was_skipped_belongs_to_no_example(lay: LayFloor) -> None:
+def test_time_on_a_skipped_text_belongs_to_no_example(lay: LayFloor) -> None:
     floor = lay(work={"tries_before_skip": 0})
     work = floor.open()
     floor.clock.advance(5 * MINUTE)
@@ -108,7 +108,7 @@ def test_submitting_again_takes_no_time_from_the_next_example(lay: LayFloor) -> 
     assert fooled(floor, work, 1, 100_000) == 80_000
 
 
-def test_a_page_that_begins_again_counts_from_nothing_and_what_was_written_keeps_its_time(lay: LayFloor) -> None:
+def test_a_restarted_page_counts_from_zero_and_earlier_examples_keep_their_time(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     hit = floor.hit()
     work = floor.open(hit=hit)
@@ -121,7 +121,7 @@ def test_a_page_that_begins_again_counts_from_nothing_and_what_was_written_keeps
     assert [example.active_ms for example in floor.rows(Example)] == [200_000, 30_000]
 
 
-def test_the_times_of_a_pages_items_are_all_of_its_time(lay: LayFloor) -> None:
+def test_the_times_of_a_pages_items_add_up_to_its_time(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD, work={"validations_per_hit": 4})
     for number in range(4):
         floor.pending(f"A{number}")

@@ -56,7 +56,7 @@ def test_the_only_attempt_is_reported_as_one(lay: LayFloor) -> None:
         floor.ask(work, "two")
 
 
-def test_the_last_attempt_is_the_last(lay: LayFloor) -> None:
+def test_no_attempt_is_allowed_after_the_last(lay: LayFloor) -> None:
     floor = lay(work={"tries": 2, "tries_before_skip": 2})
     work = floor.open()
     floor.ask(work, "one")
@@ -67,7 +67,7 @@ def test_the_last_attempt_is_the_last(lay: LayFloor) -> None:
     assert len(floor.rows(Attempt)) == 2
 
 
-def test_a_verdict_on_something_else_or_of_another_model_is_not_stored(floor: Floor) -> None:
+def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "mine")
     question = floor.request(work, written)
@@ -97,7 +97,7 @@ def test_a_verdict_that_a_sink_has_stored_without_a_worker_is_asked_for_again(fl
     assert floor.record(work, written, replace(verdict, id=uuid4())).number == 1
 
 
-def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> None:
+def test_unusual_texts_are_judged_or_refused_in_one_sentence(floor: Floor) -> None:
     work = floor.open()
     for text, error in (
         ("", InvalidInput),
@@ -114,14 +114,14 @@ def test_odd_texts_are_asked_about_or_refused_in_one_sentence(floor: Floor) -> N
         assert floor.ask(work, text).id == attempt.id
 
 
-def test_a_page_cannot_say_what_the_context_is(lay: LayFloor) -> None:
+def test_a_page_cannot_set_the_context(lay: LayFloor) -> None:
     floor = lay("nli")
     work = floor.open()
     written = PageInput({"hypothesis": "Nobody sleeps.", "premise": "My own premise."})
     assert floor.ask(work, written).fields["premise"] == floor.context(work).fields["premise"]
 
 
-def test_items_that_are_not_the_sessions_own_are_out_of_reach(floor: Floor) -> None:
+def test_items_of_other_sessions_are_out_of_reach(floor: Floor) -> None:
     mine = floor.open("W1")
     for item in (-1, 1, 999, 2**63, 2**80):
         with pytest.raises(PageUnknown):
@@ -130,7 +130,7 @@ def test_items_that_are_not_the_sessions_own_are_out_of_reach(floor: Floor) -> N
             floor.hand_in(mine, PageInput({"text": "x"}), item)
 
 
-def test_writing_and_judging_are_not_mixed_up(floor: Floor) -> None:
+def test_creation_and_validation_items_are_not_mixed_up(floor: Floor) -> None:
     floor.pending()
     writing, checking = floor.open("W1"), floor.open("W2", kind=HitKind.VALIDATE)
     with pytest.raises(PageUnknown):

@@ -41,7 +41,7 @@ def test_a_page_that_is_loaded_several_times_at_once_has_one_session(floor: Floo
     assert (len(floor.rows(WorkSession)), len(floor.rows(WorkItem)), len(floor.rows(Lease))) == (1, 1, 1)
 
 
-def test_a_page_that_begins_again_in_several_tabs_begins_again_once(floor: Floor) -> None:
+def test_a_page_restarted_in_several_tabs_restarts_once(floor: Floor) -> None:
     hit = floor.hit()
     work = floor.open(hit=hit)
     floor.clock.set(work.expires_at)
@@ -50,7 +50,7 @@ def test_a_page_that_begins_again_in_several_tabs_begins_again_once(floor: Floor
     assert (len(floor.rows(WorkItem)), len(floor.live_leases())) == (1, 1)
 
 
-def test_workers_who_come_at_once_get_different_contexts(lay: LayFloor) -> None:
+def test_workers_who_arrive_concurrently_get_different_contexts(lay: LayFloor) -> None:
     floor = lay(contexts=TOGETHER)
     hits = [floor.hit() for _ in range(TOGETHER)]
     pages = at_once(*[lambda hit=hit: floor.open(f"W{hit.id}", hit=hit) for hit in hits])
@@ -66,7 +66,7 @@ def test_the_last_vote_that_is_wanted_is_asked_of_one_worker(lay: LayFloor) -> N
     assert len(floor.live_leases()) == 1
 
 
-def test_a_double_click_on_ask_uses_one_attempt_and_both_see_it(floor: Floor) -> None:
+def test_a_double_click_on_ask_uses_one_attempt_and_both_calls_get_it(floor: Floor) -> None:
     work = floor.open()
     written = floor.written(work, "once")
 
@@ -104,7 +104,7 @@ def test_one_worker_cannot_submit_the_same_text_in_two_hits_at_once(lay: LayFloo
     assert len(floor.rows(Example)) == 1
 
 
-def test_skips_at_once_give_up_each_context_once(lay: LayFloor) -> None:
+def test_concurrent_skips_skip_each_context_once(lay: LayFloor) -> None:
     floor = lay(contexts=3, work={"tries_before_skip": 0})
     work = floor.open()
 
@@ -139,7 +139,7 @@ def test_pages_with_the_same_examples_in_another_order_are_confirmed_at_once(lay
     assert sorted(vote.example_id for vote in floor.votes()) == sorted(examples * TOGETHER)
 
 
-def test_a_quiz_is_not_taken_more_often_for_being_taken_at_once(floor: Floor) -> None:
+def test_concurrent_quiz_answers_do_not_exceed_the_attempts(floor: Floor) -> None:
     work = floor.open(kind=HitKind.QUIZ)
     assert floor.spec.quiz is not None
     tries = [[(one.answer + how) % len(one.choices) for one in floor.spec.quiz.questions] for how in (1, 2, 1, 2)]
@@ -154,7 +154,7 @@ def test_a_quiz_is_not_taken_more_often_for_being_taken_at_once(floor: Floor) ->
     assert any(isinstance(one, NothingToDo) for one in taken)
 
 
-def test_web_apps_that_sweep_at_once_end_everything_that_is_over(floor: Floor) -> None:
+def test_concurrent_sweeps_end_everything_that_has_expired(floor: Floor) -> None:
     pages = [floor.open(f"W{number}") for number in range(6)]
     floor.clock.set(pages[-1].expires_at)
 
@@ -170,7 +170,7 @@ def test_web_apps_that_sweep_at_once_end_everything_that_is_over(floor: Floor) -
 
 
 @pytest.mark.parametrize("hand_in_first", [True, False])
-def test_an_example_and_its_confirmation_come_one_after_the_other(floor: Floor, hand_in_first: bool) -> None:
+def test_an_example_and_its_confirmation_are_serialised(floor: Floor, hand_in_first: bool) -> None:
     work = floor.open()
     text = floor.written(work, floor.fooling(work))
     floor.ask(work, text)

@@ -48,7 +48,9 @@ def test_a_page_that_never_reported_its_time_leaves_it_unknown(floor: Floor) -> 
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.0, ExampleStatus.UNCHECKED), (1.0, ExampleStatus.PENDING)])
-def test_what_did_not_fool_is_checked_at_the_tasks_rate(lay: LayFloor, share: float, status: ExampleStatus) -> None:
+def test_examples_that_did_not_fool_are_checked_at_the_tasks_rate(
+    lay: LayFloor, share: float, status: ExampleStatus
+) -> None:
     floor = lay(validation={"sample_non_fooling": share}, work={"tries_before_skip": 0}, target={"set_by": "annotator"})
     work = floor.open()
     text = floor.written(work, f"so {floor.spec.label_names[1]}")
@@ -112,7 +114,7 @@ def test_an_assignment_of_another_worker_confirms_no_session(floor: Floor) -> No
     assert [lease.outcome for lease in floor.rows(Lease)] == [LeaseEnd.USED]
 
 
-def test_work_counts_though_we_never_heard_its_end(lay: LayFloor) -> None:
+def test_work_counts_even_if_its_page_was_never_finished(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     work = floor.open()
     text = floor.fooling(work)
@@ -140,7 +142,7 @@ def test_a_confirmation_after_our_own_deadline_counts_too(lay: LayFloor) -> None
     assert len(floor.votes()) == 1
 
 
-def test_votes_that_cannot_be_cast_any_more_are_noted_and_keep_no_other_from_it(lay: LayFloor) -> None:
+def test_votes_that_can_no_longer_be_cast_are_recorded_and_block_no_others(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     examples = [floor.pending() for _ in range(3)]
     work = floor.validating("V1")
@@ -174,7 +176,7 @@ def test_a_flag_sends_the_example_to_its_owner_only_when_it_is_confirmed(lay: La
     assert floor.votes()[0].comment == "two at once"
 
 
-def test_what_is_confirmed_after_its_round_was_closed_is_noted_and_stays_as_it_is(floor: Floor) -> None:
+def test_work_confirmed_after_its_round_closed_is_recorded_and_unchanged(floor: Floor) -> None:
     work = floor.open()
     (example,) = floor.write_all(work)
     floor.finish(work)
@@ -225,7 +227,7 @@ def test_a_batch_confirms_every_session_in_it(floor: Floor) -> None:
     assert {example.status for example in floor.rows(Example)} == {ExampleStatus.PENDING}
 
 
-def test_judgements_cannot_be_changed_after_the_marketplace_has_spoken(lay: LayFloor) -> None:
+def test_judgements_cannot_be_changed_after_confirmation(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     floor.pending()
     work = floor.validating()

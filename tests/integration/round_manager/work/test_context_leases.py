@@ -92,7 +92,7 @@ def test_every_strategy_finds_its_context_among_ten_thousand_without_counting_ex
         assert asked.count("example.author_id = ") == asked.count("FROM example") == 1
 
 
-def test_equals_are_drawn_and_each_gets_its_share(season: Season) -> None:
+def test_contexts_of_equal_rank_are_drawn_evenly(season: Season) -> None:
     given = [season.floor.context(season.floor.open(f"W{number}")).id for number in range(16)]
     for turn in (given[:8], given[8:]):
         assert len(set(turn)) == 8
@@ -113,9 +113,9 @@ def test_a_uniform_draw_favours_no_context(begin: BeginSeason) -> None:
 
 
 def _drawn_for(season: Season, page: WorkSession) -> Iterator[int]:
-    """Return the context that each of many workers with a fixed seed would get first."""
+    """Yield the context that each of many workers with a fixed seed would get first."""
     with season.store.dry_run() as session:
-        # Existing workers hold a context, and only contexts of equal rank are drawn from.
+        # Existing pages hold contexts; without them, all contexts rank equally.
         session.execute(delete(WorkItem))
         session.execute(delete(Lease))
         work, round = session.get_one(WorkSession, page.id), season.round
@@ -127,7 +127,7 @@ def _drawn_for(season: Season, page: WorkSession) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("may_repeat", [False, True])
-def test_nobody_gets_a_context_twice_unless_the_task_allows_it(begin: BeginSeason, *, may_repeat: bool) -> None:
+def test_no_worker_is_leased_a_context_twice_unless_the_task_allows_it(begin: BeginSeason, *, may_repeat: bool) -> None:
     season = begin(contexts=3, work={"repeat_context": may_repeat})
     seen = []
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_nobody_gets_a_context_twice_unless_the_task_allows_it(begin: BeginSeaso
             season.floor.open("W1")
 
 
-def test_the_tallies_are_what_counting_gives_however_examples_come_and_go(season: Season) -> None:
+def test_the_tallies_always_equal_a_full_count(season: Season) -> None:
     floor = season.floor
     with season.store.read() as session:
         first, second = session.scalars(select(Context.id).order_by(Context.id).limit(2))

@@ -38,7 +38,7 @@ def window(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("statistics", ["fresh", "stale", "missing"])
-def test_no_query_walks_the_contexts(season: Season, statistics: str) -> None:
+def test_no_query_scans_all_contexts(season: Season, statistics: str) -> None:
     if statistics == "stale":
         _analyze(season)
     spread(season)
@@ -115,7 +115,7 @@ def test_a_draw_among_many_favours_no_context(season: Season, window: int) -> No
     assert len(drawn) > len(everyone) / 3
 
 
-def test_what_somebody_writes_on_is_drawn_as_often_as_its_equals_are(season: Season, window: int) -> None:
+def test_a_leased_context_is_drawn_as_often_as_others_of_its_rank(season: Season, window: int) -> None:
     _lay_out(season, contexts=4 * window)
     others = season.floor.pending("OTHERS").author_id
     written_on = sorted(_living(season))[::4]
@@ -128,7 +128,7 @@ def test_what_somebody_writes_on_is_drawn_as_often_as_its_equals_are(season: Sea
 
 
 @STRATEGIES
-def test_somebody_who_had_all_contexts_but_one_gets_that_one(season: Season, window: int, strategy: str) -> None:
+def test_a_worker_who_had_all_contexts_but_one_gets_the_last_one(season: Season, window: int, strategy: str) -> None:
     _lay_out(season, contexts=4 * window)
     page = season.floor.open("W1")
     *had, left = sorted(_living(season) - {season.floor.context(page).id})
@@ -146,9 +146,7 @@ def test_somebody_who_had_all_contexts_but_one_gets_that_one(season: Season, win
 
 
 @STRATEGIES
-def test_contexts_that_come_and_go_while_the_round_is_open_are_given_out_and_are_not(
-    begin: BeginSeason, strategy: str
-) -> None:
+def test_contexts_added_to_an_open_round_are_leased_and_removed_ones_are_not(begin: BeginSeason, strategy: str) -> None:
     season = begin(contexts=2, rounds={"context_strategy": strategy})
     floor = season.floor
     old = [floor.context(floor.open(f"W{number}")).key for number in range(2)]
@@ -167,7 +165,7 @@ def test_contexts_that_come_and_go_while_the_round_is_open_are_given_out_and_are
         assert new == ["b", "a"]
 
 
-def test_an_order_that_changes_while_the_round_is_open_is_kept_from_then_on(begin: BeginSeason) -> None:
+def test_a_changed_order_applies_to_an_open_round(begin: BeginSeason) -> None:
     season = begin(contexts=2, rounds={"context_strategy": "in_order"})
     upload(season, [row("a"), row("b"), row("c")], replace=True)
     upload(season, [row("c"), row("a"), row("b")], replace=True)
@@ -175,7 +173,7 @@ def test_an_order_that_changes_while_the_round_is_open_is_kept_from_then_on(begi
     assert given == ["c", "a", "b", "c"]
 
 
-def test_a_worker_is_told_when_all_contexts_are_retired(season: Season) -> None:
+def test_no_page_opens_when_all_contexts_are_retired(season: Season) -> None:
     with season.store.write() as session:
         session.execute(update(Context).values(retired_at=season.floor.now))
     with pytest.raises(NothingToDo):

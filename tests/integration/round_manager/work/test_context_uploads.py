@@ -44,7 +44,7 @@ def snapshot(season: Season) -> list[tuple[object, ...]]:
     ]
 
 
-def test_contexts_come_after_those_of_the_pack_in_the_order_of_the_file(season: Season) -> None:
+def test_uploaded_contexts_follow_the_packs_in_the_order_of_the_file(season: Season) -> None:
     pack = given_out(season)
     assert upload(season, [row("b"), row("a", source="me")]) == ContextsUploaded(added=2)
     assert given_out(season) == [*pack, "b", "a"]
@@ -57,7 +57,7 @@ def test_contexts_come_after_those_of_the_pack_in_the_order_of_the_file(season: 
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_the_same_file_once_more_changes_nothing(season: Season, *, replace: bool) -> None:
+def test_uploading_the_same_file_again_changes_nothing(season: Season, *, replace: bool) -> None:
     rows = [row(f"c{number}") for number in range(1_100)]
     upload(season, rows, replace=replace)
     before = snapshot(season)
@@ -67,7 +67,7 @@ def test_the_same_file_once_more_changes_nothing(season: Season, *, replace: boo
     assert len(season.floor.rows(AuditEntry, AuditEntry.subject == "task")) == 1
 
 
-def test_a_file_with_a_mistake_far_down_leaves_nothing_behind(season: Season) -> None:
+def test_a_mistake_late_in_a_file_stores_nothing(season: Season) -> None:
     def broken() -> Iterable[PackContext]:
         yield from (row(f"c{number}") for number in range(700))
         raise PackError([Problem("contexts.csv", 702, "has no text")])
@@ -79,7 +79,7 @@ def test_a_file_with_a_mistake_far_down_leaves_nothing_behind(season: Season) ->
     assert season.floor.rows(AuditEntry, AuditEntry.subject == "task") == []
 
 
-def test_replacing_retires_what_is_not_in_the_file_and_gives_the_files_order(season: Season) -> None:
+def test_replacing_retires_contexts_missing_from_the_file_and_uses_its_order(season: Season) -> None:
     pack = given_out(season)
     upload(season, [row("a"), row("b"), row("c")])
     assert upload(season, [row("c"), row("new"), row("a")], replace=True) == ContextsUploaded(
@@ -92,7 +92,7 @@ def test_replacing_retires_what_is_not_in_the_file_and_gives_the_files_order(sea
     assert given_out(season) == ["b", "a"]
 
 
-def test_a_text_that_changed_under_its_id_takes_the_place_of_the_old_one_and_can_come_back(season: Season) -> None:
+def test_a_changed_text_replaces_the_old_one_and_can_be_restored(season: Season) -> None:
     upload(season, [row("a", "One."), row("b")], replace=True)
     assert upload(season, [row("a", "Two.")]) == ContextsUploaded(added=1, retired=1)
     assert upload(season, [row("a", "Three.")]) == ContextsUploaded(added=1, retired=1)
@@ -106,7 +106,7 @@ def text(season: Season, key: str) -> str:
     return str(found.fields["prompt"])
 
 
-def test_bringing_the_pack_up_to_date_leaves_uploaded_contexts_alone(season: Season) -> None:
+def test_updating_the_pack_keeps_uploaded_contexts(season: Season) -> None:
     pack = [row("p1"), row("p2")]
     bring_up_to_date(season, pack)
     upload(season, [row("mine"), row("p2")])
@@ -120,7 +120,7 @@ def test_bringing_the_pack_up_to_date_leaves_uploaded_contexts_alone(season: Sea
     assert snapshot(season) == before
 
 
-def test_what_an_upload_replaced_does_not_come_back_with_the_pack(season: Season) -> None:
+def test_contexts_replaced_by_an_upload_do_not_return_with_the_pack(season: Season) -> None:
     pack = [row("p1"), row("p2", "One.")]
     bring_up_to_date(season, pack)
     upload(season, [row("p2", "Two.")])
@@ -135,7 +135,7 @@ def test_what_an_upload_replaced_does_not_come_back_with_the_pack(season: Season
     assert "p1" in given_out(season)
 
 
-def test_somebody_who_writes_on_a_context_that_is_retired_finishes_it(season: Season) -> None:
+def test_a_worker_can_finish_a_retired_context(season: Season) -> None:
     page = season.floor.open("W1")
     upload(season, [row("mine")], replace=True)
     (example,) = season.floor.write_all(page)

@@ -61,7 +61,7 @@ def test_submitting_twice_gives_one_example_and_another_text_is_refused(floor: F
     assert len(floor.rows(Example)) == 1
 
 
-def test_a_text_that_the_model_never_saw_is_not_taken_however_little_it_differs(floor: Floor) -> None:
+def test_a_text_that_the_model_never_saw_is_refused_however_little_it_differs(floor: Floor) -> None:
     work = floor.open()
     text = floor.fooling(work)
     floor.ask(work, text)
@@ -71,7 +71,7 @@ def test_a_text_that_the_model_never_saw_is_not_taken_however_little_it_differs(
     assert floor.rows(Example) == []
 
 
-def test_a_text_that_does_not_fool_is_taken_after_the_attempts_that_the_task_asks_for(floor: Floor) -> None:
+def test_a_text_that_does_not_fool_is_accepted_after_the_required_attempts(floor: Floor) -> None:
     work = floor.open()
     with floor.store.read() as session:
         target = shown_items(session, work)[0].target
@@ -110,7 +110,7 @@ def test_explanations_and_extra_fields_are_checked_and_kept(lay: LayFloor) -> No
             floor.hand_in(work, floor.written(work, text, fields=fields))
 
 
-def test_the_label_to_write_for_is_the_tasks_and_not_the_pages(floor: Floor) -> None:
+def test_the_target_label_comes_from_the_server_and_not_from_the_page(floor: Floor) -> None:
     work = floor.open()
     with floor.store.read() as session:
         target = shown_items(session, work)[0].target
@@ -120,7 +120,7 @@ def test_the_label_to_write_for_is_the_tasks_and_not_the_pages(floor: Floor) -> 
     assert floor.hand_in(work, lied).label == target
 
 
-def test_targets_are_asked_for_evenly(floor: Floor) -> None:
+def test_targets_are_distributed_evenly(floor: Floor) -> None:
     asked: Counter[str | None] = Counter()
     for number in range(6):
         with floor.write() as session:
@@ -128,7 +128,7 @@ def test_targets_are_asked_for_evenly(floor: Floor) -> None:
     assert asked == dict.fromkeys(floor.spec.label_names, 2)
 
 
-def test_several_examples_have_contexts_of_their_own(lay: LayFloor) -> None:
+def test_each_of_several_examples_has_its_own_context(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 3})
     work = floor.open()
     with floor.store.read() as session:
@@ -151,7 +151,7 @@ def test_several_examples_have_contexts_of_their_own(lay: LayFloor) -> None:
 
 
 @pytest.mark.parametrize("again", [" same  words ", "same\u200b words"])
-def test_the_same_text_is_taken_once_from_one_worker(lay: LayFloor, again: str) -> None:
+def test_the_same_text_is_accepted_once_per_worker(lay: LayFloor, again: str) -> None:
     floor = lay(work={"examples_per_hit": 2}, target={"set_by": "task"})
     work = floor.open("W1")
     texts = [floor.written(work, "same words"), floor.written(work, again)]
@@ -163,7 +163,7 @@ def test_the_same_text_is_taken_once_from_one_worker(lay: LayFloor, again: str) 
         floor.hand_in(work, texts[1], 1)
 
 
-def test_no_worker_gets_a_context_twice_unless_the_task_lets_them(lay: LayFloor) -> None:
+def test_no_worker_gets_a_context_twice_unless_the_task_allows_it(lay: LayFloor) -> None:
     floor = lay(contexts=3)
     seen = set()
     for _ in range(3):
@@ -178,7 +178,7 @@ def test_no_worker_gets_a_context_twice_unless_the_task_lets_them(lay: LayFloor)
     floor.open("W2")
 
 
-def test_what_was_skipped_or_submitted_or_written_elsewhere_is_not_given_again_before_it_is_confirmed(
+def test_a_skipped_submitted_or_leased_context_is_not_leased_again_before_confirmation(
     lay: LayFloor,
 ) -> None:
     floor = lay(contexts=4, work={"tries_before_skip": 0}, rounds={"context_strategy": "in_order"})
@@ -195,7 +195,7 @@ def test_what_was_skipped_or_submitted_or_written_elsewhere_is_not_given_again_b
     assert floor.context(floor.open("W2")).id == first.id
 
 
-def test_a_lease_whose_time_is_over_counts_for_nothing_even_if_it_was_not_ended(lay: LayFloor) -> None:
+def test_an_expired_lease_does_not_count_even_if_it_was_not_ended(lay: LayFloor) -> None:
     floor = lay(contexts=3, work={"tries_before_skip": 0}, rounds={"context_strategy": "in_order"})
     first, second, _ = floor.rows(Context, Context.retired_at.is_(None))
     assert floor.context(floor.open("W1")).id == first.id
@@ -207,7 +207,7 @@ def test_a_lease_whose_time_is_over_counts_for_nothing_even_if_it_was_not_ended(
         assert skip(session, work, 0, now=floor.now).context.id == first.id
 
 
-def test_a_worker_may_have_a_context_again_where_the_task_lets_them_but_not_two_at_once(lay: LayFloor) -> None:
+def test_a_worker_may_get_a_context_again_if_the_task_allows_it_but_not_twice_at_once(lay: LayFloor) -> None:
     floor = lay(contexts=2, work={"repeat_context": True})
     work, other = floor.open("W1"), floor.open("W1")
     assert floor.context(other).id != floor.context(work).id
@@ -225,7 +225,7 @@ def test_workers_who_arrive_together_are_spread_over_the_contexts(lay: LayFloor,
         assert got == order * 2
 
 
-def test_contexts_that_fooled_least_come_first_where_the_task_says_so_and_of_equals_the_least_used(
+def test_the_least_fooled_strategy_prefers_least_used_contexts_on_ties(
     lay: LayFloor,
 ) -> None:
     floor = lay(contexts=8, rounds={"context_strategy": "least_fooled"})
@@ -236,7 +236,7 @@ def test_contexts_that_fooled_least_come_first_where_the_task_says_so_and_of_equ
     assert floor.context(floor.open("W1")).id == fresh.id
 
 
-def test_a_context_is_given_up_only_after_enough_attempts_and_another_one_has_all_attempts_again(floor: Floor) -> None:
+def test_a_context_can_be_skipped_after_enough_attempts_and_the_next_starts_fresh(floor: Floor) -> None:
     work = floor.open()
     before = floor.context(work).id
     for number in range(3):
@@ -252,7 +252,7 @@ def test_a_context_is_given_up_only_after_enough_attempts_and_another_one_has_al
     assert floor.ask(work, "after the skip").number == 4
 
 
-def test_a_skip_with_nothing_left_changes_nothing(lay: LayFloor) -> None:
+def test_a_skip_without_another_context_changes_nothing(lay: LayFloor) -> None:
     floor = lay(contexts=1, work={"tries_before_skip": 0})
     work = floor.open()
     with pytest.raises(NothingToDo), floor.write() as session:
@@ -260,7 +260,7 @@ def test_a_skip_with_nothing_left_changes_nothing(lay: LayFloor) -> None:
     assert len(floor.live_leases()) == 1
 
 
-def test_drafts_outlive_a_reload_and_are_bounded(floor: Floor) -> None:
+def test_drafts_survive_a_reload_and_are_limited_in_size(floor: Floor) -> None:
     hit = floor.hit()
     work = floor.open(hit=hit)
     draft: dict[str, Any] = {"text": "half a senten\u202e🦊", "places": [1, 2]}
@@ -282,7 +282,7 @@ def test_drafts_outlive_a_reload_and_are_bounded(floor: Floor) -> None:
         assert items_of(session, work)[0].draft == draft
 
 
-def test_a_problem_reaches_the_owner_with_what_it_is_about_and_not_without_end(floor: Floor) -> None:
+def test_problem_reports_reach_the_owner_with_their_context_and_are_limited(floor: Floor) -> None:
     work = floor.open("W7")
     floor.clock.set(work.expires_at)
     with floor.write() as session:
@@ -300,7 +300,7 @@ def test_a_problem_reaches_the_owner_with_what_it_is_about_and_not_without_end(f
         report(session, work, None, "and again", now=floor.now)
 
 
-def test_one_page_does_not_use_up_the_reports_of_its_hit_and_all_pages_together_have_an_end(floor: Floor) -> None:
+def test_reports_are_limited_per_page_and_per_hit(floor: Floor) -> None:
     hit = floor.hit()
     forged, honest = floor.open("FORGED", hit=hit), floor.open("W1", hit=hit)
     with floor.write() as session:
@@ -320,7 +320,7 @@ def test_one_page_does_not_use_up_the_reports_of_its_hit_and_all_pages_together_
         report(session, elsewhere, None, "Another HIT's is cut off too.", now=floor.now)
 
 
-def test_nothing_is_taken_after_the_deadline(floor: Floor) -> None:
+def test_nothing_is_accepted_after_the_deadline(floor: Floor) -> None:
     work = floor.open()
     text = floor.written(work, floor.fooling(work))
     floor.ask(work, text)
@@ -363,7 +363,7 @@ def test_a_worker_selects_an_answer_and_it_must_be_in_the_passage(lay: LayFloor)
     assert (example.answer, example.fooled) == (right.answer, True)
 
 
-def test_a_chosen_label_is_the_targets_where_the_worker_chooses(lay: LayFloor) -> None:
+def test_if_the_worker_chooses_the_label_it_becomes_the_target(lay: LayFloor) -> None:
     floor = lay(target={"set_by": "annotator"})
     work = floor.open()
     with pytest.raises(InvalidInput):

@@ -33,7 +33,7 @@ def sent(season: Season) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", ORDERS)
-def test_what_a_strategy_gives_out_first_is_sent_first_and_equals_in_the_owners_order(
+def test_contexts_are_sent_in_the_strategys_order_and_ties_in_the_owners_order(
     begin: BeginSeason, strategy: str
 ) -> None:
     assert sent(begin(rounds={"context_strategy": strategy})) == ORDERS[strategy]

@@ -147,7 +147,7 @@ class Walk:
     ("strategy", "window"),
     [("in_order", context_strategies.WINDOW), ("uniform", 2), ("least_fooled", 1)],
 )
-def test_leases_keep_their_rules_whatever_people_do(
+def test_leases_follow_their_rules_after_any_sequence_of_actions(
     lay: LayFloor, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
 ) -> None:
     monkeypatch.setattr(context_strategies, "WINDOW", window)

@@ -68,7 +68,7 @@ def qualify(floor: Floor, crowd: FakeCrowd) -> int:
     return grant_passed_quizzes(floor.store, MARKET, lambda: WorkerAccess(floor.store, crowd, floor.clock))
 
 
-def test_while_one_web_app_asks_the_marketplace_another_leaves_it_to_that(floor: Floor, crowd: Watched) -> None:
+def test_only_one_web_app_at_a_time_asks_the_marketplace(floor: Floor, crowd: Watched) -> None:
     pass_quiz(floor)
     crowd.may_answer.clear()
     with ThreadPoolExecutor(1) as elsewhere:
@@ -81,7 +81,7 @@ def test_while_one_web_app_asks_the_marketplace_another_leaves_it_to_that(floor:
     assert qualify(floor, crowd) == 0
 
 
-def test_web_apps_that_look_at_once_qualify_each_worker_once(floor: Floor, crowd: Watched) -> None:
+def test_concurrent_web_apps_qualify_each_worker_once(floor: Floor, crowd: Watched) -> None:
     workers = ["W1", "W2", "W3"]
     for worker in workers:
         pass_quiz(floor, worker)
@@ -91,7 +91,7 @@ def test_web_apps_that_look_at_once_qualify_each_worker_once(floor: Floor, crowd
     assert len(floor.rows(QualificationGrant)) == len(floor.rows(AuditEntry, AuditEntry.action == "granted")) == 3
 
 
-def test_a_web_app_that_died_after_telling_the_marketplace_is_made_up_for(floor: Floor, crowd: Watched) -> None:
+def test_a_grant_by_a_web_app_that_died_is_recorded_later(floor: Floor, crowd: Watched) -> None:
     pass_quiz(floor)
     held = WorkerAccess(floor.store, crowd, floor.clock).qualification(floor.task)
     crowd.grant(str(held.external_id), "W1", 100)
@@ -110,7 +110,7 @@ def test_a_worker_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qu
     assert crowd.told == ["W1"]
 
 
-def test_the_owners_grant_and_the_quizs_at_the_same_moment_are_one(floor: Floor) -> None:
+def test_concurrent_grants_by_owner_and_quiz_are_one(floor: Floor) -> None:
     crowd = Doorway(floor)
     pass_quiz(floor)
 
@@ -123,10 +123,10 @@ def test_the_owners_grant_and_the_quizs_at_the_same_moment_are_one(floor: Floor)
     assert len(floor.rows(AuditEntry, AuditEntry.action == "granted")) == 1
 
 
-def test_a_worker_whom_the_marketplace_refuses_holds_up_no_other_worker(floor: Floor, crowd: Watched) -> None:
+def test_a_worker_whom_the_marketplace_refuses_blocks_no_other_worker(floor: Floor, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(floor, worker)
-    crowd.refuses["W1"] = CrowdRefused("there is no such worker any more")
+    crowd.refuses["W1"] = CrowdRefused("no such worker")
     with pytest.raises(CrowdRefused, match="no such worker"):
         qualify(floor, crowd)
     assert len(floor.rows(QualificationGrant)) == 1
@@ -134,7 +134,7 @@ def test_a_worker_whom_the_marketplace_refuses_holds_up_no_other_worker(floor: F
     assert qualify(floor, crowd) == 1
 
 
-def test_with_wrong_keys_no_other_worker_is_tried(floor: Floor, crowd: Watched) -> None:
+def test_with_wrong_keys_no_other_worker_is_attempted(floor: Floor, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(floor, worker)
     crowd.refuses["W1"] = CrowdAccessDenied("the keys are wrong")

@@ -47,7 +47,7 @@ def test_the_page_has_the_questions_without_the_answers(floor: Floor) -> None:
     assert set(vars(questions[0])) == {"question", "choices"}
 
 
-def test_a_worker_who_passes_is_to_get_the_qualification_once_they_are_confirmed(floor: Floor) -> None:
+def test_a_worker_who_passes_gets_the_qualification_once_confirmed(floor: Floor) -> None:
     work = quiz(floor)
     with pytest.raises(HitIncomplete):
         floor.finish(work)
@@ -58,7 +58,7 @@ def test_a_worker_who_passes_is_to_get_the_qualification_once_they_are_confirmed
     assert waiting(floor) == [("W1", 100)]
 
 
-def test_a_share_that_is_just_reached_passes(floor: Floor) -> None:
+def test_a_score_exactly_at_the_threshold_passes(floor: Floor) -> None:
     answers = right(floor)
     assert floor.spec.quiz is not None
     needed = floor.spec.quiz.pass_share * len(answers)
@@ -68,7 +68,7 @@ def test_a_share_that_is_just_reached_passes(floor: Floor) -> None:
     assert (result.right_answers, result.passed) == (int(needed), True)
 
 
-def test_wrong_answers_are_explained_and_the_quiz_can_be_taken_again_but_not_for_ever(floor: Floor) -> None:
+def test_wrong_answers_are_explained_and_retakes_are_limited(floor: Floor) -> None:
     work = quiz(floor)
     first = take(floor, work, wrong(floor))
     assert (first.passed, first.right_answers) == (False, 0)
@@ -86,7 +86,7 @@ def test_wrong_answers_are_explained_and_the_quiz_can_be_taken_again_but_not_for
         quiz(floor)
 
 
-def test_after_passing_nothing_more_is_taken(floor: Floor) -> None:
+def test_after_passing_no_more_answers_are_accepted(floor: Floor) -> None:
     work = quiz(floor)
     passed = take(floor, work, right(floor))
     assert take(floor, work, wrong(floor)).id == passed.id
@@ -130,7 +130,7 @@ def test_no_worker_uses_up_or_passes_the_quiz_for_another_worker(floor: Floor) -
     assert left(floor, quiz(floor, "VICTIM")) == 2
 
 
-def test_attempts_side_by_side_give_no_more_chances_than_one_after_the_other(floor: Floor) -> None:
+def test_parallel_attempts_give_no_more_chances_than_sequential_ones(floor: Floor) -> None:
     pages = [quiz(floor) for _ in range(3)]
     for page, answers in zip(pages, (wrong(floor), wrong(floor, 2), right(floor)), strict=True):
         floor.clock.advance(MINUTE)
@@ -141,7 +141,7 @@ def test_attempts_side_by_side_give_no_more_chances_than_one_after_the_other(flo
     assert waiting(floor) == []
 
 
-def test_a_worker_who_had_the_qualification_and_lost_it_does_not_get_it_back_by_itself(floor: Floor) -> None:
+def test_a_worker_who_lost_the_qualification_does_not_regain_it_automatically(floor: Floor) -> None:
     work = quiz(floor)
     take(floor, work, right(floor))
     floor.finish(work)
@@ -166,7 +166,7 @@ def test_a_quiz_has_a_deadline_too(floor: Floor) -> None:
         take(floor, work, right(floor))
 
 
-def test_answers_that_came_in_with_other_work_pass_no_quiz_and_use_nothing_up(floor: Floor) -> None:
+def test_answers_in_other_work_pass_no_quiz_and_use_no_attempt(floor: Floor) -> None:
     with pytest.raises(PageUnknown):
         take(floor, floor.open("W1"), right(floor))
     taken = quiz(floor)

@@ -18,8 +18,8 @@ def owner(outfox: Outfox, floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Outf
     return outfox
 
 
-def test_reports_are_listed_the_newest_first_and_without_the_workers_id(owner: Outfox, floor: Floor) -> None:
-    assert owner("crowd", "reports", "sentiment").out == "nobody has reported anything about sentiment\n"
+def test_reports_are_listed_newest_first_without_worker_ids(owner: Outfox, floor: Floor) -> None:
+    assert owner("crowd", "reports", "sentiment").out == "there are no reports about sentiment\n"
     first, second = floor.open("WORKER1"), floor.open("WORKER2")
     with floor.write() as session:
         report(session, first, 0, "The text is\nin French.", now=floor.now)
@@ -43,6 +43,6 @@ def test_reports_are_listed_the_newest_first_and_without_the_workers_id(owner: O
     assert "WORKER1" not in ran.out + text
 
 
-def test_reports_of_a_task_that_is_not_there_are_one_line(owner: Outfox) -> None:
+def test_reports_of_a_missing_task_are_an_error_of_one_line(owner: Outfox) -> None:
     ran = owner("crowd", "reports", "nothing")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)

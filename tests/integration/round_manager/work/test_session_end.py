@@ -16,7 +16,7 @@ def unfinished(floor: Floor, *, our_pages: bool = True) -> list[str]:
     return [one.assignment_id for one in found if one.page_unfinished]
 
 
-def test_a_page_to_write_on_is_finished_with_its_last_example(lay: LayFloor) -> None:
+def test_a_creation_page_is_finished_with_its_last_example(lay: LayFloor) -> None:
     floor = lay(work={"examples_per_hit": 2})
     done, half = floor.open("W1"), floor.open("W2")
     floor.write_all(done)
@@ -29,7 +29,7 @@ def test_a_page_to_write_on_is_finished_with_its_last_example(lay: LayFloor) -> 
     assert unfinished(floor, our_pages=False) == []
 
 
-def test_a_page_to_judge_on_is_finished_with_its_last_judgement(lay: LayFloor) -> None:
+def test_a_validation_page_is_finished_with_its_last_judgement(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 0.0})
     for _ in range(2):
         floor.pending(wanted=2)
@@ -42,7 +42,7 @@ def test_a_page_to_judge_on_is_finished_with_its_last_judgement(lay: LayFloor) -
     assert unfinished(floor) == [half.claimed_assignment]
 
 
-def test_a_quiz_is_finished_when_it_is_answered_rightly_or_not(floor: Floor) -> None:
+def test_a_quiz_is_finished_when_it_is_answered_correctly_or_not(floor: Floor) -> None:
     assert floor.spec.quiz is not None
     done, untouched = floor.open("W1", kind=HitKind.QUIZ), floor.open("W2", kind=HitKind.QUIZ)
     with floor.write() as session:
@@ -52,7 +52,7 @@ def test_a_quiz_is_finished_when_it_is_answered_rightly_or_not(floor: Floor) -> 
     assert unfinished(floor) == [untouched.claimed_assignment]
 
 
-def test_the_page_of_another_worker_counts_for_no_worker(floor: Floor) -> None:
+def test_another_workers_page_does_not_count(floor: Floor) -> None:
     page = floor.open("FORGED")
     floor.write_all(page)
     floor.confirm(page, "W1")

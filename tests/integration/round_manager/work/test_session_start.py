@@ -71,7 +71,7 @@ def test_a_hit_that_is_not_on_the_marketplace_is_not_opened(floor: Floor) -> Non
             floor.open(hit=floor.hit(**changes))
 
 
-def test_a_worker_who_is_faster_than_our_own_record_of_the_posting_gets_their_page(floor: Floor) -> None:
+def test_a_worker_who_arrives_before_the_posting_is_recorded_gets_their_page(floor: Floor) -> None:
     being_posted: dict[str, Any] = {
         "status": HitStatus.PLANNED,
         "external_id": None,
@@ -81,7 +81,7 @@ def test_a_worker_who_is_faster_than_our_own_record_of_the_posting_gets_their_pa
     assert floor.open(hit=floor.hit(**being_posted)).status is SessionStatus.OPEN
 
 
-def test_a_closed_round_takes_no_worker(floor: Floor) -> None:
+def test_a_closed_round_accepts_no_worker(floor: Floor) -> None:
     hit = floor.hit()
     floor.close_round()
     assert floor.one(floor.round).status is RoundStatus.CLOSED
@@ -89,7 +89,7 @@ def test_a_closed_round_takes_no_worker(floor: Floor) -> None:
         floor.open(hit=hit)
 
 
-def test_names_that_no_marketplace_gives_are_refused(floor: Floor) -> None:
+def test_invalid_marketplace_ids_are_refused(floor: Floor) -> None:
     hit = floor.hit()
     for name in ("", " ", "x" * 256, "A\x00B", "A\nB", "Ä1", "\u202eA1", "🦊"):
         for assignment, worker in ((name, "W1"), ("AS1", name)):
@@ -98,7 +98,7 @@ def test_names_that_no_marketplace_gives_are_refused(floor: Floor) -> None:
     assert floor.rows(Worker) == []
 
 
-def test_work_that_the_marketplace_has_shown_already_is_not_begun_again(floor: Floor) -> None:
+def test_work_already_collected_is_not_restarted(floor: Floor) -> None:
     hit = floor.hit()
     work = floor.open("W1", hit=hit)
     floor.confirm(work)
@@ -119,7 +119,7 @@ def test_active_time_is_never_more_than_has_passed_and_never_less_than_before(fl
         assert record_active_time(session, work, 10**12, now=floor.now) == 20 * 60_000
 
 
-def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: LayFloor) -> None:
+def test_an_expired_page_ends_with_its_leases_and_blocks_nothing(lay: LayFloor) -> None:
     floor = lay(contexts=1)
     hit = floor.hit()
     work = floor.open("W1", hit=hit)
@@ -131,7 +131,7 @@ def test_a_page_whose_time_is_over_ends_with_its_leases_and_blocks_nothing(lay: 
     assert floor.context(floor.open("W1")).id == floor.context(work).id
 
 
-def test_an_assignment_that_is_given_out_again_begins_again_and_keeps_what_was_submitted(lay: LayFloor) -> None:
+def test_a_reassigned_assignment_restarts_and_keeps_submitted_examples(lay: LayFloor) -> None:
     floor = lay(contexts=2, work={"examples_per_hit": 2})
     hit = floor.hit()
     work = floor.open("W1", hit=hit)
@@ -153,7 +153,7 @@ def test_an_assignment_that_is_given_out_again_begins_again_and_keeps_what_was_s
     assert floor.finish(again).status is SessionStatus.SUBMITTED
 
 
-def test_judgements_that_ran_out_are_asked_for_anew(lay: LayFloor) -> None:
+def test_expired_judgements_are_requested_again(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 0.0})
     floor.pending(wanted=1)
     hit = floor.hit(HitKind.VALIDATE)
@@ -170,7 +170,7 @@ def test_judgements_that_ran_out_are_asked_for_anew(lay: LayFloor) -> None:
         floor.open("V1", hit=hit)
 
 
-def test_a_page_whose_time_is_over_does_not_begin_again_once_its_round_is_closed(floor: Floor) -> None:
+def test_an_expired_page_does_not_restart_once_its_round_is_closed(floor: Floor) -> None:
     hit = floor.hit()
     work = floor.open(hit=hit)
     floor.clock.advance(60 * MINUTE)
@@ -178,7 +178,7 @@ def test_a_page_whose_time_is_over_does_not_begin_again_once_its_round_is_closed
     assert floor.open(hit=hit).expires_at == work.expires_at
 
 
-def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_submitted(floor: Floor) -> None:
+def test_a_quiz_answered_in_time_can_still_be_submitted(floor: Floor) -> None:
     hit = floor.hit(HitKind.QUIZ)
     work = floor.open(hit=hit)
     assert floor.spec.quiz is not None
@@ -189,7 +189,7 @@ def test_a_quiz_that_was_answered_before_its_time_was_over_can_still_be_submitte
     assert floor.finish(floor.open(hit=hit)).status is SessionStatus.SUBMITTED
 
 
-def test_what_was_submitted_and_never_shown_by_the_marketplace_is_unconfirmed_once_its_hit_is_finished(
+def test_submissions_unknown_to_the_marketplace_stay_unconfirmed_once_the_hit_is_finished(
     lay: LayFloor,
 ) -> None:
     floor = lay(validation={"gold_rate": 0.0})
@@ -206,7 +206,7 @@ def test_what_was_submitted_and_never_shown_by_the_marketplace_is_unconfirmed_on
     assert floor.votes() == []
 
 
-def test_pages_in_a_workers_name_do_not_leave_that_worker_with_nothing_to_write_on(lay: LayFloor) -> None:
+def test_forged_pages_do_not_leave_a_worker_without_contexts(lay: LayFloor) -> None:
     floor = lay(contexts=3)
     link = floor.hit()
     forged = []
@@ -226,7 +226,7 @@ def test_pages_in_a_workers_name_do_not_leave_that_worker_with_nothing_to_write_
     assert floor.context(floor.open("W1")).id == floor.context(forged[2]).id
 
 
-def test_free_contexts_comes_before_what_ones_own_other_pages_hold(lay: LayFloor) -> None:
+def test_free_contexts_precede_those_on_the_workers_other_pages(lay: LayFloor) -> None:
     floor = lay(contexts=2, rounds={"context_strategy": "in_order"})
     first, second = floor.rows(Context, Context.retired_at.is_(None))
     floor.pending("OTHERS", context_id=second.id)
@@ -234,7 +234,7 @@ def test_free_contexts_comes_before_what_ones_own_other_pages_hold(lay: LayFloor
     assert [floor.context(floor.open("W1")).id for _ in range(3)] == [first.id, second.id, first.id]
 
 
-def test_a_page_whose_context_another_page_took_over_does_not_get_the_same_one_for_a_skip(lay: LayFloor) -> None:
+def test_a_page_that_lost_its_context_does_not_get_it_back_on_a_skip(lay: LayFloor) -> None:
     floor = lay(contexts=1, work={"tries_before_skip": 0})
     first, second = floor.open("W1"), floor.open("W1")
     assert floor.context(first).id == floor.context(second).id
@@ -242,7 +242,7 @@ def test_a_page_whose_context_another_page_took_over_does_not_get_the_same_one_f
         skip(session, first, 0, now=floor.now)
 
 
-def test_what_label_studio_has_set_aside_for_a_worker_is_not_taken_over(lay: LayFloor) -> None:
+def test_a_context_reserved_in_label_studio_is_not_taken_over(lay: LayFloor) -> None:
     floor = lay(contexts=1)
     (context,) = floor.rows(Context, Context.retired_at.is_(None))
     worker = floor.pending("W1").author_id
@@ -253,7 +253,7 @@ def test_what_label_studio_has_set_aside_for_a_worker_is_not_taken_over(lay: Lay
         floor.open("W1")
 
 
-def test_a_link_that_is_opened_in_many_names_holds_no_more_votes_than_its_hit_brings(lay: LayFloor) -> None:
+def test_a_link_opened_under_many_names_reserves_only_its_hits_votes(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 0.0}, work={"validations_per_hit": 2})
     for _ in range(4):
         floor.pending(wanted=1)
@@ -272,7 +272,7 @@ def test_a_link_that_is_opened_in_many_names_holds_no_more_votes_than_its_hit_br
     assert [vote.label for vote in floor.votes()] == ["positive", "positive"]
 
 
-def test_each_place_of_a_hit_holds_its_votes_until_more_pages_are_open_than_it_has(lay: LayFloor) -> None:
+def test_each_assignment_of_a_hit_reserves_its_own_votes(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 0.0}, work={"validations_per_hit": 1})
     for _ in range(3):
         floor.pending(wanted=1)

@@ -18,7 +18,7 @@ def shown(floor: Floor, page: WorkSession) -> CreationItem:
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the older page is first", "the newer page is first"])
-def test_what_one_page_submitted_on_a_context_the_other_cannot(lay: LayFloor, first: int) -> None:
+def test_two_pages_cannot_both_submit_on_the_same_context(lay: LayFloor, first: int) -> None:
     floor = lay(contexts=1)
     pages = [floor.open("W1"), floor.open("W1")]
     assert floor.context(pages[0]).id == floor.context(pages[1]).id
@@ -39,7 +39,7 @@ def test_what_one_page_submitted_on_a_context_the_other_cannot(lay: LayFloor, fi
     assert len(floor.rows(Example)) == 1
 
 
-def test_a_worker_who_is_behind_may_skip_at_once_and_go_on_with_another_context(lay: LayFloor) -> None:
+def test_the_slower_page_may_skip_at_once_and_continue_with_another_context(lay: LayFloor) -> None:
     floor = lay(contexts=2, rounds={"context_strategy": "in_order"}, work={"tries_before_skip": 2})
     older, newer = floor.open("W1"), floor.open("W1")
     again = floor.open("W1")
@@ -54,14 +54,14 @@ def test_a_worker_who_is_behind_may_skip_at_once_and_go_on_with_another_context(
         skip(session, newer, 0, now=floor.now)
 
 
-def test_where_a_task_lets_people_repeat_a_context_both_pages_submit(lay: LayFloor) -> None:
+def test_if_a_task_allows_repeated_contexts_both_pages_submit(lay: LayFloor) -> None:
     floor = lay(contexts=1, work={"repeat_context": True})
     for page in [floor.open("W1"), floor.open("W1")]:
         floor.write_all(page)
     assert len(floor.rows(Example)) == 2
 
 
-def test_what_a_page_submitted_whose_time_is_over_is_not_in_the_way(lay: LayFloor) -> None:
+def test_submissions_of_an_expired_page_do_not_block_the_other(lay: LayFloor) -> None:
     floor = lay(contexts=1)
     floor.write_all(floor.open("W1"))
     floor.clock.advance(21 * MINUTE)
@@ -71,7 +71,7 @@ def test_what_a_page_submitted_whose_time_is_over_is_not_in_the_way(lay: LayFloo
     assert len(floor.rows(Example)) == 2
 
 
-def test_of_two_examples_on_a_context_that_the_marketplace_confirms_after_all_the_second_is_withdrawn(
+def test_the_second_of_two_confirmed_examples_on_a_context_is_withdrawn(
     lay: LayFloor,
 ) -> None:
     floor = lay(contexts=1)

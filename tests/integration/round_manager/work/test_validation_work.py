@@ -27,7 +27,7 @@ def given(floor: Floor) -> list[int]:
     return [row.example_id for row in floor.rows(WorkItem, WorkItem.session_id == last)]
 
 
-def test_a_page_shows_what_was_written_and_nothing_about_who_wrote_it_or_what_for(lay: LayFloor) -> None:
+def test_a_page_shows_the_text_without_its_author_or_target(lay: LayFloor) -> None:
     floor = lay("nli", validation=NO_GOLD)
     example = floor.pending(label="neutral", explanation={"why_right": "secret"})
     work = floor.validating()
@@ -37,7 +37,7 @@ def test_a_page_shows_what_was_written_and_nothing_about_who_wrote_it_or_what_fo
     assert set(vars(item)) == {"item", "fields", "draft", "judgement"}
 
 
-def test_no_worker_judges_their_own_or_what_they_judged_before(lay: LayFloor) -> None:
+def test_no_worker_judges_their_own_example_or_one_twice(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     own, voted, fresh = floor.pending("W1"), floor.pending(), floor.pending()
     with floor.write() as session:
@@ -51,7 +51,7 @@ def test_no_worker_judges_their_own_or_what_they_judged_before(lay: LayFloor) ->
         floor.validating("W1")
 
 
-def test_no_worker_gets_what_is_set_aside_for_them_elsewhere(lay: LayFloor) -> None:
+def test_no_worker_gets_an_example_that_is_leased_to_them_elsewhere(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     examples = [floor.pending(), floor.pending()]
     worker = floor.pending("V1").author_id
@@ -62,7 +62,7 @@ def test_no_worker_gets_what_is_set_aside_for_them_elsewhere(lay: LayFloor) -> N
     assert given(floor) == [examples[1].id]
 
 
-def test_no_more_people_are_asked_than_votes_are_wanted(lay: LayFloor) -> None:
+def test_no_more_workers_are_asked_than_votes_are_wanted(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     floor.pending(wanted=2)
     first, second = floor.validating("V1"), floor.validating("V2")
@@ -78,7 +78,7 @@ def test_no_more_people_are_asked_than_votes_are_wanted(lay: LayFloor) -> None:
     assert floor.validating("V3").status == "open"
 
 
-def test_a_judgement_that_is_submitted_keeps_its_place_for_an_hour(lay: LayFloor) -> None:
+def test_a_submitted_judgement_keeps_its_lease_for_an_hour(lay: LayFloor) -> None:
     floor = lay(validation=NO_GOLD)
     floor.pending(wanted=1)
     work = floor.validating("V1")
@@ -148,7 +148,7 @@ def test_nothing_is_judged_after_the_deadline(lay: LayFloor) -> None:
         floor.judge_all(work, POSITIVE)
 
 
-def test_an_answer_must_be_a_piece_of_the_passage(lay: LayFloor) -> None:
+def test_an_answer_must_be_a_span_of_the_passage(lay: LayFloor) -> None:
     floor = lay("qa", validation=NO_GOLD)
     floor.pending()
     work = floor.validating()

@@ -17,7 +17,7 @@ def quoted(floor: Floor, places: int) -> Quote:
         return quote(session, task, round, wish, FakeCrowd(floor.clock.now), 10_000, now=floor.now)
 
 
-def test_places_are_needed_for_votes_that_are_lacking_and_not_out_already(lay: LayFloor) -> None:
+def test_places_are_needed_for_missing_votes_that_are_not_posted_yet(lay: LayFloor) -> None:
     floor = lay(validation={"gold_rate": 0.0})
     for votes in (1, 2, 3):
         floor.pending(wanted=votes)

@@ -42,7 +42,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def follow(
     shop: Shop, queue: str | None, *, every: float, until: Callable[[CollectionResult], bool]
 ) -> list[CollectionResult]:
-    """Return the printed lines up to the expected number."""
+    """Follow the crowd until a result meets the condition; return all results."""
     settings = load_settings(os.environ)
     stop, found = threading.Event(), []
 

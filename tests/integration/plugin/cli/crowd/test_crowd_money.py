@@ -164,7 +164,7 @@ def test_a_rejection_needs_a_reason_and_can_be_overridden(shop: Shop) -> None:
     assert shop.earned() == 0
     assert shop.asked("reject", work, "--reason", "A mistake.", "--override")["paid"]["rewards"] == 1
     assert shop.earned() == REWARD
-    assert shop.refused("reject", work, "--reason", "Once more.", "--override") == "assignment_state"
+    assert shop.refused("reject", work, "--reason", "Again.", "--override") == "assignment_state"
     assert shop.refused("reject", work, "--reason", "After all.") == "assignment_state"
     assert shop.figures().sent_cents == REWARD + REWARD_FEE
 

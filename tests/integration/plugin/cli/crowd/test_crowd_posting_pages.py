@@ -14,7 +14,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture
 def answer() -> Iterator[OwnPage]:
-    """Serve this response at the address of our pages."""
+    """A page server whose response the test sets."""
     with OwnPage() as page:
         yield page
 

@@ -108,7 +108,7 @@ def test_a_payment_in_doubt_is_looked_up_and_made_once(shop: Shop) -> None:
 
 def test_a_held_payment_waits_for_a_persons_decision(shop: Shop) -> None:
     work = shop.worked()
-    first, second = shop.owed_bonus(work), shop.owed_bonus(work, "Once more.")
+    first, second = shop.owed_bonus(work), shop.owed_bonus(work, "Again.")
     for key in (first, second):
         shop.cut_off(key, ago=LONG_AGO)
     assert shop.asked("reconcile")["held"] == 2

@@ -231,7 +231,7 @@ def test_an_invalid_time_is_refused_and_nothing_is_stored(open_office: OpenOffic
     assert office.floor.rows(Example) == []
     page.post("/items/0/hand-in", {**body, "active_ms": 10**9})
     (example,) = office.floor.rows(Example)
-    assert example.active_ms == 60_000, "no more than has passed"
+    assert example.active_ms == 60_000, "at most the time that has passed"
 
 
 def test_a_worker_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:

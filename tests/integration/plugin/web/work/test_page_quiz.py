@@ -53,7 +53,7 @@ def test_a_wrong_answer_is_explained_and_the_quiz_can_be_taken_again(office: Off
     assert said["passed"] is False
     assert said["attempts_left"] == 1
     assert all(said["explain"][number] for number in range(len(right)) if wrong[number] != right[number])
-    assert page.post("/quiz", {"answers": wrong}) == said, "the same again is no attempt"
+    assert page.post("/quiz", {"answers": wrong}) == said, "repeating the same answers uses no attempt"
     said = page.post("/quiz", {"answers": right})
     assert (said["passed"], said["right"], said["explain"]) == (True, said["of"], [None] * len(right))
     state = page.state()
@@ -84,7 +84,7 @@ class AwayCrowd(FakeCrowd):
 
     def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
         if not self.is_there:
-            raise CrowdUnavailable("nobody answers")
+            raise CrowdUnavailable("the marketplace does not answer")
         return super().ensure_qualification(name, description)
 
 
@@ -101,7 +101,7 @@ def test_a_worker_who_passed_is_qualified_once_the_marketplace_confirms_them_and
     page.post("/quiz", {"answers": _right(office)})
     page.post("/finish")
     housekeeping = _housekeeping(office, FakeCrowd(office.floor.clock.now), tmp_path)
-    assert housekeeping.once() == 0, "anybody can claim to be W1"
+    assert housekeeping.once() == 0, "an unconfirmed worker id can be forged"
     (work,) = office.floor.rows(WorkSession)
     office.floor.confirm(work)
     assert housekeeping.once() == 1
