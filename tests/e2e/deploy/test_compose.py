@@ -75,7 +75,7 @@ def test_docker_compose_refuses_the_unedited_example_and_says_what_to_do() -> No
     ran = _config("--env-file", str(EXAMPLE))
     if ran is not None:
         assert ran.returncode != 0
-        assert "is missing in .env; deploy/make-env.sh makes one" in ran.stderr
+        assert "is missing in .env; deploy/make-env.sh" in ran.stderr
 
 
 def test_no_secret_has_a_default_or_a_value_in_the_example() -> None:
