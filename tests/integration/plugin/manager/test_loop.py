@@ -1,4 +1,4 @@
-"""The whole loop without manual steps: rounds are collected, validated, paid, frozen and trained on, one after another."""
+"""The whole loop without manual steps: rounds are collected, validated, paid, frozen and trained on in turn."""
 
 import threading
 from dataclasses import replace
