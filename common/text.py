@@ -1,4 +1,11 @@
-"""Small helpers for text that people read."""
+"""Small helpers for text that people read: numbers with nouns, sentences, and amounts of money.
+
+Code counts money in whole cents; people read and type dollars.
+"""
+
+import re
+
+_WRITTEN = re.compile(r"\$?([0-9]{1,9})(?:\.([0-9]{1,2}))?")
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -10,3 +17,18 @@ def sentence(text: str) -> str:
     """Return the text with a capital letter at its start and a full stop at its end."""
     end = "" if text.endswith((".", "!", "?")) else "."
     return f"{text[:1].upper()}{text[1:]}{end}"
+
+
+def dollars(cents: int) -> str:
+    """Return an amount as `$1,234.50`."""
+    sign = "-" if cents < 0 else ""
+    return f"{sign}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"
+
+
+def parse_dollars(text: str) -> int:
+    """Return the cents of `12`, `12.5` or `$12.50`; raise ValueError for anything else."""
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount in dollars and cents (for example 12.50)")
+    whole, part = found.groups()
+    return int(whole) * 100 + int((part or "0").ljust(2, "0"))

@@ -1,4 +1,4 @@
-"""The errors of a crowd.
+"""The errors of a crowd, and the retries of failed calls.
 
 CrowdError
 ├── CrowdUnavailable        no answer, or a failure on their side: the call may have taken effect
@@ -11,6 +11,12 @@ CrowdError
 ├── TokenMissing            a call that creates or pays, without a token: never sent
 └── TokenExpired            the token no longer protects: look first, never just send again
 """
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from common.errors import CodedError, Hint
 
@@ -83,3 +89,38 @@ class TokenExpired(CrowdError):
     """The token no longer protects against a second effect; look for the first one before sending again."""
 
     code = "token_expired"
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """The seconds for one call with all its retries, and the pauses between them. A refusal is never retried."""
+
+    budget: float = 60.0
+    first_pause: float = 0.2
+    longest_pause: float = 8.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    spread: Callable[[], float] = random.random
+
+    def run(self, call: Callable[[], Answer], may_repeat: Callable[[], bool] = lambda: True) -> Answer:
+        """Return the call's answer, or raise the last error that leaves its effect in doubt, else the last error."""
+        until = self.clock() + self.budget
+        pause = self.first_pause
+        doubt: CrowdError | None = None
+        while True:
+            try:
+                return call()
+            except (CrowdBusy, CrowdUnavailable) as error:
+                # A rate limit after a lost answer must not be reported as "nothing happened".
+                doubt = error if error.in_doubt else doubt
+                last = doubt or error
+            wait = pause * self.spread()
+            if self.clock() + wait >= until:
+                raise last
+            self.sleep(wait)
+            if not may_repeat():
+                raise last
+            pause = min(2 * pause, self.longest_pause)

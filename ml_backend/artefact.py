@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import Hint
-from ml_backend.card import card_of
 from ml_backend.errors import ModelError, ModelFileCorrupt, ModelFileNotWritable, ModelNotFound
 from ml_backend.hashing import file_sha256
-from ml_backend.manifest import CARD, FILE, FileRecord, Manifest, read_manifest, version_of
+from ml_backend.manifest import CARD, FILE, FileRecord, Manifest, card_of, read_manifest, version_of
 from ml_backend.model_files import check_model_folder
 
 __all__ = ["list_versions", "read_manifest", "verify", "version_folder", "write_version"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ml_backend.errors import EvaluationDataInvalid
-from ml_backend.fooled_rules import exact_match, f1_score
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction, Target
+from ml_backend.verdict import exact_match, f1_score
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 

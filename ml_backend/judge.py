@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ml_backend.registry.model_loader import Load, prepare
+from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from crowd.errors import CrowdRefused, CrowdUnavailable, NotOnCrowd, WrongCrowdState
+from crowd.errors import CrowdRefused, CrowdUnavailable, NotOnCrowd, RetryPolicy, WrongCrowdState
 from crowd.port import (
     AssignmentState,
     BlockedWorker,
@@ -22,12 +22,10 @@ from crowd.port import (
     UndeliveredMessage,
 )
 from crowd.profile import Price
-from crowd.retries import RetryPolicy
 from mturk import shapes
-from mturk.connection import Connection, Endpoint, connect
-from mturk.error_mapping import AlreadyDone
+from mturk.connection import AlreadyDone, Connection, Endpoint, connect
 from mturk.profile import MASTERS_PERCENT, MTURK
-from mturk.question import external_question
+from mturk.shapes import external_question
 
 # The Masters qualification of the marketplace and of its sandbox; requiring it costs more.
 MASTERS = ("2F1QJWKUDD8XADTFD2Q0G6UTO95ALH", "2ARFPLSP75KLA8M8DH1HTEQVJT3SY6")

@@ -16,8 +16,7 @@ from botocore.parsers import ResponseParserError
 
 from crowd.errors import CrowdRefused
 from crowd.port import ChangedHits
-from mturk.connection import keep_headers_out_of_logs
-from mturk.error_mapping import crowd_error
+from mturk.connection import crowd_error, keep_headers_out_of_logs
 
 # The limits of one SQS call.
 MOST_MESSAGES = 10

@@ -1,9 +1,9 @@
 """The crowd that the settings name: its profile, its connection, and its event queue."""
 
 from common.errors import Hint
+from crowd.errors import RetryPolicy
 from crowd.port import Crowd, EventQueue
 from crowd.profile import CrowdProfile
-from crowd.retries import RetryPolicy
 from mturk.profile import MTURK
 from plugin.errors import SettingsError
 from plugin.hit_links import HitLinks

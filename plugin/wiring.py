@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from common.progress import Progress
+    from crowd.errors import RetryPolicy
     from crowd.port import Crowd, EventQueue
     from crowd.profile import CrowdProfile
-    from crowd.retries import RetryPolicy
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.attempt_delivery import AttemptIntake, Deliver
@@ -158,8 +158,7 @@ class Application:
 
     def training_ports(self, place: str | None, rotation_timeout: float) -> "TrainingPorts":
         """Return what a training in this process needs."""
-        from ml_backend.footprint import footprint
-        from ml_backend.targets.loading import load_target
+        from ml_backend.targets.loading import footprint, load_target
         from round_manager.learning.trainer import LocalTrainer
         from round_manager.services.training_run import TrainingPorts
 

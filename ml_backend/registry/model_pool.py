@@ -1,26 +1,71 @@
-"""The model pool: the models that one serving process answers with, swapped without interrupting requests."""
+"""The model pool: the models that one serving process answers with, swapped without interrupting requests.
+
+A version is fetched, checked against the task's pack, warmed up and probed before it answers.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from common.errors import Hint
-from ml_backend.errors import BackendError
+from common.errors import Hint, one_line
+from ml_backend.artefact import read_manifest
+from ml_backend.errors import BackendError, ModelError, ModelFileCorrupt, ModelMismatch
 from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
-from ml_backend.registry.model_loader import Load, prepare
 from ml_backend.registry.pin_watcher import PinWatcher
 from ml_backend.registry.pins import Pins, PinSet, clean_text
 from ml_backend.registry.registry import FollowedPins, PinFailure, Registry
+from ml_backend.targets.loading import check_ready, load_target
 from ml_backend.targets.target import Target
+from templates.pack import Pack
 
+Load = Callable[[Path], Target]
 SPARE = 2
 RELOAD_INTERVAL = 5.0
 MAX_ERROR = 1_000
 
 Key = tuple[str, int | None]
 VersionKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ModelLoader:
+    """Loads versions for the tasks of these packs with one runtime."""
+
+    packs: Mapping[str, Pack]
+    runtime: str = "auto"
+
+    def __call__(self, directory: Path) -> Target:
+        """Load the version in the folder; raise a ModelError if it was not trained for the pack as it is now."""
+        manifest = read_manifest(directory)
+        pack = self.packs.get(manifest.task)
+        if pack is None:
+            raise ModelMismatch(f"{directory} is a model for {manifest.task}, which is not served here")
+        spec = pack.spec
+        trained_for = (manifest.kind, sorted(manifest.labels), manifest.model_input)
+        if trained_for != (spec.kind, sorted(spec.label_names), spec.model_input):
+            text = f"version {manifest.version} was trained for other labels or fields than pack {spec.name} has now"
+            raise ModelMismatch(f"{text}; train the model again")
+        return load_target(directory, runtime=self.runtime)
+
+
+def prepare(registry: Registry, load: Load, task: str, version: str) -> Target:
+    """Fetch, load and warm up a version and check its probes; raise a ModelError if it is not fit to serve."""
+    directory = registry.fetch(task, version)
+    try:
+        target = load(directory)
+        check_ready(target)
+    except BackendError:
+        raise
+    except Exception as error:
+        # A runtime may raise anything; it must not stop the model that answers now.
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise ModelError(f"version {version} of {task} does not load ({reason}); train or export it again") from error
+    if target.version != version:
+        raise ModelFileCorrupt(f"{directory} identifies itself as {target.version}; restore the folder or train again")
+    return target
 
 
 @dataclass(frozen=True)

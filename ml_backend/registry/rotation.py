@@ -15,7 +15,7 @@ from ml_backend.registry.errors import (
     RotationNotConfirmed,
     RotationRefused,
 )
-from ml_backend.registry.model_loader import Load, prepare
+from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.pins import Pins, PinSet, check_pins, check_task, name_of
 from ml_backend.registry.registry import Heartbeat, Registry
 

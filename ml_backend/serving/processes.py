@@ -24,7 +24,7 @@ from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from ml_backend.errors import BackendError
-from ml_backend.serving import request_body
+from ml_backend.serving import middleware
 from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
 from ml_backend.serving.sidecar import Run, Sidecar
 
@@ -204,7 +204,7 @@ class _Worker(ThreadWorker):  # type: ignore[misc]
 
     def _handle_once(self, conn: Any) -> Any:
         # A client that stops in the middle of a request must not occupy a thread.
-        timeout, began = request_body.IDLE_SECONDS, time.monotonic()
+        timeout, began = middleware.IDLE_SECONDS, time.monotonic()
         idle = struct.pack("ll", *divmod(int(timeout * 1_000_000), 1_000_000))
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, idle)
         kept = super().handle(conn)

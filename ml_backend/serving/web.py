@@ -14,10 +14,9 @@ from werkzeug.exceptions import HTTPException
 from ml_backend.errors import BackendError
 from ml_backend.serving.errors import InvalidRequest
 from ml_backend.serving.metrics import CONTENT_TYPE, Metrics
-from ml_backend.serving.middleware import REQUEST_ID, BackendMiddleware, BasicAuth
+from ml_backend.serving.middleware import MAX_BYTES, REQUEST_ID, BackendMiddleware, BasicAuth, BodyReader
 from ml_backend.serving.questions import project_id
 from ml_backend.serving.replies import HttpReply, error_reply, failure, versions_named
-from ml_backend.serving.request_body import MAX_BYTES, BodyReader
 from ml_backend.serving.service import VerdictService
 from ml_backend.verdict import VerdictSigner
 

@@ -19,7 +19,7 @@ from ml_backend.checkpoint import EMBEDDED
 from ml_backend.encoding import Network, TextEncoder
 from ml_backend.evaluation import Metrics, evaluate
 from ml_backend.manifest import ONNX, DataSource, Manifest
-from ml_backend.targets.probes import write_probes
+from ml_backend.targets.loading import write_probes
 from ml_backend.targets.target import Target
 from ml_backend.targets.torch_runtime import TorchNetwork, save_network, text_encoder
 from ml_backend.targets.trained import MAX_ANSWER_TOKENS, TrainedClassifier, TrainedSpanFinder

@@ -30,7 +30,7 @@ MarketDatabaseError             the database cannot be used
 """
 
 from common.errors import CodedError, Hint
-from common.money import dollars
+from common.text import dollars
 
 PREFIX = "AWS.MechanicalTurk."
 

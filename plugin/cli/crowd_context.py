@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from common.money import parse_dollars
+from common.text import parse_dollars
 from crowd.errors import CrowdRefused, CrowdUnavailable
 from plugin.cli.output import console, wants_json
 from plugin.errors import PluginError

@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import DRY_RUN, KIND, YES, confirm, open_crowd_context
 from plugin.cli.crowd_texts import unknown_text
 from plugin.cli.output import json_option, show

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import (
     DOLLARS,
     DRY_RUN,

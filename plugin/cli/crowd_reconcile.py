@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import DRY_RUN, NOT_RIGHT, CrowdContext, leave, open_crowd_context
 from plugin.cli.output import json_option, show, table
 from plugin.cli.progress import ProgressBar

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from common.text import count
-from crowd.errors import CrowdUnavailable
-from crowd.retries import Answer, RetryPolicy
+from crowd.errors import Answer, CrowdUnavailable, RetryPolicy
 
 # If nothing listens, waiting helps only while the marketplace restarts.
 SECONDS_WHERE_NOTHING_LISTENS = 5.0

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import DRY_RUN, CrowdContext, leave_paid, open_crowd_context
 from plugin.cli.crowd_texts import (
     DECIDE,

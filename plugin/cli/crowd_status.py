@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import open_crowd_context
 from plugin.cli.crowd_texts import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
 from plugin.cli.output import json_option, show, table

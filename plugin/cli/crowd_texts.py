@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 
 if TYPE_CHECKING:
     from round_manager.crowd.collection import CollectionResult

@@ -11,7 +11,7 @@ from typing import Literal
 
 import requests
 
-from common.money import dollars
+from common.text import dollars
 from crowd.errors import CrowdError
 from ml_backend.checkpoint import embedded_encoder
 from ml_backend.errors import BackendError
@@ -216,7 +216,7 @@ def _crowd(app: Application) -> Iterator[Finding]:
         yield Finding("crowd", "warning", "there are no access keys for a marketplace", advice)
         return
     # Imported here: boto3 is slow to load, and not every setup has a crowd.
-    from crowd.retries import RetryPolicy
+    from crowd.errors import RetryPolicy
 
     try:
         cents = app.crowd(RetryPolicy(budget=TIMEOUT_SECONDS)).balance()

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from common.money import dollars as in_dollars
-from common.money import parse_dollars
+from common.text import dollars as in_dollars
+from common.text import parse_dollars
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
 from plugin.cli.output import console, json_option, show, table, wants_json
 from plugin.wiring import Application

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import YES, confirm
 from plugin.cli.output import json_option, show, table, wants_json
 from plugin.errors import PluginError

@@ -8,8 +8,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.errors import Hint
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_context import DOLLARS
 from plugin.cli.crowd_texts import not_counted_text, when
 from plugin.cli.output import json_option, show, table

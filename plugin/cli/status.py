@@ -9,8 +9,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.errors import Hint
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_texts import when
 from plugin.cli.output import json_option, show, table
 from plugin.hints import command_for, hint_data, with_command

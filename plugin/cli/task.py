@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from common.errors import Hint
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.crowd_texts import not_counted_text
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK

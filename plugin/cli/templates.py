@@ -6,14 +6,13 @@ from pathlib import Path
 import click
 from rich.console import Group
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.cli.output import json_option, show, table
 from plugin.cli.parameters import PACK
 from plugin.packs import find_named_pack, known_folders
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
-from templates.samples import Template
+from templates.payloads import Template
 
 TEMPLATE = click.option(
     "--template", type=click.Choice(["create", "validate"]), default="create", help="Which of the two templates."

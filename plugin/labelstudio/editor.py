@@ -24,7 +24,7 @@ from common.errors import Hint
 from plugin.errors import LabelStudioNotInstalled, PluginError
 from plugin.labelstudio.template_check import check_templates
 from templates import Pack, PackError, Problem, load_pack
-from templates.samples import TEMPLATES, Template, sample_prediction, sample_task, template_xml
+from templates.payloads import TEMPLATES, Template, sample_prediction, sample_task, template_xml
 
 TESTED_VERSION = "1.23.2"
 _MODULE = r"(\d+):\(\w+,\w+,\w+\)=>\{"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from templates import Pack
 from templates.label_config import OBJECT_TAGS, Element, read_elements
-from templates.samples import Template, sample_task, template_xml
+from templates.payloads import Template, sample_task, template_xml
 
 WIDTH = 88
 

@@ -6,7 +6,7 @@ from typing import Any
 from plugin.errors import LabelStudioNotInstalled
 from templates import Pack, Problem
 from templates.markup import check_markup
-from templates.samples import (
+from templates.payloads import (
     TEMPLATES,
     Template,
     sample_annotation,

@@ -1,7 +1,6 @@
 """The steps that move money: reconcile what is in doubt, pay what is owed, and top up low pay."""
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.loop.queues import held_for_a_person
 from round_manager.services.connected_crowd import ConnectedCrowd

@@ -9,8 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from plugin.simulation.results import Results, RoundResult
 from round_manager.rates import Rate
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ml_backend.evaluation import evaluate_target, metric_of
-from ml_backend.registry.model_loader import Load, prepare
+from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
 from round_manager.learning.evaluations import find_evaluation

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from common.money import dollars
 from common.progress import NoProgress, Progress
+from common.text import dollars
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds, NotOnCrowd
 from crowd.port import BonusOrder, Crowd, Token
 from round_manager.crowd.calls import THREADS, Calls, check_account, sending

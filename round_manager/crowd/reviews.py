@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.errors import Hint
-from common.money import dollars
+from common.text import dollars
 from crowd.port import Crowd
 from round_manager import audit
 from round_manager.crowd.confirmation import is_page_finished

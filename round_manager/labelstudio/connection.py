@@ -30,7 +30,7 @@ from round_manager.models import LabelStudioLink, ProjectKind
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 from templates import Pack
-from templates.samples import Template
+from templates.payloads import Template
 
 CONNECTED = "Connected"
 # These settings are always restored: without them nothing works, or people see what they must not.

@@ -10,8 +10,7 @@ from markdown_it.token import Token
 
 from round_manager.labelstudio.port import Webhook
 from templates import Pack
-from templates.payloads import Json
-from templates.samples import Template, template_xml
+from templates.payloads import Json, Template, template_xml
 
 LIST_PARTS = [f"{part}_{end}" for part in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")]
 FOR_CHECKERS, FOR_WRITERS = "when you check", "what you do"

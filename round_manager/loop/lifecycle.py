@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.money import dollars
+from common.text import dollars
 from round_manager import audit
 from round_manager.crowd.hit_planning import cancel_creation
 from round_manager.errors import RoundAlreadyClosed, RoundNotOpen, RoundNotReady

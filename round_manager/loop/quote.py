@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.money import dollars
+from common.text import dollars
 from crowd.errors import InsufficientFunds
 from crowd.port import Crowd
 from round_manager.crowd.hit_planning import HitCost, HitRequest, check_request, cost_of, order_terms

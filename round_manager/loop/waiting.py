@@ -13,8 +13,7 @@ from sqlalchemy import case, exists, func, literal, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from round_manager.crowd.fair_pay import missing_cents
 from round_manager.labelstudio.links import find_link
 from round_manager.models import (

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.money import dollars
+from common.text import dollars
 from round_manager import audit
 from round_manager.errors import BudgetError, RoundAlreadyClosed
 from round_manager.models import Round, RoundStatus, Task

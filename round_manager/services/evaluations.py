@@ -8,7 +8,7 @@ from pathlib import Path
 from common.errors import one_line
 from ml_backend.errors import ModelError
 from ml_backend.evaluation import evaluate_target, metric_of
-from ml_backend.registry.model_loader import Load, prepare
+from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target
 from round_manager.learning.evaluations import GuardDecision, VersionComparison, find_evaluation, store_evaluation

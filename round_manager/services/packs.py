@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from common.text import count
 from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
-from ml_backend.fooled_rules import find_rule
+from ml_backend.verdict import find_rule
 from round_manager.errors import PolicyError
 from round_manager.policies import find_policy
 from round_manager.tasks.affordability import pack_costs

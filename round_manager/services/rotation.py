@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from common.errors import Hint
 from common.progress import Progress
 from ml_backend.errors import ModelError
-from ml_backend.registry.model_loader import Load
+from ml_backend.registry.model_pool import Load
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import CONFIRM_SECONDS

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.progress import Progress
-from ml_backend.registry.model_loader import Load
+from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from round_manager.errors import NoModelVersion, RoundAlreadyOpen, RoundError

@@ -8,7 +8,7 @@ from common.errors import one_line
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError, TrainingCancelled
 from ml_backend.registry.errors import RegistryError
-from ml_backend.registry.model_loader import Load
+from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from round_manager.audit import note

@@ -6,7 +6,7 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.money import dollars
+from common.text import dollars
 from crowd.profile import FeeSchedule
 from round_manager.errors import BudgetError, NoContexts
 from round_manager.models import Context, Round, Task

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from ml_backend.fooled_rules import f1_score
+from ml_backend.verdict import f1_score
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Vote
 from round_manager.policies import Grouping, Policy, Ruling, Settled, exactly, find_policy, replay
 from templates import TaskSpec

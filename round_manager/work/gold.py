@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, or_, select
 from sqlalchemy.orm import Session
 
-from ml_backend.fooled_rules import f1_score
+from ml_backend.verdict import f1_score
 from round_manager.examples.submissions import VALID_SESSIONS
 from round_manager.models import (
     Example,

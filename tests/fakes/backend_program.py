@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.clock import SystemClock
-from ml_backend.serving import request_body
+from ml_backend.serving import middleware
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.backend import BackendConfig, serve
 from ml_backend.serving.processes import Address
@@ -27,7 +27,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     folder = Path(settings.pop("folder"))
     workers, grace = settings.pop("workers", 1), settings.pop("grace", 30)
-    request_body.IDLE_SECONDS = settings.pop("silence", request_body.IDLE_SECONDS)
+    middleware.IDLE_SECONDS = settings.pop("silence", middleware.IDLE_SECONDS)
     configure_logs("debug", "json")
     packs = {name: find_pack(name) for name in PACKS}
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from templates.label_config import read_elements
 from templates.pack import Pack
-from templates.payloads import Span, results
-from templates.samples import Template, sample_task, template_xml
+from templates.payloads import Span, Template, results, sample_task, template_xml
 
 Json = dict[str, Any]
 

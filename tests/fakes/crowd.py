@@ -21,7 +21,7 @@ from crowd.port import (
 )
 from crowd.profile import Price
 from mturk.profile import MTURK
-from mturk.question import external_question
+from mturk.shapes import external_question
 from tests.fakes.crowd_rules import Hit, Rules
 
 OVERRIDE_LIFE = timedelta(days=30)

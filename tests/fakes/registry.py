@@ -14,7 +14,7 @@ from ml_backend.artefact import write_version
 from ml_backend.errors import ModelError
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.registry import Timing
-from ml_backend.targets.probes import read_probes, write_probes
+from ml_backend.targets.loading import read_probes, write_probes
 from ml_backend.targets.target import Capabilities, LabelPrediction, Prediction, Probe
 from templates.spec import TrainingSettings
 

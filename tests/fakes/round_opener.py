@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.clock import Clock
-from ml_backend.registry.model_loader import Load
+from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
 from round_manager.services.context import Actor, ServiceContext

@@ -7,8 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from common.money import dollars
-from common.text import count
+from common.text import count, dollars
 from mturk.marketplace import errors
 
 FIND = ("/", "Find work")

@@ -23,8 +23,7 @@ from round_manager.services.context import ServiceContext
 from round_manager.services.work import HitDetails
 from round_manager.work.errors import REOPEN_HIT, PageUnknown
 from templates import Pack, find_pack, load_pack
-from templates.payloads import Json
-from templates.samples import Template, sample_task, template_xml
+from templates.payloads import Json, Template, sample_task, template_xml
 
 API = "/work"
 TEMPLATES: Mapping[HitKind, Template] = {HitKind.CREATE: "create", HitKind.VALIDATE: "validate"}

@@ -12,7 +12,7 @@ from datetime import timedelta
 from sqlalchemy import func, select
 
 from common.clock import SystemClock
-from crowd.retries import RetryPolicy
+from crowd.errors import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.event_queue import SqsEventQueue, open_queue

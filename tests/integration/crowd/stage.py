@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from sqlalchemy import select
 
-from crowd.errors import CrowdError
+from crowd.errors import CrowdError, RetryPolicy
 from crowd.port import BonusOrder, Crowd, HitOrder, HitTerms, PostedHit, SubmittedAssignment, Token
-from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.marketplace import worker_actions

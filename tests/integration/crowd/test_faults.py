@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from crowd.errors import CrowdAccessDenied, CrowdBusy, CrowdRefused, CrowdUnavailable, NotOnCrowd
+from crowd.errors import CrowdAccessDenied, CrowdBusy, CrowdRefused, CrowdUnavailable, NotOnCrowd, RetryPolicy
 from crowd.port import AssignmentState
-from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from tests.fakes.market import MarketServer
 from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, Outcome, proxy_of

@@ -5,9 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ml_backend.errors import FooledRuleError, VerdictError, VerdictNotTrusted
-from ml_backend.fooled_rules import ensemble_fooled, exact_match, f1_score, find_rule, fooled_rule
 from ml_backend.targets.target import LabelPrediction, SpanPrediction
-from ml_backend.verdict import Verdict, VerdictSigner, judge
+from ml_backend.verdict import (
+    Verdict,
+    VerdictSigner,
+    ensemble_fooled,
+    exact_match,
+    f1_score,
+    find_rule,
+    fooled_rule,
+    judge,
+)
 from templates import TaskSpec, find_pack
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

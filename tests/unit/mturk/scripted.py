@@ -9,8 +9,8 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from crowd.errors import RetryPolicy
 from crowd.port import HitOrder, HitTerms, Token
-from crowd.retries import RetryPolicy
 from mturk.client import MTurkCrowd
 from mturk.connection import Connection, Endpoint, connect
 from tests.fakes.clock import NOON

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from ml_backend.fooled_rules import f1_score
+from ml_backend.verdict import f1_score
 from round_manager import policies
 from round_manager.errors import PolicyError
 from round_manager.policies import (

@@ -8,8 +8,7 @@ from plugin.labelstudio.adapter import open_sdk, translated_errors
 from round_manager.labelstudio.errors import LabelStudioError
 from round_manager.labelstudio.projects import project_settings, project_title
 from templates import Pack
-from templates.payloads import Json
-from templates.samples import Template
+from templates.payloads import Json, Template
 from tests.fakes.creation_tasks import creation_tasks
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from templates import find_pack
-from templates.samples import sample_annotation, sample_task
+from templates.payloads import sample_annotation, sample_task
 from tests.e2e.browser import Complaints
 from tests.e2e.plugin.labelstudio.backend import counting_backend
 from tests.e2e.plugin.labelstudio.conftest import Studio, submit

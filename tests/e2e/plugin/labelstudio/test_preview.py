@@ -11,7 +11,7 @@ from werkzeug.serving import make_server
 
 from plugin.labelstudio.editor import preview_app
 from templates import find_pack
-from templates.samples import TEMPLATES, Template, sample_task
+from templates.payloads import TEMPLATES, Template, sample_task
 from tests.conftest import PACKS
 from tests.e2e.browser import Complaints
 

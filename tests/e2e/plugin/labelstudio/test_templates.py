@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from templates import Pack, find_pack
-from templates.samples import TEMPLATES, Template, sample_annotation, sample_flag, sample_prediction, sample_task
+from templates.payloads import TEMPLATES, Template, sample_annotation, sample_flag, sample_prediction, sample_task
 from tests.conftest import PACKS
 from tests.e2e.browser import Complaints
 from tests.e2e.plugin.labelstudio.conftest import Studio, submit

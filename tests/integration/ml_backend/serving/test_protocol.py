@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from templates import Pack, find_pack
-from templates.samples import sample_annotation, sample_task
+from templates.payloads import sample_annotation, sample_task
 from tests.conftest import PACKS
 from tests.fakes import calls
 from tests.integration.ml_backend.serving.running import Running, running, wait_for

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.model_loader import Load
-from ml_backend.registry.model_pool import ModelPool
+from ml_backend.registry.model_pool import Load, ModelPool
 from ml_backend.registry.registry import Registry
 from tests.fakes.registry import TASK, QuickRegistry, load_fixed
 

@@ -14,7 +14,7 @@ from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.service import ROWS_PER_SLOT, VerdictService
 from ml_backend.targets.target import Prediction, Row
 from templates import Pack
-from templates.samples import sample_task
+from templates.payloads import sample_task
 from tests.fakes import calls
 from tests.fakes.calls import Json
 from tests.fakes.model_provider import NotThere

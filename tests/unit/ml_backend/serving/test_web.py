@@ -12,8 +12,7 @@ from flask.testing import FlaskClient
 from ml_backend.serving.errors import InvalidRequest, RequestRefused
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
-from ml_backend.serving.middleware import BasicAuth
-from ml_backend.serving.request_body import BodyReader
+from ml_backend.serving.middleware import BasicAuth, BodyReader
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from plugin.logs import JsonLines

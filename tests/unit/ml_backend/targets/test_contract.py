@@ -7,8 +7,7 @@ import pytest
 
 from ml_backend.errors import ModelInputInvalid, TargetKindUnknown
 from ml_backend.manifest import FILE
-from ml_backend.targets.loading import load_target
-from ml_backend.targets.probes import check_ready
+from ml_backend.targets.loading import check_ready, load_target
 from ml_backend.targets.target import LabelPrediction, Row, SpanPrediction, Target
 from templates import find_pack
 from tests.fakes.target import FakeTarget

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ml_backend.artefact import read_manifest
-from ml_backend.card import card_of
 from ml_backend.errors import BackendError, EvaluationDataInvalid, ModelFileCorrupt, TrainingDataInvalid
 from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.hashing import rows_sha256
-from ml_backend.manifest import DataSource, Manifest, version_of
+from ml_backend.manifest import DataSource, Manifest, card_of, version_of
 from ml_backend.training import train
 from ml_backend.training.data import Recipe
 from templates.spec import TrainingSettings

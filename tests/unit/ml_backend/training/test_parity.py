@@ -18,8 +18,7 @@ from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from ml_backend.training import TrainingResult, parity, train
 from ml_backend.training.data import TrainingData
-from ml_backend.training.export import export_fp32
-from ml_backend.training.parity import agree, agreement, predict_held_out
+from ml_backend.training.parity import agree, agreement, export_fp32, predict_held_out
 from ml_backend.training.progress import ProgressMonitor
 from templates import SeedRow, find_pack
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible

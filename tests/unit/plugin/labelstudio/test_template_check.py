@@ -14,7 +14,7 @@ from plugin.labelstudio.template_check import check_templates
 from round_manager.labelstudio.errors import LabelStudioUnavailable, TokenRejected
 from round_manager.labelstudio.projects import instructions_html, project_settings
 from templates import find_pack, load_pack
-from templates.samples import TEMPLATES
+from templates.payloads import TEMPLATES
 from tests.conftest import PACKS, replace_in
 
 CopyOf = Callable[[str], Path]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from common.money import dollars
+from common.text import dollars
 from mturk.marketplace.tables.people import Worker
 from round_manager.models import Example, ExampleStatus, HitKind
 from tests.conftest import PACKS

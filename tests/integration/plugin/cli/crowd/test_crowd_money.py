@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from common.money import dollars
 from common.progress import Progress
+from common.text import dollars
 from round_manager.crowd.payments import PaymentResult, PaymentSender
 from tests.integration.plugin.cli.crowd.shop import BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 

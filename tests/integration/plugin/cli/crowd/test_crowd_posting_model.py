@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.money import dollars
+from common.text import dollars
 from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app

@@ -11,9 +11,9 @@ from crowd.errors import (
     CrowdUnavailable,
     InsufficientFunds,
     NotOnCrowd,
+    RetryPolicy,
     WrongCrowdState,
 )
-from crowd.retries import RetryPolicy
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from tests.unit.mturk.scripted import BUSY, DROPPED, KEY_ID, LOST, SECRET, Said, Scripted, refused

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from ml_backend.errors import ModelFileCorrupt, ModelParityFailed
-from ml_backend.targets.probes import FILE, MAX_PROBES, check_probes, choose_probes, read_probes, warm_up, write_probes
+from ml_backend.targets.loading import (
+    MAX_PROBES,
+    PROBES_FILE,
+    check_probes,
+    choose_probes,
+    read_probes,
+    warm_up,
+    write_probes,
+)
 from ml_backend.targets.target import Capabilities, LabelPrediction, Prediction, Probe, Row, SpanPrediction
 
 ROWS = [{"text": f"Text {number}.", "other": "not read"} for number in range(40)]
@@ -40,7 +48,7 @@ def version(tmp_path: Path) -> Path:
 
 
 def test_probes_are_few_evenly_spaced_and_hold_only_what_the_model_reads(version: Path) -> None:
-    probes = json.loads((version / FILE).read_text())["probes"]
+    probes = json.loads((version / PROBES_FILE).read_text())["probes"]
     assert len(probes) == MAX_PROBES
     assert probes[0] == {"fields": {"text": "Text 0."}, "said": "0"}
     assert probes[-1]["fields"] == {"text": "Text 30."}
@@ -72,6 +80,6 @@ def test_the_target_decides_how_many_warm_up_calls_it_gets() -> None:
 
 @pytest.mark.parametrize("content", ['{"probes": [1]}', '{"probes": []}', '{"probes": {"a": 1}}', "[]", "{"])
 def test_a_corrupt_file_is_refused(version: Path, content: str) -> None:
-    (version / FILE).write_text(content)
+    (version / PROBES_FILE).write_text(content)
     with pytest.raises(ModelFileCorrupt):
         read_probes(version)

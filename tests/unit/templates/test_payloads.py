@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from templates import find_pack, load_pack
-from templates.payloads import validation_task
-from templates.samples import TEMPLATES, Template, sample_annotation, sample_flag, sample_prediction, sample_task
+from templates.payloads import (
+    TEMPLATES,
+    Template,
+    sample_annotation,
+    sample_flag,
+    sample_prediction,
+    sample_task,
+    validation_task,
+)
 from tests.conftest import PACKS, replace_in
 from tests.fakes.creation_tasks import creation_tasks
 

@@ -3,8 +3,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from crowd.errors import CrowdBusy, CrowdError, CrowdRefused, CrowdUnavailable, InsufficientFunds
-from crowd.retries import RetryPolicy
+from crowd.errors import CrowdBusy, CrowdError, CrowdRefused, CrowdUnavailable, InsufficientFunds, RetryPolicy
 
 
 @dataclass
