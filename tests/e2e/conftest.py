@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Their servers, browsers and models then start only once.
     """
     for item in items:
-        if item.path.is_relative_to(HERE / "labelstudio"):
+        if item.path.is_relative_to(HERE / "plugin" / "labelstudio"):
             item.add_marker(pytest.mark.xdist_group("labelstudio"))
         elif item.path.is_relative_to(HERE) and not item.path.is_relative_to(HERE / "deploy"):
             item.add_marker(pytest.mark.xdist_group("people"))
