@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NoReturn
 
 from common.text import count
 from templates.errors import PackError, Problem
-from templates.row_checks import InvalidJsonValue, context_id_problems, read_json_line, shown_json, text_problems
 from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
 from templates.spec import TaskSpec
+from templates.texts import InvalidJsonValue, context_id_problems, read_json_line, shown_json, text_problems
 
 MAX_PROBLEMS = 100
 BOM = b"\xef\xbb\xbf"

@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 from common.text import count
 from templates.errors import PackError, Problem
-from templates.row_checks import (
+from templates.spec import TaskSpec
+from templates.texts import (
     InvalidJsonValue,
     context_id_problems,
     id_problems,
+    is_blank,
     read_json_line,
     shown_json,
     text_problems,
 )
-from templates.spec import TaskSpec
-from templates.texts import is_blank
 
 MAX_LINE_BYTES = 1_000_000
 MAX_PROBLEMS = 20

@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from common.text import count
 from templates.errors import Problem
-from templates.row_checks import MAX_SHOWN_CHARS, shown_json
 from templates.sections import SettingConflict, SettingPath
 from templates.spec import TaskSpec
+from templates.texts import MAX_SHOWN_CHARS, shown_json
 from templates.yaml_document import YamlDocument
 
 # What each pattern requires, by its beginning.

@@ -15,8 +15,8 @@ from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import InputFileError
 from plugin.wiring import Application
 from templates import Pack, TaskSpec
-from templates.row_checks import InvalidJsonValue, read_json_line
 from templates.rows import read_seed
+from templates.texts import InvalidJsonValue, read_json_line
 
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
 

@@ -18,8 +18,8 @@ from round_manager.database.columns import public_id
 from round_manager.models import AuditEntry, Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.leases import lock_task
-from templates.row_checks import CHANGED_SUFFIX
 from templates.rows import Context as PackContext
+from templates.texts import CHANGED_SUFFIX
 
 BATCH = 500
 

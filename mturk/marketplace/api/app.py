@@ -8,7 +8,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from mturk.marketplace.api import assignments, hits, notifications, protocol, qualifications, workers
+from mturk.marketplace.api import assignments, hits, protocol, qualifications, workers
 from mturk.marketplace.api.authentication import AccessKeyCache, SignedRequest, verify_signature
 from mturk.marketplace.api.call import Call, Operation
 from mturk.marketplace.errors import MarketError, UnsupportedOperation
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 MAX_BODY_BYTES = 1_000_000
-FAMILIES = (assignments, hits, notifications, qualifications, workers)
+FAMILIES = (assignments, hits, qualifications, workers)
 READS: dict[str, Operation] = {name: call for family in FAMILIES for name, call in family.READS.items()}
 WRITES: dict[str, Operation] = {name: call for family in FAMILIES for name, call in family.WRITES.items()}
 

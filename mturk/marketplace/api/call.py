@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -16,7 +16,6 @@ from mturk.marketplace.tables.people import QualificationType, Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
 
 DEFAULT_PAGE_SIZE = 10
-Row = TypeVar("Row")
 Members = dict[str, Any]
 
 

@@ -16,9 +16,9 @@ from ml_backend.targets.target import LabelPrediction
 from ml_backend.targets.torch_runtime import batch_of, open_network, open_tokenizer, text_encoder
 from ml_backend.text import normalise
 from ml_backend.training import features as features_module
-from ml_backend.training import label_head, span_head, train
+from ml_backend.training import heads, train
 from ml_backend.training.features import FeatureCache, Floats, FrozenNetwork
-from ml_backend.training.label_head import STRENGTHS, fit_logistic
+from ml_backend.training.heads import STRENGTHS, fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
 from ml_backend.training.progress import ProgressMonitor
 from templates import Pack, SeedRow, find_pack
@@ -52,12 +52,12 @@ def check_parity(pack: Pack, rows: list[SeedRow], models: Path, monkeypatch: pyt
         features.append(seen)
         return fitted[-1]
 
-    monkeypatch.setattr(label_head, "fit_logistic", spy)
+    monkeypatch.setattr(heads, "fit_logistic", spy)
     trained = train(pack, models, mode="head", rows=rows, settings=quick())
     model = AutoModelForSequenceClassification.from_pretrained(trained.directory).eval()
     written = model.classifier.weight.detach().numpy()
     ((weights, biases),) = [one for one in fitted if np.allclose(one[0], written, atol=1e-6)]
-    expected = np.sort(label_head._softmax(features[0] @ weights.T + biases), axis=0)
+    expected = np.sort(heads._softmax(features[0] @ weights.T + biases), axis=0)
 
     inputs = [row.fields for row in rows if row.split == "train"]
     answers = load_target(trained.directory, "torch").predict(inputs)
@@ -153,7 +153,7 @@ def test_token_states_beyond_the_memory_limit_are_read_from_the_cache(
 ) -> None:
     pack, rows = make_pack("qa"), qa_rows(10)
     kept = train(pack, tmp_path / "kept", mode="head", rows=rows, settings=quick())
-    monkeypatch.setattr(span_head, "MAX_BYTES", 0)
+    monkeypatch.setattr(heads, "MAX_BYTES", 0)
     streamed = train(pack, tmp_path / "streamed", mode="head", rows=rows, settings=quick())
     assert streamed.manifest.version == kept.manifest.version
 
