@@ -19,7 +19,7 @@ from ml_backend.registry.registry import Registry
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.errors import Undeliverable
 from plugin.errors import PluginError
-from plugin.lazy_store import LazyStore
+from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError
 from round_manager.examples.attempts import IntakeResult, store_attempts
 from round_manager.learning.versions import register_version

@@ -9,9 +9,8 @@ import requests
 
 from common.errors import Hint
 from common.origins import NO_ORIGIN, origin_of
-from plugin.crowd import crowd_profile
+from plugin.crowd import HitLinks, crowd_profile
 from plugin.errors import PluginError
-from plugin.hit_links import HitLinks
 from plugin.settings import PREFIX, Settings
 
 TIMEOUT = 5

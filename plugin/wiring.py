@@ -3,7 +3,9 @@
 Nothing is imported, opened or contacted before it is used, so that `outfox --help` stays fast.
 """
 
+import getpass
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from common.clock import Clock, SystemClock
-from plugin.operator import operator_name
 from plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.attempt_delivery import AttemptIntake, Deliver
-    from plugin.lazy_store import LazyStore
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
     from round_manager.crowd.qualifications import WorkerAccess
-    from round_manager.database.store import Store
+    from round_manager.database.store import LazyStore, Store
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.rounds import ModelDeployment
-    from round_manager.services.training_run import TrainingPorts
+    from round_manager.services.training import TrainingPorts
     from templates import Pack, Problem
 
 
@@ -67,7 +67,7 @@ class Application:
         """The user who runs this process, as the audit log names them."""
         from round_manager.services.context import Actor
 
-        return Actor(operator_name())
+        return Actor(_operator_name())
 
     @contextmanager
     def open_store(self, *, upgrade: bool = False) -> "Iterator[Store]":
@@ -82,8 +82,7 @@ class Application:
     @cached_property
     def lazy_store(self) -> "LazyStore":
         """The database of a server, opened on first use; the process closes it when it ends."""
-        from plugin.lazy_store import LazyStore
-        from round_manager.database.store import open_store
+        from round_manager.database.store import LazyStore, open_store
         from round_manager.tasks.affordability import FEES
 
         info = {FEES: self.crowd_profile.fees}
@@ -120,7 +119,7 @@ class Application:
         """Return what posts, collects, pays and reconciles on that marketplace with this database."""
         from plugin.crowd import connected_crowd
 
-        return connected_crowd(self.settings, context, crowd)
+        return connected_crowd(self.settings, context, self.actor, crowd)
 
     def worker_access(self) -> "WorkerAccess":
         """Return what grants qualifications on the marketplace, for a server."""
@@ -160,7 +159,7 @@ class Application:
         """Return what a training in this process needs."""
         from ml_backend.targets.loading import footprint, load_target
         from round_manager.learning.trainer import LocalTrainer
-        from round_manager.services.training_run import TrainingPorts
+        from round_manager.services.training import TrainingPorts
 
         return TrainingPorts(
             registry=self.registry(place),
@@ -209,7 +208,7 @@ class Application:
 
     def mailer(self) -> "Mailer":
         """Return the mailer; for now it only logs."""
-        from plugin.mailer import LogMailer
+        from round_manager.mailer import LogMailer
 
         return LogMailer()
 
@@ -253,3 +252,12 @@ class Application:
                 )
             finally:
                 trainings.stop()
+
+
+def _operator_name() -> str:
+    """The user and the machine, for example `ada@workstation`."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"[:120]

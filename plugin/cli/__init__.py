@@ -23,7 +23,7 @@ from plugin.wiring import Application
 from templates.errors import PackError
 
 COMMANDS = {
-    "completion": "plugin.cli.completion:completion",
+    "completion": "plugin.cli.config:completion",
     "config": "plugin.cli.config:config",
     "context": "plugin.cli.context:context",
     "crowd": "plugin.cli.crowd:crowd",

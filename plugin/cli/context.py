@@ -49,7 +49,7 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
 
     Example: outfox context upload nli premises.csv --dry-run
     """
-    from round_manager.services.contexts import upload_contexts
+    from round_manager.services.tasks import upload_contexts
     from templates.context_file import read_context_file
 
     with _regular_file(file) as path, app.services() as services:
@@ -73,7 +73,7 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
 @click.pass_obj
 def list_all(app: Application, task: str, retired: bool, most: int) -> None:
     """List a task's contexts in the owner's order, with the number of examples on each."""
-    from round_manager.services.contexts import list_contexts
+    from round_manager.services.tasks import list_contexts
 
     with app.services() as services:
         listed = list_contexts(services, task, limit=most, retired=retired)

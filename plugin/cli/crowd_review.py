@@ -1,4 +1,4 @@
-"""`outfox crowd approve` and `outfox crowd reject`: decisions on submitted work."""
+"""`outfox crowd follow`, `approve`, `reject` and `reports`: submitted work, and what workers report."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,6 +26,20 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from round_manager.crowd.reviews import UndecidedWork
     from round_manager.services.reviews import WorkSelection
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from round_manager.work.reports import WorkerReport
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from plugin.cli.crowd_texts import every_text
+
+if TYPE_CHECKING:
+    from round_manager.crowd.collection import CollectionResult
 
 MOST_NAMED = 10
 
@@ -156,3 +170,70 @@ def _preview_rejection(context: CrowdContext, assignment: str, reason: str, *, o
     rejection = f"reject {assignment} and release {dollars(cents)}, with the fee"
     overriding = f"override the rejection of {assignment} and spend {dollars(cents)}, with the fee"
     show({**data, "reason": reason.strip()}, f"would {overriding if override else rejection}; nothing was changed")
+
+
+@click.command()
+@click.argument("task")
+@json_option
+@click.pass_obj
+def reports(app: Application, task: str) -> None:
+    """List what workers reported on a task's pages, and why they skipped a text; the newest first.
+
+    Workers are named as in the task's data. An unconfirmed worker may be anyone who had the HIT's link.
+    """
+    from round_manager.tasks.tasks import find_task
+    from round_manager.work.reports import worker_reports
+
+    with app.services() as services, services.store.read() as session:
+        found = worker_reports(session, find_task(session, task))
+    show([asdict(one) for one in found], _listed(found) if found else f"there are no reports about {task}")
+
+
+def _listed(found: list["WorkerReport"]) -> Group:
+    columns = ("when", "worker", "confirmed", "HIT", "kind", "item", "text")
+    rows = [
+        (when(one.at), one.worker, "yes" if one.confirmed else "no", one.hit_id, one.kind,
+         "page" if one.item is None else str(one.item), " ".join(one.text.split()))
+        for one in found[:MOST_SHOWN]
+    ]  # fmt: skip
+    return Group(table(columns, rows), *filter(None, [more_than(found)]))
+
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.command()
+@click.option(
+    "--every",
+    type=click.FloatRange(1, 86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often everything unfinished is read without an event.",
+)
+@click.pass_obj
+def follow(app: Application, every: float) -> None:
+    """Collect submitted work until Ctrl-C: soon after each event, and at regular intervals.
+
+    Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost if one does not
+    arrive, and nothing is done twice if one arrives twice.
+    """
+    settings = app.settings
+    from round_manager.crowd.collection import CollectionLoop
+
+    stop = threading.Event()
+    for one in STOPS:
+        signal.signal(one, lambda *_: stop.set())
+    events = app.event_queue()
+    sources = "events and " if events else ""
+    with open_crowd_context(app) as context:
+        context.account_cents()  # Report wrong keys now, and not in a log every minute.
+        click.echo(f"following {settings.crowd_url}: {sources}{every_text(every)} (press Ctrl-C to stop)")
+        CollectionLoop(context.crowd.collector, events, every=every, pause=stop.wait).run(_report)
+    click.echo("stopped")
+
+
+def _report(found: "CollectionResult") -> None:
+    parts = [f"{count(found.works, 'new assignment')}"] if found.works else []
+    parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
+    click.echo(", ".join(parts))

@@ -1,20 +1,26 @@
 """`outfox labelstudio`: connects tasks to Label Studio, fills their projects and reads them."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Group, RenderableType
 
 from common.errors import CodedError, Hint
 from common.text import count
-from plugin.cli.auth import backend_auth
-from plugin.cli.output import json_option, show
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import WHOLE_NUMBER, backend_auth
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY
+from plugin.hints import command_for
 from plugin.wiring import Application
 from round_manager.errors import NoModelVersion
+
+if TYPE_CHECKING:
+    from round_manager.labelstudio.status import LabelStudioStatus, ProjectStatus
+    from round_manager.labelstudio.upload_queue import CrowdCounts
 
 WRONG, AWAY = 2, 3
 
@@ -122,7 +128,6 @@ def sync(app: Application, task: str | None, every: bool, from_start: bool, wher
 @click.pass_obj
 def status(app: Application, task: str | None) -> None:
     """Show whether Label Studio responds, and each project: backend, webhook, how far it was read, problems."""
-    from plugin.cli.labelstudio_status import status_data, status_text
     from round_manager.services.label_studio import label_studio_status
 
     with app.services() as context:
@@ -201,3 +206,70 @@ def _sync_text(row: dict[str, Any]) -> str:
 
 def _cleared_text(number: int) -> str:
     return f"; deleted {count(number, 'stale check')}" if number else ""
+
+
+def status_text(found: "LabelStudioStatus") -> RenderableType:
+    """Return the status as a page of text."""
+    head = f"{found.url} responds as {found.user}" if found.user else str(found.error)
+    parts: list[RenderableType] = [head]
+    parts += [
+        f"{name} is not connected: `{command_for(Hint('connect_label_studio', task=name))}`"
+        for name in found.unconnected
+    ]
+    parts += [
+        f"{name} has no open round, so submissions wait: `{command_for(Hint('open_round', task=name))}`"
+        for name in found.without_round
+    ]
+    for one in found.projects:
+        parts += ["", table(("", f"{one.task}, to {one.kind}"), _rows(one))]
+    return Group(*parts)
+
+
+def status_data(found: "LabelStudioStatus") -> dict[str, Any]:
+    """Return the status as JSON-compatible data."""
+    data = asdict(found)
+    for one, project in zip(data["projects"], found.projects, strict=True):
+        one["hint"] = project.hint.as_data() if project.hint else None
+    return data
+
+
+def _rows(one: "ProjectStatus") -> list[tuple[str, str]]:
+    rows = [
+        ("project", f"{one.project}, {one.title}"),
+        ("ML backend", one.backend),
+        ("webhook", one.webhook),
+        ("tasks", f"{one.counts.sent:,} sent, {one.counts.unsent:,} to send"),
+        ("read until", f"{one.read_until or 'nothing yet'}; {_unread(one.unread)}"),
+        ("last sync", str(one.synced_at or "never")),
+        ("became", ", ".join(_became(one))),
+    ]
+    if one.hint:
+        rows.append(("to do", f"`{command_for(one.hint)}`"))
+    rows += _crowd_rows(one.crowd)
+    if one.last_error:
+        since, _, text = one.last_error.partition(" ")
+        rows.append(("error", f"since {since}: {text}"))
+    return rows + [
+        (f"annotation {bad.annotation}", f"{bad.changed_at:%Y-%m-%d %H:%M}: {bad.text}") for bad in one.problems
+    ]
+
+
+def _became(one: "ProjectStatus") -> list[str]:
+    counts = one.counts
+    return [count(counts.examples, "example"), count(counts.votes, "vote"), count(counts.problems, "problem")]
+
+
+def _crowd_rows(crowd: "CrowdCounts") -> list[tuple[str, str]]:
+    rows = [("crowd work", f"{crowd.shown:,} shown, {crowd.waiting:,} to send")]
+    if crowd.failure and crowd.next_try:
+        rows.append(("", f"next attempt at {crowd.next_try:%Y-%m-%d %H:%M}: {crowd.failure}"))
+    if crowd.held:
+        held = count(crowd.held, "vote is", "votes are")
+        rows.append(("", f"{held} shown once no validator here can be asked about the example"))
+    if crowd.refused:
+        rows.append(("", f"{count(crowd.refused, 'is', 'are')} refused and retried every hour: {crowd.refusal}"))
+    return rows
+
+
+def _unread(tasks: int | None) -> str:
+    return "unread: unknown" if tasks is None else f"{count(tasks, 'task')} changed since"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plugin.cli.auth import backend_auth
+from plugin.cli.parameters import backend_auth, find_named_pack
 from plugin.cli.rotation import REGISTRY
 from plugin.errors import PluginError
-from plugin.packs import find_named_pack
 from plugin.wiring import Application
 from templates import Pack
 from templates.errors import PackError, TemplateError

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 
 from common.text import count
 from plugin.cli.output import json_option, show, table
-from plugin.packs import task_pack
+from plugin.cli.parameters import task_pack
 from plugin.wiring import Application
 
 if TYPE_CHECKING:

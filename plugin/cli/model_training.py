@@ -12,14 +12,14 @@ from rich.console import Group
 
 from common.text import count
 from plugin.cli.output import json_option, show, table
+from plugin.cli.parameters import task_pack
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
-from plugin.packs import task_pack
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.models import TrainingJob
-    from round_manager.services.training_run import RetrainingResult
+    from round_manager.services.training import RetrainingResult
 
 REFUSED = 2
 

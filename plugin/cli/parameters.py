@@ -1,13 +1,20 @@
-"""Arguments that several commands share, with shell completion."""
+"""What several commands take: packs by name, with shell completion, and the user and password of the ML backend."""
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from plugin.packs import find_named_pack, known_folders
+from plugin.errors import PluginError
+from plugin.settings import Settings
 from plugin.wiring import Application
-from templates import Pack, find_pack, pack_folders
+from templates import Pack, PackNotFound, find_pack, load_pack, pack_folders
+
+if TYPE_CHECKING:
+    from round_manager.database.store import Store
 
 # The largest number that both databases store in an integer column.
 LARGEST_NUMBER = 2**31 - 1
@@ -35,3 +42,64 @@ class PackType(click.ParamType[Pack]):
 
 
 PACK = PackType()
+
+
+LONGEST_FILE = 1_000
+
+
+def backend_auth(settings: Settings, path: Path | None) -> tuple[str, str] | None:
+    """Return the user and password from the file, or else from the settings; None if no password is required."""
+    given = settings.ml_backend_auth
+    if path is not None:
+        try:
+            with path.open(encoding="utf-8") as file:
+                given = file.read(LONGEST_FILE).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise PluginError(f"cannot read {path}; write user:password into it") from error
+    elif not given:
+        return None
+    user, _, password = given.partition(":")
+    if not (user and password):
+        raise PluginError(f"the ML backend's user and password are written as user:password; correct {path or 'them'}")
+    return user, password
+
+
+def find_named_pack(app: Application, name: str) -> Pack:
+    """Return the pack of that name or path, or else the one that a task of that name was created from."""
+    try:
+        return find_pack(name, app.settings.templates_path)
+    except PackNotFound:
+        folder = None if os.sep in name else _task_folders(app).get(name)
+        if folder is None:
+            raise
+        return load_pack(folder)
+
+
+def task_pack(store: "Store", settings: Settings, name: str) -> Pack:
+    """Return the pack that a task was created from, or else the pack of its name."""
+    from round_manager.tasks.tasks import find_task
+
+    with store.read() as session:
+        folder = Path(find_task(session, name).folder)
+    return load_pack(folder) if (folder / "task.yaml").is_file() else find_pack(name, settings.templates_path)
+
+
+def known_folders(app: Application) -> tuple[Path, ...]:
+    """Return the folders of all packs: the owner's, those of tasks, and the built-in ones."""
+    built_in = pack_folders()
+    own = (*pack_folders(app.settings.templates_path), *_task_folders(app).values())
+    return (*dict.fromkeys(folder for folder in own if folder not in built_in), *built_in)
+
+
+def _task_folders(app: Application) -> Mapping[str, Path]:
+    """Return the packs' folders by the names of their tasks, or nothing if there is no database."""
+    # Importing the database takes a while, and most packs are found without it.
+    from round_manager.errors import StoreError
+    from round_manager.tasks.tasks import list_tasks
+
+    try:
+        with app.open_store() as store, store.read() as session:
+            found = {task.name: Path(task.folder) for task in list_tasks(session)}
+    except StoreError:
+        return {}
+    return {name: folder for name, folder in found.items() if (folder / "task.yaml").is_file()}

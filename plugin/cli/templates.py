@@ -8,8 +8,7 @@ from rich.console import Group
 
 from common.text import count, dollars
 from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import PACK
-from plugin.packs import find_named_pack, known_folders
+from plugin.cli.parameters import PACK, find_named_pack, known_folders
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
 from templates.payloads import Template

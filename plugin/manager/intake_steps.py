@@ -1,6 +1,8 @@
 """The steps that collect what people did: on the marketplace, on worker pages, and in Label Studio."""
 
+from common.errors import Hint
 from common.text import count
+from plugin.hints import with_command
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.reviews import approve_waiting, waiting_work
@@ -22,7 +24,7 @@ class Collect(CrowdStep):
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
         if found.unknown:
             text = f"the marketplace does not know {count(found.unknown, 'HIT')}"
-            raise StepFailed(f"{text}; see `outfox crowd status`", retry=False)
+            raise StepFailed(with_command(text, Hint("show_crowd")), retry=False)
         return StepResult(", ".join(parts))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -70,10 +72,9 @@ class Approve(CrowdStep):
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         result = approve_waiting(context.services, context.actor, crowd, task, our_pages=context.our_pages)
         if result.uncovered:
-            left = count(result.uncovered, "assignment")
-            advice = f"raise it with `outfox round budget {task} DOLLARS`"
-            text = f"the budget does not cover {left} that were not planned; {advice}"
-            raise StepFailed(str(result.problem) if result.problem else text, retry=False)
+            text = f"the budget does not cover {count(result.uncovered, 'assignment')} that were not planned"
+            advice = with_command(text, Hint("set_round_budget", task=task))
+            raise StepFailed(str(result.problem) if result.problem else advice, retry=False)
         done = f"{count(result.approved, 'assignment')} approved" if result.approved else ""
         return StepResult(done, waits=_unfinished_text(result.unfinished))
 
@@ -86,8 +87,8 @@ def _unfinished_text(number: int) -> str:
     if not number:
         return ""
     works = count(number, "assignment was", "assignments were")
-    advice = "see `outfox crowd status`, then approve it by name or reject it"
-    return f"{works} submitted without a finished page; {advice}"
+    text = f"{works} submitted without a finished page and can be approved by name or rejected"
+    return with_command(text, Hint("show_crowd"))
 
 
 class Read:

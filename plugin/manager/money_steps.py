@@ -1,6 +1,8 @@
 """The steps that move money: reconcile what is in doubt, pay what is owed, and top up low pay."""
 
+from common.errors import Hint
 from common.text import count, dollars
+from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.loop.queues import held_for_a_person
 from round_manager.services.connected_crowd import ConnectedCrowd
@@ -25,8 +27,8 @@ class Reconcile(CrowdStep):
         done = ", ".join(f"{number} {what}" for number, what in parts if number)
         with context.store.read() as session:
             held = held_for_a_person(session)
-        waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person; see `outfox crowd status`"
-        return StepResult(done, waits if held else "")
+        waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person"
+        return StepResult(done, with_command(waits, Hint("show_crowd")) if held else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
         doubtful = crowd.reconciler.in_doubt()
@@ -44,7 +46,7 @@ class SendPayments(CrowdStep):
             raise StepFailed(paid.problem, retry=True)
         if paid.refused or paid.held:
             text = f"the marketplace refused {count(paid.refused, 'payment')}, and {paid.held} are held"
-            raise StepFailed(f"{text}; see `outfox crowd status`", retry=False)
+            raise StepFailed(with_command(text, Hint("show_crowd")), retry=False)
         if not paid.rewards and not paid.bonuses:
             return NOTHING
         text = f"{count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"

@@ -2,7 +2,7 @@
 
 from common.errors import Hint
 from common.text import count
-from plugin.hints import advice_for, command_for, with_command
+from plugin.hints import advice_for, with_command
 from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
 from round_manager.errors import BudgetError, RoundError
 from round_manager.services import archives, rounds, validation
@@ -21,9 +21,8 @@ class Decide:
         done = validation.count_new_votes(context.services, task)
         if done.uncovered:
             bonuses = count(done.uncovered, "bonus", "bonuses")
-            raise_budget = command_for(Hint("set_round_budget", task=task))
-            text = f"the budget does not cover {bonuses} that workers earned; run `{raise_budget}`"
-            raise StepFailed(text, retry=False)
+            text = f"the budget does not cover {bonuses} that workers earned"
+            raise StepFailed(with_command(text, Hint("set_round_budget", task=task)), retry=False)
         parts = (
             (done.verified, "verified", "verified"),
             (done.disputed, "disputed", "disputed"),

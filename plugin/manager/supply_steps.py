@@ -1,8 +1,10 @@
 """The steps that post HITs on the marketplace, and expire those that are no longer needed."""
 
+from common.errors import Hint
 from common.text import count
 from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
+from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.services.connected_crowd import ConnectedCrowd
@@ -57,7 +59,7 @@ class Post(CrowdStep):
         if sent.refused:
             text = f"the marketplace refused {count(sent.refused, 'HIT')}, and accepted {sent.posted}"
             # Others are planned instead, but not in every pass, in case they are refused too.
-            raise StepFailed(f"{text}; see `outfox crowd status`", retry=True)
+            raise StepFailed(with_command(text, Hint("show_crowd")), retry=True)
         return StepResult(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:

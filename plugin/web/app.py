@@ -1,11 +1,11 @@
-"""The web app over HTTP: health, metrics, the intake of attempts, Label Studio's webhooks, and the pages."""
+"""The web app over HTTP: health, metrics, the front page, the intake of attempts, webhooks, and the other pages."""
 
 import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from common.errors import Hint
@@ -24,11 +24,11 @@ from plugin.attempt_delivery import (
     check_signature,
 )
 from plugin.errors import PluginError
-from plugin.labelstudio.editor import PAGES
-from plugin.lazy_store import LazyStore
-from plugin.web.error_responses import INTERNAL_ERROR, ApiError, error_response
+from plugin.labelstudio.editor import PAGES, own_address
+from plugin.web.error_responses import INTERNAL_ERROR, ApiError, error_response, wants_html
 from plugin.web.metrics import CONTENT_TYPE, WebMetrics
 from plugin.web.middleware import REQUEST_ID, add_request_logging, discard_body, read_body
+from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
 
@@ -165,3 +165,42 @@ def _errors(app: Flask) -> None:
         reply = failure(error, request.environ[REQUEST_ID])
         text = "the web app failed; its log says where"
         return error_response(ApiError(reply.status, text, INTERNAL_ERROR, retry=True))
+
+
+WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
+PLACES = {"health": "/health", "metrics": "/metrics", "data": "/data/TASK"}
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+def front_page(lazy_store: LazyStore) -> Blueprint:
+    """Return the route `/`: a page for browsers, JSON for programs."""
+    blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
+
+    def front() -> Any:
+        if not wants_html():
+            return jsonify({"what": WHAT, **PLACES})
+        return render_template("front.html", file=own_address, is_up=_is_up(lazy_store))
+
+    blueprint.add_url_rule("/", "front", front)
+
+    @blueprint.after_request
+    def guarded(response: Response) -> Response:
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["Vary"] = "Accept"
+        return response
+
+    return blueprint
+
+
+def _is_up(lazy_store: LazyStore) -> bool:
+    try:
+        lazy_store.open().check().require_current()
+    except RoundManagerError:
+        return False
+    return True

@@ -9,10 +9,10 @@ from typing import Any
 
 from common.clock import Clock
 from plugin.errors import PluginError
-from plugin.lazy_store import LazyStore
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
+from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveConflict, ArchiveError
 from round_manager.models import Round
 from round_manager.services.context import ServiceContext

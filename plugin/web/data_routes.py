@@ -15,13 +15,12 @@ from werkzeug.exceptions import HTTPException, RequestedRangeNotSatisfiable
 from werkzeug.http import parse_range_header
 
 from common.clock import Clock
-from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
-from plugin.web.bearer import bearer_token
 from plugin.web.data_files import DataBusy, DataFile, DataFileNotFound, DataFiles
 from plugin.web.error_responses import ApiError, error_response
-from plugin.web.middleware import REQUEST_ID
+from plugin.web.middleware import REQUEST_ID, bearer_token
 from round_manager.archive.csv_cache import CsvCache
+from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveError, ArchiveFileChanged, DataRefused
 
 UNREADABLE = "this file cannot be read at the moment; contact the task's owner"

@@ -5,11 +5,10 @@ from pathlib import Path
 from flask import Blueprint
 
 from plugin.backend_client import BackendJudge
-from plugin.hit_links import HitLinks
-from plugin.web.app import ignore_hint, web_app
+from plugin.crowd import HitLinks
+from plugin.web.app import front_page, ignore_hint, web_app
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
-from plugin.web.front import front_page
 from plugin.web.metrics import WebMetrics
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.calls import PageCalls

@@ -26,8 +26,7 @@ from round_manager.models import (
 )
 from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import live_round
-from round_manager.work.context_strategies import RANKS, ContextUsage
-from round_manager.work.seeded_order import SeededOrder, order_key
+from round_manager.work.context_strategies import RANKS, ContextUsage, SeededOrder, order_key
 from templates import TaskSpec
 from templates.payloads import next_target
 from templates.rows import Context as PackContext

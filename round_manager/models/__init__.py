@@ -1,8 +1,6 @@
 """Every table, with the rules that the database enforces."""
 
 from round_manager.database.triggers import attach
-from round_manager.models.access import DataToken
-from round_manager.models.audit import AuditEntry
 from round_manager.models.collection import (
     Attempt,
     ContextTally,
@@ -21,8 +19,7 @@ from round_manager.models.label_studio import (
     Origin,
     ProjectKind,
 )
-from round_manager.models.learning import Evaluation, ModelVersion
-from round_manager.models.manager import ManagerStep
+from round_manager.models.learning import Evaluation, ModelVersion, TrainingJob, TrainingState
 from round_manager.models.market import (
     Assignment,
     AssignmentStatus,
@@ -33,11 +30,11 @@ from round_manager.models.market import (
     WorkSession,
 )
 from round_manager.models.money import EntryKind, EntryState, LedgerEntry
+from round_manager.models.operations import AuditEntry, DataToken, ManagerStep
 from round_manager.models.pages import GoldItem, QuizResult, WorkItem
 from round_manager.models.people import Block, Qualification, QualificationGrant, Worker
 from round_manager.models.table import Table
 from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task
-from round_manager.models.training import TrainingJob, TrainingState
 from round_manager.models.validation import Lease, LeaseEnd, UncountedVote, Vote
 
 attach(Table.metadata, TRIGGERS)

@@ -9,8 +9,19 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.checks import at_least, check, exactly_one, one_of, sha256, share, together, truth
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import (
+    Numbered,
+    Table,
+    at_least,
+    check,
+    exactly_one,
+    index,
+    one_of,
+    sha256,
+    share,
+    together,
+    truth,
+)
 
 
 class Source(enum.StrEnum):

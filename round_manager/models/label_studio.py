@@ -7,8 +7,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.checks import check, filled, one_of, sha256
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import Numbered, Table, check, filled, index, one_of, sha256
 
 
 class ProjectKind(enum.StrEnum):

@@ -19,8 +19,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.checks import at_least, check, one_of, together, whole_cents
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import Numbered, Table, at_least, check, index, one_of, together, whole_cents
 
 
 class EntryKind(enum.StrEnum):

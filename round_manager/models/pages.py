@@ -7,8 +7,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.checks import at_least, check, exactly_one, filled, together, truth
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import Numbered, Table, at_least, check, exactly_one, filled, index, together, truth
 
 
 class WorkItem(Numbered, Table):

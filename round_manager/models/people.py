@@ -6,8 +6,7 @@ from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.checks import check, filled
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import Numbered, Table, check, filled, index
 
 
 class Worker(Numbered, Table):

@@ -1,11 +1,11 @@
-"""The base of all tables: names of constraints, column types by annotation, and typed constructors."""
+"""The base of all tables: constraints and their names, column types by annotation, and typed constructors."""
 
 import enum
 import uuid
 from datetime import datetime
 from typing import Any, ClassVar, dataclass_transform
 
-from sqlalchemy import BigInteger, Double, Enum, Index, MetaData, Uuid, text
+from sqlalchemy import BigInteger, CheckConstraint, Double, Enum, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
 from round_manager.database.columns import Id, Json, LimitedText, UtcTime
@@ -38,7 +38,7 @@ class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fal
         datetime: UtcTime,
         uuid.UUID: Uuid,
         dict[str, Any]: Json,
-        # The database checks the values; see checks.one_of.
+        # The database checks the values; see one_of.
         enum.Enum: Enum(enum.Enum, native_enum=False, length=20, values_callable=_values, validate_strings=True),
     }
 
@@ -61,3 +61,59 @@ def index(name: str, *columns: str, where: str | None = None, unique: bool = Fal
     if where is None:
         return Index(name, *columns, unique=unique)
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+HEX = "0123456789abcdef"
+WORD = "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+
+def check(name: str, rule: str) -> CheckConstraint:
+    """Return a named check constraint."""
+    return CheckConstraint(rule, name=name)
+
+
+def one_of(column: str, choices: type[enum.Enum]) -> CheckConstraint:
+    """Require one of the enum's values."""
+    values = ", ".join(f"'{choice.value}'" for choice in choices)
+    return check(column, f"{column} IN ({values})")
+
+
+def at_least(least: int, *columns: str) -> list[CheckConstraint]:
+    """Require null or a minimum for each column."""
+    return [check(column, f"{column} >= {least}") for column in columns]
+
+
+def share(column: str) -> CheckConstraint:
+    """Require a value from 0 to 1."""
+    return check(column, f"{column} >= 0 AND {column} <= 1")
+
+
+def truth(column: str) -> CheckConstraint:
+    """Require true or false; SQLite has no boolean type."""
+    return check(column, f"{column} IN (true, false)")
+
+
+def whole_cents(*columns: str) -> list[CheckConstraint]:
+    """Require non-negative whole numbers; SQLite would store a fraction."""
+    return [check(column, f"{column} >= 0 AND {column} = CAST({column} AS BIGINT)") for column in columns]
+
+
+def sha256(*columns: str) -> list[CheckConstraint]:
+    """Require 64 lower-case hexadecimal digits in each column."""
+    return [check(column, f"length({column}) = 64 AND trim({column}, '{HEX}') = ''") for column in columns]
+
+
+def filled(*columns: str) -> list[CheckConstraint]:
+    """Require more than spaces in each column."""
+    return [check(column, f"trim({column}) <> ''") for column in columns]
+
+
+def together(name: str, condition: str, column: str) -> CheckConstraint:
+    """Require the column to be set if and only if the condition holds."""
+    return check(name, f"({condition}) = ({column} IS NOT NULL)")
+
+
+def exactly_one(name: str, *columns: str) -> CheckConstraint:
+    """Require exactly one of the columns to be set."""
+    filled_columns = " + ".join(f"CASE WHEN {column} IS NULL THEN 0 ELSE 1 END" for column in columns)
+    return check(name, f"{filled_columns} = 1")

@@ -9,17 +9,19 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.checks import (
+from round_manager.models.table import (
     WORD,
+    Numbered,
+    Table,
     at_least,
     check,
     filled,
+    index,
     one_of,
     sha256,
     together,
     whole_cents,
 )
-from round_manager.models.table import Numbered, Table, index
 
 WITHIN_BUDGET = (
     "reserved_cents >= 0 AND owed_cents >= 0 AND sent_cents >= 0"

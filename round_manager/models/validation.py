@@ -8,9 +8,8 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.checks import at_least, check, exactly_one, filled, one_of, together
 from round_manager.models.collection import Source
-from round_manager.models.table import Numbered, Table, index
+from round_manager.models.table import Numbered, Table, at_least, check, exactly_one, filled, index, one_of, together
 
 
 class LeaseEnd(enum.StrEnum):

@@ -22,7 +22,7 @@ from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession
 from round_manager.services.context import ServiceContext
 from round_manager.specs import spec_of
-from round_manager.work import quizzes, reports, session_end, sessions
+from round_manager.work import quizzes, reports, sessions
 from round_manager.work.attempts import (
     CreationItem,
     ReadInput,
@@ -36,7 +36,15 @@ from round_manager.work.creation import skip, submit_item
 from round_manager.work.errors import HitReassigned, PageUnknown
 from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.session_start import has_session, open_session
-from round_manager.work.sessions import check_draft, find_session, save_draft, session_context
+from round_manager.work.sessions import (
+    check_draft,
+    find_session,
+    finish,
+    missing_items,
+    save_draft,
+    session_context,
+    sweep,
+)
 from round_manager.work.validation_work import (
     Judgement,
     ValidationItem,
@@ -145,7 +153,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
             attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
             # If the round was closed, workers submit what they have.
-            missing=tuple(session_end.missing_items(session, at)) if at.takes_work else (),
+            missing=tuple(missing_items(session, at)) if at.takes_work else (),
         )
 
 
@@ -281,7 +289,7 @@ def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> N
 def finish_page(context: ServiceContext, page: UUID) -> WorkSession:
     """Mark the session as submitted and return it; a repeated call changes nothing."""
     with context.store.write() as session:
-        return session_end.finish(session, find_session(session, page), now=context.now())
+        return finish(session, find_session(session, page), now=context.now())
 
 
 def end_overdue_work(context: ServiceContext) -> int:
@@ -289,7 +297,7 @@ def end_overdue_work(context: ServiceContext) -> int:
     ended = 0
     while True:
         with context.store.write() as session:
-            more = session_end.sweep(session, now=context.now())
+            more = sweep(session, now=context.now())
         ended += more
         if more < SWEPT_AT_ONCE:
             return ended

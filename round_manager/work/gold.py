@@ -27,7 +27,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.specs import spec_of
-from round_manager.work.seeded_order import order_key, seed_of
+from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.sessions import SessionContext
 from templates import TaskSpec
 

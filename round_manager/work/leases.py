@@ -26,8 +26,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live
-from round_manager.work.seeded_order import seed_of
+from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live, seed_of
 from templates import TaskSpec
 
 # The most rows that one call locks and changes.

@@ -39,8 +39,7 @@ from round_manager.work.errors import (
 )
 from round_manager.work.leases import end_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
-from round_manager.work.session_end import sweep
-from round_manager.work.sessions import lock_session, session_context
+from round_manager.work.sessions import lock_session, session_context, sweep
 from round_manager.work.validation_work import assign_examples
 from round_manager.workers import ensure_worker
 

@@ -12,10 +12,10 @@ from round_manager.errors import BadValueError, NothingToDo
 from round_manager.examples.submission_rules import InputProblem, answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.work.attempts import ANSWER_KEYS, input_error, read_target
+from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, PageInputUnreadable, PageUnknown
 from round_manager.work.gold import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
-from round_manager.work.seeded_order import order_key, seed_of
 from round_manager.work.sessions import SessionContext, add_item_time, find_item, items_of, lock_for_work
 from templates import TaskSpec
 from templates.contract import judged_fields

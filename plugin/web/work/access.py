@@ -12,7 +12,7 @@ from itsdangerous import BadData, URLSafeSerializer
 from common.origins import NO_ORIGIN, origin_of
 from plugin.errors import SettingsError
 from plugin.settings import PREFIX
-from plugin.web.bearer import bearer_token
+from plugin.web.middleware import bearer_token
 from plugin.web.work.errors import PageGone, SlowDown
 from round_manager.work.errors import REOPEN_HIT
 

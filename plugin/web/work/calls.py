@@ -6,9 +6,9 @@ from typing import Any
 from common.clock import Clock
 from crowd.profile import CompletionLink, FormReturn
 from ml_backend.judge import Judge
-from plugin.lazy_store import LazyStore
 from plugin.web.work.access import OpenPage, PageLimits
 from plugin.web.work.page_json import creation_json, quiz_json, state_json, validation_json, verdict_json
+from round_manager.database.store import LazyStore
 from round_manager.examples.submission_rules import InputProblem
 from round_manager.labelstudio.annotations import read_judgement, read_submission
 from round_manager.labelstudio.errors import UnreadableAnnotation

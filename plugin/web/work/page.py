@@ -9,13 +9,13 @@ from uuid import UUID
 
 from common.clock import Clock
 from crowd.profile import PageParameters
+from plugin.crowd import HitLinks
 from plugin.errors import PluginError
-from plugin.hit_links import HitLinks
 from plugin.labelstudio.editor import editor_bundle
-from plugin.lazy_store import LazyStore
 from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import PageError, PageGone
 from plugin.web.work.page_json import quiz_items
+from round_manager.database.store import LazyStore
 from round_manager.labelstudio.projects import instructions_html
 from round_manager.models import HitKind
 from round_manager.services import work as services

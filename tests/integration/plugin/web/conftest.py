@@ -8,11 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from plugin.attempt_delivery import AttemptIntake, sign
-from plugin.lazy_store import LazyStore
 from plugin.settings import Settings
 from plugin.web.app import web_app
 from plugin.wiring import Application
-from round_manager.database.store import open_store
+from round_manager.database.store import LazyStore, open_store
 from round_manager.tasks.rounds import collected
 from tests.fakes.clock import SettableClock
 from tests.integration.databases import Databases

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
+from round_manager.database.store import LazyStore
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from tests.integration.plugin.web.conftest import SECRETS, Web, headers_for
 

@@ -10,14 +10,13 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from plugin.lazy_store import LazyStore
 from plugin.web.data_files import DataFiles
 from plugin.web.data_routes import data_blueprint
 from plugin.web.metrics import WebMetrics
 from plugin.web.middleware import add_request_logging
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.storage import open_archives
-from round_manager.database.store import open_store
+from round_manager.database.store import LazyStore, open_store
 from round_manager.tasks.data_access import publish
 from round_manager.tasks.tasks import find_task
 from tests.fakes.clock import NOON, SettableClock

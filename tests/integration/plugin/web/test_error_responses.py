@@ -5,11 +5,11 @@ import re
 import pytest
 
 from common.clock import SystemClock
-from plugin.lazy_store import LazyStore
 from plugin.web.app import web_app
 from plugin.web.data_routes import data_pages
+from round_manager.database.store import LazyStore
 from tests.integration.plugin.web.conftest import SECRETS, Web
-from tests.integration.plugin.web.test_front import BROWSER
+from tests.integration.plugin.web.test_app_front import BROWSER
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from plugin.cli.labelstudio_status import status_text
+from plugin.cli.labelstudio import status_text
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work

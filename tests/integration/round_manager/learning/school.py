@@ -34,8 +34,8 @@ from round_manager.models import (
 )
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import register_versions
+from round_manager.services.training import RetrainingResult, TrainingPorts
 from round_manager.services.training import retrain as retrain_task
-from round_manager.services.training_run import RetrainingResult, TrainingPorts
 from round_manager.tasks.rounds import find_round, open_round
 from round_manager.tasks.tasks import create_task, find_task
 from templates import BUILT_IN, Pack, load_pack

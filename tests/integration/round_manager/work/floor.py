@@ -53,9 +53,8 @@ from round_manager.work.attempts import (
     record_attempt,
 )
 from round_manager.work.creation import submit_item
-from round_manager.work.session_end import finish
 from round_manager.work.session_start import open_session
-from round_manager.work.sessions import find_session, session_context
+from round_manager.work.sessions import find_session, finish, session_context
 from round_manager.work.validation_work import Judgement, ValidationItem, judge_item, validation_items
 from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack

@@ -11,7 +11,7 @@ from round_manager.errors import NothingToDo, RoundManagerError, WorkRefused
 from round_manager.models import Attempt, Example, HitKind, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
 from round_manager.work.creation import skip
 from round_manager.work.quizzes import take_quiz
-from round_manager.work.session_end import sweep
+from round_manager.work.sessions import sweep
 from round_manager.work.validation_work import Judgement
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import Floor

@@ -12,7 +12,7 @@ from round_manager.errors import NothingToDo
 from round_manager.models import Context, Example, HitKind, Lease, SessionStatus, Vote, Worker, WorkItem, WorkSession
 from round_manager.work import context_strategies
 from round_manager.work.context_strategies import RANKS, ContextUsage
-from round_manager.work.session_end import sweep
+from round_manager.work.sessions import sweep
 from round_manager.work.validation_work import Judgement
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import Floor

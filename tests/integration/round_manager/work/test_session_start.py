@@ -23,9 +23,8 @@ from round_manager.models import (
 from round_manager.work.creation import skip
 from round_manager.work.errors import AlreadySubmitted, HitNotAccepted, HitUnavailable, WorkerBlocked
 from round_manager.work.quizzes import take_quiz
-from round_manager.work.session_end import sweep
 from round_manager.work.session_start import open_session
-from round_manager.work.sessions import find_session, record_active_time
+from round_manager.work.sessions import find_session, record_active_time, sweep
 from round_manager.work.validation_work import Judgement
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import MINUTE, Floor, judged_items, shown_items

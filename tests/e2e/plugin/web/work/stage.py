@@ -31,8 +31,7 @@ from mturk.marketplace import people
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
-from plugin.crowd import connected_crowd, crowd_of
-from plugin.hit_links import HitLinks
+from plugin.crowd import HitLinks, connected_crowd, crowd_of
 from plugin.local_server import free_port
 from plugin.settings import Settings
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
@@ -40,7 +39,7 @@ from round_manager.database.store import Store, open_store
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
 from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import ServiceContext
+from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from tests.e2e.taught import give
@@ -235,7 +234,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
             market,
             web,
             backend,
-            connected_crowd(settings, ServiceContext(store, SystemClock()), crowd_of(settings)),
+            connected_crowd(settings, ServiceContext(store, SystemClock()), Actor("ada"), crowd_of(settings)),
         )
 
 

@@ -18,7 +18,7 @@ from mturk.marketplace.event_delivery import EventForwarder
 from plugin.crowd import connected_crowd, crowd_of
 from plugin.settings import load_settings
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
-from round_manager.services.context import ServiceContext
+from round_manager.services.context import Actor, ServiceContext
 from tests.fakes.s3 import S3Server
 from tests.integration.plugin.cli.crowd.shop import Shop
 
@@ -52,7 +52,7 @@ def follow(
             stop.set()
 
     with shop.store() as store:
-        services = connected_crowd(settings, ServiceContext(store, SystemClock()), crowd_of(settings))
+        services = connected_crowd(settings, ServiceContext(store, SystemClock()), Actor("ada"), crowd_of(settings))
         events = open_queue(queue, region="us-east-1") if queue else None
         watchdog = threading.Timer(20, stop.set)
         watchdog.start()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable
-from plugin.cli.crowd_retries import AnnouncedRetries
+from plugin.cli.crowd_context import AnnouncedRetries
 from tests.fakes.marketplace_proxy import Outcome, proxy_of
 from tests.integration.plugin.cli.crowd.shop import EACH, REWARD, REWARD_FEE, SENTIMENT, Shop
 
@@ -141,7 +141,7 @@ def test_a_waiting_command_says_so_once_and_gives_up_early_if_nothing_listens(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 600.0)
-    monkeypatch.setattr("plugin.cli.crowd_retries.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
+    monkeypatch.setattr("plugin.cli.crowd_context.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
     monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
     ran = shop.run("balance")
     first, last = ran.err.splitlines()

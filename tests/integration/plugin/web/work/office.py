@@ -17,7 +17,7 @@ from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
-from plugin.hit_links import HitLinks
+from plugin.crowd import HitLinks
 from plugin.settings import Settings
 from plugin.web.app import web_app
 from plugin.web.process import work_pages

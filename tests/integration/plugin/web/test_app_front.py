@@ -5,9 +5,8 @@ from html.parser import HTMLParser
 import pytest
 import requests
 
-from plugin.lazy_store import LazyStore
-from plugin.web.app import web_app
-from plugin.web.front import front_page
+from plugin.web.app import front_page, web_app
+from round_manager.database.store import LazyStore
 from tests.integration.plugin.web.conftest import SECRETS, Standing, Web
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"

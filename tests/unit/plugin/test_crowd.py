@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from plugin.crowd import HitLinks
 from plugin.errors import PluginError
-from plugin.hit_links import HitLinks
 from round_manager.models import Hit, HitKind
 
 OLD, NEW = "old" * 16, "new" * 16
