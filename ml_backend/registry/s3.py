@@ -18,12 +18,12 @@ from ml_backend import manifest as manifests
 from ml_backend.artefact import read_manifest, verify
 from ml_backend.errors import ModelError
 from ml_backend.manifest import Manifest
-from ml_backend.registry.atomic_files import install_folder, remove_folder
 from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.errors import PinsChanged, RegistryCorrupt, VersionCorrupt, VersionNotFound
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.heartbeats import MAX_BYTES as MAX_HEARTBEAT_BYTES
 from ml_backend.registry.heartbeats import Heartbeat, Timing
+from ml_backend.registry.local import install_folder, remove_folder
 from ml_backend.registry.pins import FILE as PINS
 from ml_backend.registry.pins import MAX_BYTES as MAX_PINS_BYTES
 from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version

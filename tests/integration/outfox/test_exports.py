@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 import outfox
-from outfox.exports.forms import OWN_COLUMNS
+from outfox.exports import OWN_COLUMNS
 from templates.spec import COLUMNS
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

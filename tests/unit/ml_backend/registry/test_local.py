@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from ml_backend.errors import ModelError
-from ml_backend.registry.atomic_files import install_folder, replace_file
 from ml_backend.registry.errors import RegistryNotWritable, RegistryUnreachable
-from ml_backend.registry.local import LocalRegistry
+from ml_backend.registry.local import LocalRegistry, install_folder, replace_file
 from tests.fakes.registry import TASK, corrupt, make_version
 
 
