@@ -21,7 +21,7 @@ from plugin.manager.money_steps import Reconcile, SendPayments, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from plugin.manager.supply_steps import Expire, Plan, Post
-from round_manager.database.locks import process_lock
+from round_manager.database.store import process_lock
 from round_manager.errors import RoundManagerError
 from round_manager.loop.manager_record import record_failure, record_pass, record_success, recorded_steps
 from round_manager.models import ManagerStep

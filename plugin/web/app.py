@@ -26,8 +26,7 @@ from plugin.attempt_delivery import (
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES, own_address
 from plugin.web.error_responses import INTERNAL_ERROR, ApiError, error_response, wants_html
-from plugin.web.metrics import CONTENT_TYPE, WebMetrics
-from plugin.web.middleware import REQUEST_ID, add_request_logging, discard_body, read_body
+from plugin.web.middleware import CONTENT_TYPE, REQUEST_ID, WebMetrics, add_request_logging, discard_body, read_body
 from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret

@@ -9,7 +9,7 @@ from plugin.crowd import HitLinks
 from plugin.web.app import front_page, ignore_hint, web_app
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
-from plugin.web.metrics import WebMetrics
+from plugin.web.middleware import WebMetrics
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.calls import PageCalls
 from plugin.web.work.page import HitPages, PackCache

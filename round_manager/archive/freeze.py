@@ -21,8 +21,7 @@ from round_manager.archive.storage import Archives
 from round_manager.archive.verification import Verification, verify
 from round_manager.archive.writer import ArchiveFiles
 from round_manager.audit import note
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.errors import ArchiveConflict, RoundNotClosed
 from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
 from round_manager.tasks.rounds import collected, list_rounds

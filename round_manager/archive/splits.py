@@ -19,8 +19,7 @@ from round_manager.archive.tables import TEXT, Columns
 from round_manager.audit import note
 from round_manager.bulk_rows import ColumnReader, NameLookup, PlainRows, pseudonyms
 from round_manager.database.columns import equals_unindexed
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.errors import RoundNotClosed
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
 from round_manager.specs import spec_of

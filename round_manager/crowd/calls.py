@@ -13,8 +13,7 @@ from sqlalchemy import select
 from common.progress import Progress
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable, NotOnCrowd
 from crowd.port import Crowd
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.errors import WrongCrowdAccount
 from round_manager.models import Hit, HitStatus
 

@@ -13,8 +13,7 @@ from common.clock import Clock
 from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import Crowd
 from round_manager import audit
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.errors import DuplicateError, ReasonRequired
 from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
 from round_manager.specs import spec_of

@@ -11,8 +11,7 @@ from typing import Any
 from common.clock import Clock
 from common.errors import Hint
 from ml_backend.verdict import Verdict
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.labelstudio.annotations import FEEDBACK, content_sha256
 from round_manager.labelstudio.errors import LabelStudioError, LabelStudioRefused, ProjectNotFound
 from round_manager.labelstudio.links import linked_projects, recording_errors

@@ -20,8 +20,7 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from round_manager.audit import note
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from round_manager.errors import DuplicateError, NoTraining, TrainingBusy, TrainingEnded, TrainingTooLate
 from round_manager.jobs import new_token
 from round_manager.learning.rows import closed_rounds, rows_to_learn

@@ -1,8 +1,7 @@
-"""Use cases about archives: freeze closed rounds, verify archives, and list them."""
+"""Use cases about archives: freeze closed rounds and verify archives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from common.errors import Hint
 from common.progress import Progress
@@ -17,17 +16,6 @@ from round_manager.tasks.rounds import find_round, list_rounds
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.outcomes import VoteCounter, VoteValue
 from templates import TaskSpec
-
-
-@dataclass(frozen=True)
-class ArchiveSummary:
-    """A frozen round and where its archive is."""
-
-    task: str
-    round: int
-    uri: str
-    sha256: str
-    frozen_at: datetime
 
 
 @dataclass(frozen=True)
@@ -64,15 +52,6 @@ def freeze_round(
 def unfrozen_rounds(context: ServiceContext, task: str) -> list[int]:
     """Return the numbers of the task's closed rounds without an archive."""
     return [one.number for one in _rounds(context, task) if one.status is RoundStatus.CLOSED and one.frozen_at is None]
-
-
-def list_archives(context: ServiceContext, task: str) -> list[ArchiveSummary]:
-    """Return the task's frozen rounds, oldest first."""
-    return [
-        ArchiveSummary(task, one.number, str(one.archive_uri), str(one.archive_sha256), one.frozen_at)
-        for one in _rounds(context, task)
-        if one.frozen_at is not None
-    ]
 
 
 def verify_archive(uri: str) -> ArchiveVerified:

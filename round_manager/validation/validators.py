@@ -5,7 +5,7 @@ may judge any number of examples. 1 is full agreement, 0 is chance level, and le
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
@@ -47,14 +47,6 @@ class Agreement:
         if not expected:
             return None
         return 1 - (total - 1) * self.disagreement / expected
-
-
-def alpha_of(units: Iterable[Sequence[str]]) -> float | None:
-    """Return Krippendorff's alpha of units, each a list of labels."""
-    agreement = Agreement()
-    for votes in units:
-        agreement.add(votes)
-    return agreement.alpha
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from flask.testing import FlaskClient
 
 from plugin.web.data_files import DataFiles
 from plugin.web.data_routes import data_blueprint
-from plugin.web.metrics import WebMetrics
-from plugin.web.middleware import add_request_logging
+from plugin.web.middleware import WebMetrics, add_request_logging
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import LazyStore, open_store

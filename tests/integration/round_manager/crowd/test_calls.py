@@ -6,14 +6,13 @@ import subprocess
 import sys
 import threading
 
-from round_manager.database.locks import process_lock
-from round_manager.database.store import Store
+from round_manager.database.store import Store, process_lock
 from tests.integration.round_manager.crowd.counter import Counter
 
 HOLDER = """
 import sys, time
 from round_manager.database.store import open_store
-from round_manager.database.locks import process_lock
+from round_manager.database.store import process_lock
 with open_store(sys.argv[1]) as store, process_lock(store, "till"):
     print("held", flush=True)
     time.sleep(600)

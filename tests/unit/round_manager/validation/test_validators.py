@@ -1,11 +1,12 @@
 """Krippendorff's alpha and Wilson's interval give what is published for them."""
 
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 import pytest
 
 from round_manager.rates import Rate
-from round_manager.validation.validators import alpha_of
+from round_manager.validation.validators import Agreement
 
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), sections A to C; a star is a missing value.
 BINARY = ("0100000010", "1110010000")
@@ -13,6 +14,14 @@ TWO_OBSERVERS = ("aabbdcccedda", "babbbccceddd")
 FOUR_OBSERVERS = ("123321412***", "1233224125*3", "*3332342251*", "12332441251*")
 # Wikipedia, "Krippendorff's alpha": three coders, fifteen units.
 THREE_CODERS = ("*****34121133*3", "1*213343*******", "**21344*21133*4")
+
+
+def alpha_of(units: Iterable[Sequence[str]]) -> float | None:
+    """Return Krippendorff's alpha of units, each a list of labels."""
+    agreement = Agreement()
+    for votes in units:
+        agreement.add(votes)
+    return agreement.alpha
 
 
 def units(observers: tuple[str, ...]) -> list[list[str]]:
