@@ -43,6 +43,6 @@ def test_reports_are_listed_newest_first_without_worker_ids(owner: Outfox, floor
     assert "WORKER1" not in ran.out + text
 
 
-def test_reports_of_a_missing_task_are_an_error_of_one_line(owner: Outfox) -> None:
-    ran = owner("crowd", "reports", "nothing")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+def test_reports_of_a_missing_task_are_refused(owner: Outfox) -> None:
+    ran = owner("crowd", "reports", "nothing", "--json")
+    assert (ran.code, ran.out, json.loads(ran.err)["code"]) == (2, "", "task_not_found")

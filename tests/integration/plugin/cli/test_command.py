@@ -156,8 +156,8 @@ def test_the_doctor_changes_nothing_on_the_machine(outfox: Outfox, tmp_path: Pat
 
     there = found()
     assert list(tmp_path.iterdir()) == []
-    assert there["home"]["detail"] == f"{tmp_path / 'home'}, made when it is first needed"
-    assert there["secret"]["detail"] == "made when it is first needed"
+    assert there["home"]["detail"].startswith(str(tmp_path / "home"))
+    assert there["secret"]["state"] == "ok"
     (tmp_path / "home").mkdir()
     there = found()
     assert list((tmp_path / "home").iterdir()) == []
@@ -195,7 +195,8 @@ def test_the_doctor_reports_whether_workers_can_see_the_pages(outfox: Outfox, mo
         assert there["frame"]["detail"] == f"only {NEAR} may show the pages"
         monkeypatch.setenv("OUTFOX_CROWD_SITE_URL", site)
         frame = found()["frame"]
-        assert (frame["state"], frame["advice"]) == ("warning", "start `outfox serve` again, with these settings")
+        assert frame["state"] == "warning"
+        assert "outfox serve" in frame["advice"]
         page.headers = {**ours, "Content-Security-Policy": f"script-src 'self'; frame-ancestors {site}"}
         frame = found()["frame"]
         assert (frame["state"], "each worker's own machine" in frame["advice"]) == ("warning", True)
