@@ -178,18 +178,22 @@ class _Search:
 
     def written_on(self, now: datetime) -> list[tuple[ContextUsage, int]]:
         """Return the contexts that are leased now, each with its place in its level."""
+        leased = select(Lease.context_id).where(is_live(now), Lease.context_id.is_not(None))
+        counted = Counter(one for one in self._session.scalars(leased) if one is not None)
+        if not counted:
+            return []
+        # Looked up by their ids, not joined: without statistics, PostgreSQL would read all tallies for each lease.
         tally = ContextTally
-        # An outer join, so that no database starts with all the tallies.
         rows = self._session.execute(
-            select(Lease.context_id, tally.position, tally.used, tally.fooled, tally.lot)
-            .outerjoin(tally, (tally.context_id == Lease.context_id) & (tally.round_id == self._round_id))
-            .where(is_live(now), Lease.context_id.is_not(None))
+            select(tally.context_id, tally.position, tally.used, tally.fooled, tally.lot).where(
+                tally.round_id == self._round_id, tally.context_id.in_(counted)
+            )
         )
         # Retired contexts, and those of other tasks, have no lot here.
-        counted = Counter(row for row in rows if row.lot is not None)
         return [
-            (ContextUsage(*row[:4], leased), self._place(row.lot if self._is_drawn else row.position))
-            for row, leased in counted.items()
+            (ContextUsage(*row[:4], counted[row.context_id]), self._place(row.lot if self._is_drawn else row.position))
+            for row in rows
+            if row.lot is not None
         ]
 
     def level_of(self, standing: ContextUsage) -> Level:
