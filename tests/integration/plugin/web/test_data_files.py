@@ -98,22 +98,24 @@ def test_available_data_can_be_listed(served: Served) -> None:
 
 
 def test_unauthorised_readers_learn_nothing(served: Served) -> None:
+    answers = set()
     for path in ("/data/sentiment", FILE, "/data/nobody", "/data/nobody/rounds/1/votes.csv", "/data/a%00b"):
         status, body = served.web.get(path)
-        assert (status, json.loads(body)["error"][:34]) == (401, "send a token of the task's owner a")
+        answers.add((status, json.loads(body)["error"]))
+    assert [status for status, _ in answers] == [401], "every answer is the same"
     assert served.web.get("/data/nli")[0] == 200
     assert served.web.get("/data")[0] == 404
     assert served.token not in served.web.log.read_text(encoding="utf-8")
 
 
 def test_missing_data_is_reported_to_authorised_readers(served: Served) -> None:
-    for path, told in (
-        ("/data/sentiment/rounds/9/votes.csv", "round 9 of sentiment is not frozen; the frozen rounds are: 1, 2"),
-        ("/data/sentiment/rounds/1/people.csv", "/data/sentiment lists what there is"),
-        ("/data/sentiment/rounds/1/..%2f..%2foutfox.db", "Not Found"),
+    for path in (
+        "/data/sentiment/rounds/9/votes.csv",
+        "/data/sentiment/rounds/1/people.csv",
+        "/data/sentiment/rounds/1/..%2f..%2foutfox.db",
     ):
         status, _, body = served.ask(path)
-        assert (status, told in json.loads(body)["error"]) == (404, True)
+        assert (status, json.loads(body)["retry"]) == (404, False)
 
 
 def test_stalled_readers_delay_only_other_readers(served: Served) -> None:
