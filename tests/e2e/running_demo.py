@@ -24,7 +24,7 @@ PROGRAM = str(Path(sys.executable).parent / "outfox")
 SECONDS_TO_WAIT = 600
 SECONDS_TO_END = 120
 SECONDS_BETWEEN_LOOKS = 0.05
-PLAYING = "The simulated crowd plays"
+PLAYING = "The simulated crowd runs"
 # Threads that wait for each other by spinning take from the other processes what these could use.
 FRUGAL = {"OMP_NUM_THREADS": "1"}
 DEMO, TRAINING = "demo", "training"
