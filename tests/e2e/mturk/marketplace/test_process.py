@@ -24,7 +24,7 @@ from mturk.marketplace.people import KeyPair
 from mturk.marketplace.services import accounts
 from tests.e2e.mturk.marketplace.question import served
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TIMEOUT = 60.0
 
 

@@ -11,7 +11,7 @@ import pytest
 from round_manager.policies import Settled, Wants, find_policy, replay
 from templates.sections import Validation
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[5] / "shared" / "data"
 DYNASENT = {
     "dynasent-v1.1-round01-yelp-dev.jsonl": 3_600,
     "dynasent-v1.1-round01-yelp-test.jsonl": 3_600,
