@@ -43,7 +43,7 @@ class RoundFiles(ABC):
         """Say what to do about a file that cannot be used, depending on whether its hash was compared."""
 
 
-class ArchiveSource(Protocol):
+class RoundSource(Protocol):
     """A place that has archives: a folder or a server."""
 
     def archives(self, task: str) -> Mapping[int, Callable[[], RoundFiles]]:
@@ -106,7 +106,7 @@ class ArchiveFolder:
         return [folder for folder in folders if any(folder.glob("*.json*")) or any(folder.glob("*.parquet"))]
 
 
-def open_rounds(source: ArchiveSource, task: str, rounds: list[int] | None) -> list[RoundFiles]:
+def open_rounds(source: RoundSource, task: str, rounds: list[int] | None) -> list[RoundFiles]:
     """Open the rounds that are wanted, or all of them, ordered by number."""
     found = source.archives(task)
     if not found:

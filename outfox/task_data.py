@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from outfox.archives import ArchiveFolder, ArchiveSource, open_rounds
+from outfox.archives import ArchiveFolder, RoundSource, open_rounds
 from outfox.arguments import (
     Columns,
     Rounds,
@@ -35,7 +35,7 @@ class TaskData:
     The rounds are looked up once; call `outfox.open` again to see rounds that were frozen since.
     """
 
-    def __init__(self, task: str, source: ArchiveSource, rounds: list[int] | None, *, verify: bool) -> None:
+    def __init__(self, task: str, source: RoundSource, rounds: list[int] | None, *, verify: bool) -> None:
         self.task = task
         self._source = source
         self._verify = verify
