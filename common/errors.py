@@ -5,7 +5,10 @@ and an optional `hint`: an action that resolves the problem, as data. The comman
 type, a page as a button or a link.
 """
 
+import re
 from typing import ClassVar
+
+_NEXT_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Hint:
@@ -33,7 +36,11 @@ class Hint:
 
 
 class CodedError(Exception):
-    """An expected failure. Every public subclass declares its own `code`; a private one keeps its base's."""
+    """An expected failure.
+
+    The `code` of a subclass is its name in snake case, `round_not_open` for `RoundNotOpen`, unless it declares another.
+    A private subclass keeps the code of its base. A snapshot test guards all codes against a careless rename.
+    """
 
     code: ClassVar[str] = "error"
     retry: bool = False
@@ -41,7 +48,7 @@ class CodedError(Exception):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "code" not in cls.__dict__ and not cls.__name__.startswith("_"):
-            raise TypeError(f"{cls.__name__} must declare its own error code")
+            cls.code = snake_case(cls.__name__)
 
     def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
         super().__init__(message)
@@ -50,6 +57,11 @@ class CodedError(Exception):
     def as_data(self) -> dict[str, object]:
         """Return the error as JSON-compatible data, without its message."""
         return {"code": self.code, "retry": self.retry, "hint": self.hint.as_data() if self.hint else None}
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class in snake case."""
+    return _NEXT_WORD.sub("_", name).lower()
 
 
 def one_line(error: BaseException) -> str:

@@ -24,7 +24,6 @@ from common.errors import CodedError, Hint
 class CrowdError(CodedError):
     """A call to a marketplace failed."""
 
-    code = "crowd_error"
     # Whether the call may have taken effect.
     in_doubt = False
 
@@ -32,7 +31,6 @@ class CrowdError(CodedError):
 class CrowdUnavailable(CrowdError):
     """The marketplace did not answer, or failed. The call may have taken effect."""
 
-    code = "crowd_unavailable"
     retry = True
     in_doubt = True
 
@@ -40,14 +38,11 @@ class CrowdUnavailable(CrowdError):
 class CrowdBusy(CrowdError):
     """The marketplace limits our rate. Nothing happened."""
 
-    code = "crowd_busy"
     retry = True
 
 
 class CrowdRefused(CrowdError):
     """The marketplace refused the call. Nothing happened."""
-
-    code = "crowd_refused"
 
     def __init__(self, message: str, remote_code: str = "", *, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -57,38 +52,27 @@ class CrowdRefused(CrowdError):
 class NotOnCrowd(CrowdRefused):
     """The marketplace has no such HIT, assignment, worker or qualification."""
 
-    code = "not_on_crowd"
-
 
 class WrongCrowdState(CrowdRefused):
     """The state of a HIT or an assignment on the marketplace does not allow the call."""
-
-    code = "wrong_crowd_state"
 
 
 class InsufficientFunds(CrowdRefused):
     """The account on the marketplace does not cover the call."""
 
-    code = "insufficient_funds"
     retry = True
 
 
 class CrowdAccessDenied(CrowdRefused):
     """The access keys are missing, wrong, or not permitted to do this."""
 
-    code = "crowd_access_denied"
-
 
 class TokenMissing(CrowdError):
     """A call that creates or pays has no token."""
 
-    code = "token_missing"
-
 
 class TokenExpired(CrowdError):
     """The token no longer protects against a second effect; look for the first one before sending again."""
-
-    code = "token_expired"
 
 
 Answer = TypeVar("Answer")

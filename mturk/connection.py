@@ -83,8 +83,6 @@ NO_RETRIES = Config(
 class AlreadyDone(CrowdRefused):
     """The marketplace has already done this call."""
 
-    code = "already_done"
-
 
 def crowd_error(error: Exception, crowd: str, operation: str) -> CrowdError:
     """Return the CrowdError for a failed call; its message never contains an access key."""

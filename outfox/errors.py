@@ -14,6 +14,7 @@ OutfoxError                 outfox_error
     ExportNotWritten        export_not_written    the exported files cannot be written
 """
 
+import re
 from typing import ClassVar
 
 
@@ -26,48 +27,39 @@ class OutfoxError(Exception):
     code: ClassVar[str] = "outfox_error"
     retry: bool = False
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
 
 class InvalidArgument(OutfoxError):
     """An argument has the wrong type or value."""
-
-    code = "invalid_argument"
 
 
 class DataNotFound(OutfoxError):
     """The task, round or column does not exist."""
 
-    code = "data_not_found"
-
 
 class DataUnreadable(OutfoxError):
     """The operating system refuses to read a file or folder."""
-
-    code = "data_unreadable"
 
 
 class DataCorrupt(OutfoxError):
     """A file is not what an archive contains, or its hash differs."""
 
-    code = "data_corrupt"
-
 
 class AccessDenied(OutfoxError):
     """The server requires a token, or another one."""
-
-    code = "access_denied"
 
 
 class ServerUnavailable(OutfoxError):
     """The server cannot be reached."""
 
-    code = "server_unavailable"
     retry = True
 
 
 class ServerError(OutfoxError):
     """The server reports an error."""
-
-    code = "server_error"
 
     def __init__(self, message: str, *, retry: bool = False) -> None:
         super().__init__(message)
@@ -77,23 +69,16 @@ class ServerError(OutfoxError):
 class TransferCorrupt(OutfoxError):
     """A file was damaged during the download."""
 
-    code = "transfer_corrupt"
     retry = True
 
 
 class CacheUnusable(OutfoxError):
     """Downloaded files cannot be stored on this machine."""
 
-    code = "cache_unusable"
-
 
 class NotExportable(OutfoxError):
     """The rows do not fit the form."""
 
-    code = "not_exportable"
-
 
 class ExportNotWritten(OutfoxError):
     """The exported files cannot be written."""
-
-    code = "export_not_written"

@@ -46,14 +46,11 @@ Seconds = Callable[[], float]
 class DeliveryFailed(BackendError):
     """Attempts could not be delivered now; they can be later."""
 
-    code = "delivery_failed"
     retry = True
 
 
 class InvalidSignature(PluginError):
     """A request is not signed with the shared secret, or was signed too long ago."""
-
-    code = "invalid_signature"
 
 
 @dataclass(frozen=True)

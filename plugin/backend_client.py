@@ -25,39 +25,29 @@ ADDRESS = f"{PREFIX}ML_BACKEND_URL"
 class BackendUnavailable(PluginError):
     """The ML backend cannot answer at the moment; retrying soon can help."""
 
-    code = "backend_unavailable"
     retry = True
 
 
 class RoundNotServed(PluginError):
     """The ML backend has no model for the round yet."""
 
-    code = "round_not_served"
     retry = True
 
 
 class BackendUnreachable(RoundNotServed):
     """The ML backend does not answer."""
 
-    code = "backend_unreachable"
-
 
 class BackendMisconfigured(PluginError):
     """What answers at the ML backend's address does not judge for the task."""
-
-    code = "backend_misconfigured"
 
 
 class JudgementRefused(PluginError):
     """The ML backend refused to judge."""
 
-    code = "judgement_refused"
-
 
 class BackendVerdictRejected(PluginError):
     """The signature of the ML backend's verdict is invalid."""
-
-    code = "backend_verdict_rejected"
 
 
 class BackendJudge:

@@ -13,32 +13,23 @@ from common.errors import CodedError, Hint
 class PluginError(CodedError):
     """A failure outside the domain."""
 
-    code = "plugin_error"
     retry = False
 
 
 class SettingsError(PluginError):
     """A setting that is missing or invalid."""
 
-    code = "settings_error"
-
 
 class UnknownSetting(SettingsError):
     """A setting that does not exist."""
-
-    code = "unknown_setting"
 
 
 class InputFileError(PluginError):
     """A file or argument of a command that cannot be read."""
 
-    code = "input_file_error"
-
 
 class LabelStudioNotInstalled(PluginError):
     """Label Studio, its SDK or its editor is not installed."""
-
-    code = "label_studio_not_installed"
 
     def __init__(self, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint or Hint("install_extra", extra="label-studio"))

@@ -22,8 +22,6 @@ _RANDOM = SystemRandom()
 class PortTaken(PluginError):
     """The port, or every port of the range, is in use."""
 
-    code = "port_taken"
-
 
 def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
     """Serve on loopback until Ctrl-C, and print the address."""

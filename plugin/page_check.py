@@ -26,14 +26,11 @@ SITES = f"{PREFIX}CROWD_SITE_URL"
 class PagesUnreachable(PluginError):
     """The workers' pages do not answer at the moment."""
 
-    code = "pages_unreachable"
     retry = True
 
 
 class PagesMisconfigured(PluginError):
     """What answers at the pages' address will not show our HITs."""
-
-    code = "pages_misconfigured"
 
 
 @dataclass(frozen=True)

@@ -74,195 +74,133 @@ from common.errors import CodedError
 class RoundManagerError(CodedError):
     """Something that round_manager cannot do."""
 
-    code = "round_manager_error"
     retry = False
 
 
 class TaskError(RoundManagerError):
     """A task cannot be created or changed as its pack says."""
 
-    code = "task_error"
-
 
 class TaskNotFound(TaskError):
     """There is no task of that name."""
-
-    code = "task_not_found"
 
 
 class StoredSpecInvalid(TaskError):
     """The stored terms of a task or a round cannot be read by this program."""
 
-    code = "stored_spec_invalid"
-
 
 class RoundError(RoundManagerError):
     """A round cannot do what was asked."""
-
-    code = "round_error"
 
 
 class RoundNotFound(RoundError):
     """The task has no round of that number."""
 
-    code = "round_not_found"
-
 
 class RoundNotOpen(RoundError):
     """The round is a draft, or the task has no open round."""
-
-    code = "round_not_open"
 
 
 class RoundAlreadyOpen(RoundError):
     """Another round of the task is still open or validating."""
 
-    code = "round_already_open"
-
 
 class RoundNotClosed(RoundError):
     """The round is not closed, or the task has no closed round."""
-
-    code = "round_not_closed"
 
 
 class RoundNotReady(RoundError):
     """The round cannot be closed yet."""
 
-    code = "round_not_ready"
-
 
 class RoundAlreadyClosed(RoundError):
     """The round is closed and cannot be changed."""
-
-    code = "round_already_closed"
 
 
 class NoContexts(RoundError):
     """The task has no contexts to show to workers."""
 
-    code = "no_contexts"
-
 
 class NoModelVersion(RoundError):
     """The task has no model version to open a round against."""
-
-    code = "no_model_version"
 
 
 class MetricsUnavailable(RoundError):
     """The task has no such metrics."""
 
-    code = "metrics_unavailable"
-
 
 class NothingToLearn(RoundError):
     """The round has nothing that a model could learn; the current model stays."""
-
-    code = "nothing_to_learn"
 
 
 class ModelVersionError(RoundManagerError):
     """A model version is unknown, or does not fit its task."""
 
-    code = "model_version_error"
-
 
 class ModelVersionNotFound(ModelVersionError):
     """The task has no model version of that name."""
-
-    code = "model_version_not_found"
 
 
 class ModelVersionMismatch(ModelVersionError):
     """A model version was trained for other fields or labels than the task has, or for another task."""
 
-    code = "model_version_mismatch"
-
 
 class ModelVersionChanged(ModelVersionError):
     """A model version was registered with other files."""
-
-    code = "model_version_changed"
 
 
 class TrainingError(RoundManagerError):
     """A training cannot start or continue, or there is none."""
 
-    code = "training_error"
-
 
 class TrainingBusy(TrainingError):
     """Another process trains a model of the same task."""
-
-    code = "training_busy"
 
 
 class NoTraining(TrainingError):
     """No training of the task is running."""
 
-    code = "no_training"
-
 
 class TrainingTooLate(TrainingError):
     """A training cannot be cancelled any more, because its version is being rotated in."""
-
-    code = "training_too_late"
 
 
 class TrainingEnded(TrainingError):
     """A training has ended already, so its end cannot be recorded again."""
 
-    code = "training_ended"
-
 
 class SubmissionRefused(RoundManagerError):
     """A submission cannot become an example; the message is for the owner."""
-
-    code = "submission_refused"
 
 
 class StaleVerdict(RoundManagerError):
     """A verdict on other inputs or by other models; after a new verdict the same work can be stored."""
 
-    code = "stale_verdict"
     retry = True
 
 
 class VoteRefused(RoundManagerError):
     """A judgement cannot become a vote; the message is for the owner."""
 
-    code = "vote_refused"
-
 
 class PolicyError(RoundManagerError):
     """A validation policy is unknown, or does not fit the task."""
-
-    code = "policy_error"
 
 
 class DecisionRefused(RoundManagerError):
     """The owner cannot decide an example this way."""
 
-    code = "decision_refused"
-
 
 class ExampleNotFound(DecisionRefused):
     """The task has no example of that id."""
-
-    code = "example_not_found"
 
 
 class CrowdWorkError(RoundManagerError):
     """A HIT or an assignment is missing, or in the wrong state."""
 
-    code = "crowd_work_error"
-
 
 class AssignmentNotFound(CrowdWorkError):
     """No such assignment was collected from the marketplace."""
-
-    code = "assignment_not_found"
 
 
 class AssignmentStateError(CrowdWorkError):
@@ -274,128 +212,87 @@ class AssignmentStateError(CrowdWorkError):
 class BonusAlreadyGiven(CrowdWorkError):
     """The same bonus was given before, for the same work and reason."""
 
-    code = "bonus_already_given"
-
 
 class HitNotFound(CrowdWorkError):
     """The task has no such HIT that workers can accept."""
-
-    code = "hit_not_found"
 
 
 class HitsNotAllowed(CrowdWorkError):
     """The round takes no such HITs now."""
 
-    code = "hits_not_allowed"
-
 
 class NothingHeld(CrowdWorkError):
     """No such HIT or payment is held for a person to decide."""
-
-    code = "nothing_held"
 
 
 class ReasonRequired(CrowdWorkError):
     """A decision needs a reason, which is stored or shown to the worker."""
 
-    code = "reason_required"
-
 
 class WrongCrowdAccount(CrowdWorkError):
     """The marketplace does not know the HITs that were posted from this database."""
-
-    code = "wrong_crowd_account"
 
 
 class WorkRefused(CrowdWorkError):
     """A request of a worker's page is refused; the message is for the worker."""
 
-    code = "work_refused"
-
 
 class TimeIsOver(WorkRefused):
     """The HIT's time is over; nothing more is accepted, and nothing that was stored is lost."""
-
-    code = "time_is_over"
 
 
 class NothingToDo(WorkRefused):
     """There is nothing for this worker now; the HIT should be returned."""
 
-    code = "nothing_to_do"
-
 
 class OtherText(WorkRefused):
     """The page shows a text or a target that its example no longer has; it must be reloaded."""
-
-    code = "other_text"
 
 
 class ArchiveError(RoundManagerError):
     """An archive cannot be written or read."""
 
-    code = "archive_error"
-
 
 class ArchiveNotFound(ArchiveError):
     """The round is not frozen, or there is no archive in this place."""
-
-    code = "archive_not_found"
 
 
 class ArchiveConflict(ArchiveError):
     """The place holds something else, or the archive would differ from the first one."""
 
-    code = "archive_conflict"
-
 
 class ArchiveCorrupt(ArchiveError):
     """The archive is not what was written."""
-
-    code = "archive_corrupt"
 
 
 class ArchiveFileChanged(ArchiveCorrupt):
     """A file of an archive is not what was frozen."""
 
-    code = "archive_file_changed"
-
 
 class ArchiveUnsupported(ArchiveError):
     """A newer version of Outfox wrote the archive."""
-
-    code = "archive_unsupported"
 
 
 class ArchiveUnreachable(ArchiveError):
     """The storage of archives does not respond."""
 
-    code = "archive_unreachable"
     retry = True
 
 
 class DataAccessError(RoundManagerError):
     """Access to a task's data cannot be changed as asked."""
 
-    code = "data_access_error"
-
 
 class DataTokenNotFound(DataAccessError):
     """There is no such token."""
-
-    code = "data_token_not_found"
 
 
 class DataRefused(DataAccessError):
     """The client may not read the task's data; the message is for the client."""
 
-    code = "data_refused"
-
 
 class LedgerError(RoundManagerError):
     """Money cannot move as asked."""
-
-    code = "ledger_error"
 
 
 class BudgetError(LedgerError):
@@ -407,13 +304,9 @@ class BudgetError(LedgerError):
 class StoreError(RoundManagerError):
     """The database cannot do what was asked."""
 
-    code = "store_error"
-
 
 class StoreUrlError(StoreError):
     """A database URL that cannot be used."""
-
-    code = "store_url_error"
 
 
 class StoreUnavailableError(StoreError):
@@ -438,8 +331,6 @@ class StoreBusyError(StoreError):
 
 class SchemaError(StoreError):
     """The tables do not fit this program."""
-
-    code = "schema_error"
 
 
 # DontWrapMixin: SQLAlchemy must not hide it inside a StatementError.

@@ -30,8 +30,6 @@ class Problem:
 class TemplateError(CodedError):
     """A task pack cannot be found, used or copied."""
 
-    code = "template_error"
-
 
 class PackError(TemplateError):
     """A pack is invalid; `problems` lists every mistake that was found."""
@@ -46,22 +44,14 @@ class PackError(TemplateError):
 class PackNotFound(TemplateError):
     """No pack has that name or is in that folder."""
 
-    code = "pack_not_found"
-
 
 class PackNotCreated(TemplateError):
     """A pack cannot be copied to that folder."""
-
-    code = "pack_not_created"
 
 
 class InvalidPackName(PackNotCreated):
     """The folder's name cannot be the name of a task."""
 
-    code = "invalid_pack_name"
-
 
 class PackExists(PackNotCreated):
     """The folder of the new pack already exists."""
-
-    code = "pack_exists"

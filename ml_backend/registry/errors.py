@@ -26,95 +26,69 @@ from ml_backend.errors import BackendError, ModelError
 class RegistryError(BackendError):
     """The registry, or something in it, cannot be used."""
 
-    code = "registry_error"
-
 
 class RegistryUnreachable(RegistryError):
     """The registry does not answer at the moment."""
 
-    code = "registry_unreachable"
     retry = True
 
 
 class RegistryMisconfigured(RegistryError):
     """The registry's address, credentials or permissions are wrong."""
 
-    code = "registry_misconfigured"
-
 
 class RegistryNotWritable(RegistryError):
     """A file or folder of the registry cannot be written."""
-
-    code = "registry_not_writable"
 
 
 class RegistryCorrupt(RegistryError):
     """A file in the registry is missing, corrupt, or belongs to another task or version."""
 
-    code = "registry_corrupt"
-
 
 class RegistryBusy(RegistryError):
     """Another process holds the lock on a task's pins."""
-
-    code = "registry_busy"
 
 
 class InvalidPins(RegistryError):
     """A task name, version or round number that cannot be pinned."""
 
-    code = "invalid_pins"
-
 
 class NoEarlierPins(RegistryError):
     """There are no earlier pins to roll back to."""
-
-    code = "no_earlier_pins"
 
 
 class PinsChanged(RegistryError):
     """Another process changed the pins after the caller read them."""
 
-    code = "pins_changed"
-
 
 class RotationRefused(RegistryError):
     """A serving process could not load the new versions."""
-
-    code = "rotation_refused"
 
 
 class RotationNotConfirmed(RegistryError):
     """Not every serving process confirmed the rotation in time."""
 
-    code = "rotation_not_confirmed"
     retry = True
 
 
 class NotServed(RegistryError):
     """This process cannot answer for the task at the moment."""
 
-    code = "not_served"
     retry = True
 
 
 class TaskNotServed(NotServed):
     """This process does not serve the task."""
 
-    code = "task_not_served"
     retry = False
 
 
 class NoModelPinned(NotServed):
     """No model version is pinned for the task yet."""
 
-    code = "no_model_pinned"
-
 
 class VersionNotFound(ModelError):
     """The registry has no such model version."""
-
-    code = "version_not_found"
 
     def __init__(self, task: str, version: str) -> None:
         super().__init__(f"task {task} has no model version {version}", hint=Hint("list_models", task=task))
@@ -122,5 +96,3 @@ class VersionNotFound(ModelError):
 
 class VersionCorrupt(ModelError):
     """The files of a version are corrupt or belong to another version."""
-
-    code = "version_corrupt"

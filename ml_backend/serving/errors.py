@@ -21,55 +21,46 @@ from ml_backend.errors import BackendError
 class RequestRefused(BackendError):
     """A request that cannot be answered; `status` is its HTTP status."""
 
-    code = "request_refused"
     status: ClassVar[int] = 400
 
 
 class InvalidRequest(RequestRefused):
     """The request's body is malformed."""
 
-    code = "invalid_request"
-
 
 class BodyTimeout(RequestRefused):
     """The request's body did not arrive in time."""
 
-    code = "body_timeout"
     status = 408
 
 
 class RequestTooLarge(RequestRefused):
     """The request's body, one of its texts or its number of tasks is too large."""
 
-    code = "request_too_large"
     status = 413
 
 
 class UnknownTask(RequestRefused):
     """The backend does not serve the task."""
 
-    code = "unknown_task"
     status = 404
 
 
 class LabellingConfigMismatch(RequestRefused):
     """The labelling config of the Label Studio project is not one of the task."""
 
-    code = "labelling_config_mismatch"
     status = 422
 
 
 class InvalidTaskData(RequestRefused):
     """The data of a Label Studio task does not fit the task's pack."""
 
-    code = "invalid_task_data"
     status = 422
 
 
 class Busy(BackendError):
     """There is no capacity for a request at the moment; `after` is when to retry, in seconds."""
 
-    code = "busy"
     retry = True
 
     def __init__(self, message: str, after: int = 1) -> None:
@@ -80,10 +71,6 @@ class Busy(BackendError):
 class AnswerTimeout(Busy):
     """The request could not be answered in time."""
 
-    code = "answer_timeout"
-
 
 class Undeliverable(BackendError):
     """Attempts that the receiver would refuse again however often they are delivered."""
-
-    code = "undeliverable"

@@ -122,8 +122,6 @@ def _parsed(body: bytes) -> object:
 class InvalidBasicAuth(BackendError):
     """The user or password for basic authentication is invalid."""
 
-    code = "invalid_basic_auth"
-
 
 class BasicAuth:
     """The user and password that every request must carry, as Label Studio sends them."""

@@ -40,8 +40,6 @@ _log = logging.getLogger(__name__)
 class AddressUnavailable(BackendError):
     """The server cannot listen on the address."""
 
-    code = "address_unavailable"
-
 
 @dataclass(frozen=True)
 class Address:

@@ -38,9 +38,6 @@ PREFIX = "AWS.MechanicalTurk."
 class MarketError(CodedError):
     """A request that is refused; nothing was changed. `wire_code` is MTurk's error code."""
 
-    code = "market_error"
-    retry = False
-
     def __init__(self, wire_code: str, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
         self.wire_code = PREFIX + wire_code
@@ -50,16 +47,12 @@ class MarketError(CodedError):
 class InvalidParameter(MarketError):
     """A parameter is invalid."""
 
-    code = "invalid_parameter"
-
     def __init__(self, message: str) -> None:
         super().__init__("ParameterValidationError", message)
 
 
 class InvalidQuestion(MarketError):
     """The XML of a question is invalid."""
-
-    code = "invalid_question"
 
     def __init__(self, message: str) -> None:
         super().__init__("XMLParseError", f"Question: {message}")
@@ -77,13 +70,9 @@ class InvalidEndpoint(MarketError):
 class EntityNotFound(MarketError):
     """The requester has no such HIT, assignment, worker or qualification."""
 
-    code = "entity_not_found"
-
 
 class AccountNotFound(EntityNotFound):
     """No requester has this name."""
-
-    code = "account_not_found"
 
     def __init__(self, name: str) -> None:
         hint = Hint("create_marketplace_account", account=name)
@@ -93,8 +82,6 @@ class AccountNotFound(EntityNotFound):
 class AccessKeyNotFound(EntityNotFound):
     """The requester has no such access key."""
 
-    code = "access_key_not_found"
-
     def __init__(self, account: str, key_id: str) -> None:
         hint = Hint("list_marketplace_keys", account=account)
         super().__init__("AccessKeyDoesNotExist", f"{account} has no access key {key_id}", hint=hint)
@@ -102,8 +89,6 @@ class AccessKeyNotFound(EntityNotFound):
 
 class WorkerNotFound(EntityNotFound):
     """The worker does not exist."""
-
-    code = "worker_not_found"
 
     def __init__(self, worker_id: str) -> None:
         hint = Hint("list_marketplace_workers")
@@ -113,25 +98,17 @@ class WorkerNotFound(EntityNotFound):
 class PayoutNotFound(EntityNotFound):
     """The payout does not exist."""
 
-    code = "payout_not_found"
-
 
 class EntityExists(MarketError):
     """The name is taken."""
-
-    code = "entity_exists"
 
 
 class InvalidState(MarketError):
     """The HIT or assignment is not in a state that allows this."""
 
-    code = "invalid_state"
-
 
 class UnsupportedOperation(MarketError):
     """MTurk has the operation, this marketplace does not."""
-
-    code = "unsupported_operation"
 
     def __init__(self, operation: str) -> None:
         super().__init__("NotSupported", f"{operation} is not supported by this marketplace")
@@ -154,13 +131,10 @@ class InsufficientBalance(MarketError):
 class DuplicateToken(MarketError):
     """The request token was used within the last day; the message names what it created."""
 
-    code = "duplicate_token"
-
 
 class InvalidLink(MarketError):
     """A sign-in link does not work."""
 
-    code = "invalid_link"
     message = "this link is invalid"
 
     def __init__(self) -> None:
@@ -170,58 +144,43 @@ class InvalidLink(MarketError):
 class LinkNotFound(InvalidLink):
     """No worker was given this link."""
 
-    code = "link_not_found"
     message = "this link does not exist; ask the person who runs this crowd for another one"
 
 
 class LinkUsed(InvalidLink):
     """The link was used before."""
 
-    code = "link_used"
     message = "this link was used already; ask for another one"
 
 
 class LinkExpired(InvalidLink):
     """The link was not used in time."""
 
-    code = "link_expired"
     message = "this link has expired; ask for another one"
 
 
 class WorkerActionRefused(MarketError):
     """A worker cannot do this."""
 
-    code = "worker_action_refused"
-
 
 class WorkNotFound(WorkerActionRefused):
     """The group, HIT or assignment does not exist."""
-
-    code = "work_not_found"
 
 
 class NoWorkLeft(WorkerActionRefused):
     """The group has nothing more for this worker."""
 
-    code = "no_work_left"
-
 
 class NotQualified(WorkerActionRefused):
     """The worker does not meet the requirements."""
-
-    code = "not_qualified"
 
 
 class QueueFull(WorkerActionRefused):
     """The worker holds as many assignments as allowed."""
 
-    code = "queue_full"
-
 
 class NotTheHolder(WorkerActionRefused):
     """Another worker has this assignment."""
-
-    code = "not_the_holder"
 
     def __init__(self) -> None:
         super().__init__("PermissionDenied", "another worker has this assignment")
@@ -229,8 +188,6 @@ class NotTheHolder(WorkerActionRefused):
 
 class AssignmentExpired(WorkerActionRefused):
     """No worker has it: its time ran out, or it was returned."""
-
-    code = "assignment_expired"
 
     def __init__(self) -> None:
         super().__init__(
@@ -241,14 +198,9 @@ class AssignmentExpired(WorkerActionRefused):
 class AssignmentAlreadySubmitted(WorkerActionRefused):
     """It was submitted before."""
 
-    code = "assignment_already_submitted"
-
     def __init__(self) -> None:
         super().__init__("InvalidAssignmentState", "this assignment was submitted already")
 
 
 class MarketDatabaseError(CodedError):
     """The database cannot be used; the message says why."""
-
-    code = "market_database_error"
-    retry = False

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 class EventDeliveryFailed(CodedError):
     """A queue did not accept a message; it is retried later."""
 
-    code = "event_delivery_failed"
     retry = True
 
 

@@ -39,8 +39,6 @@ YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation; req
 class ConfirmationRequired(PluginError):
     """A command needs a confirmation, and there is no terminal to ask for it."""
 
-    code = "confirmation_required"
-
 
 class DollarsType(click.ParamType[int]):
     """An amount in dollars and cents, as cents."""

@@ -30,8 +30,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class BackendUnprotected(PluginError):
     """The ML backend would be reachable from other machines without a password."""
 
-    code = "backend_unprotected"
-
 
 @click.command("ml-backend")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")

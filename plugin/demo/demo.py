@@ -64,8 +64,6 @@ class DemoOptions:
 class DemoFailed(PluginError):
     """A part of the demo cannot do its work."""
 
-    code = "demo_failed"
-
 
 class DemoMarketplace:
     """The marketplace behind a demo; no real money is involved."""

@@ -104,8 +104,6 @@ def find_home(settings: Settings, port: int) -> DemoHome:
 class DemoRunning(PluginError):
     """Another demo is running in this home."""
 
-    code = "demo_running"
-
 
 class HomeLock:
     """Locks a home until the process ends."""

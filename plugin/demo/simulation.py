@@ -60,8 +60,6 @@ class _TaskState:
 class SimulationStalled(PluginError):
     """The simulation makes no progress."""
 
-    code = "simulation_stalled"
-
 
 class Simulation:
     """Runs rounds on a demo until they are over, and reports the results."""

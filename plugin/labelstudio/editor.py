@@ -47,8 +47,6 @@ CONTENT_POLICY = (
 class EditorUnsupported(PluginError):
     """The installed Label Studio has an editor that Outfox does not know."""
 
-    code = "editor_unsupported"
-
 
 @dataclass(frozen=True)
 class EditorBundle:

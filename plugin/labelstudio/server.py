@@ -40,8 +40,6 @@ _ENVIRONMENT = {
 class LabelStudioStartFailed(PluginError):
     """Label Studio cannot be started on this machine; `retry` says whether another start can help."""
 
-    code = "label_studio_start_failed"
-
     def __init__(self, message: str, *, retry: bool = False) -> None:
         super().__init__(message)
         self.retry = retry

@@ -23,8 +23,6 @@ from round_manager.services.training_supervisor import TrainingSupervisor
 class StepFailed(PluginError):
     """A step could not do all of its work; `retry` says whether running it again can help."""
 
-    code = "step_failed"
-
     def __init__(self, message: str, *, retry: bool) -> None:
         super().__init__(message)
         self.retry = retry

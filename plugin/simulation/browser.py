@@ -29,8 +29,6 @@ Attributes = list[tuple[str, str | None]]
 class SimulationStopped(PluginError):
     """The simulation was asked to stop."""
 
-    code = "simulation_stopped"
-
 
 class SimulationPageError(PluginError):
     """A page is missing, refuses, or cannot be read."""

@@ -38,13 +38,9 @@ NOT_A_BATCH = "the body is not a batch of attempts; send what `AttemptSender` se
 class InvalidBatch(PluginError):
     """A body that is not a batch of attempts."""
 
-    code = "invalid_batch"
-
 
 class UnknownTaskName(PluginError):
     """A path that names no task."""
-
-    code = "unknown_task_name"
 
 
 def ignore_hint(_task: str) -> None:

@@ -34,13 +34,10 @@ BUSY = "too many files are being read at the same time; try again in a moment"
 class DataFileNotFound(PluginError):
     """The round or the file does not exist."""
 
-    code = "data_file_not_found"
-
 
 class DataBusy(PluginError):
     """The limit of files sent at the same time is reached."""
 
-    code = "data_busy"
     retry = True
 
 

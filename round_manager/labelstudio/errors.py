@@ -19,8 +19,6 @@ from round_manager.errors import RoundManagerError
 class LabelStudioError(RoundManagerError):
     """Label Studio cannot do what was asked; `status` is the HTTP status of its answer, if there was one."""
 
-    code = "label_studio_error"
-
     def __init__(self, message: str, *, status: int | None = None, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
         self.status = status
@@ -29,7 +27,6 @@ class LabelStudioError(RoundManagerError):
 class LabelStudioUnavailable(LabelStudioError):
     """Label Studio does not respond, or fails; retrying can help."""
 
-    code = "label_studio_unavailable"
     retry = True
 
 
@@ -67,11 +64,8 @@ class MlBackendUnreachable(LabelStudioError):
 class UnreadableAnnotation(RoundManagerError):
     """An annotation contains nothing that can be stored; the message is for the owner, or for the worker."""
 
-    code = "unreadable_annotation"
-
 
 class WaitingForRound(RoundManagerError):
     """The task has no open round, or its round has just changed; submissions are read later."""
 
-    code = "waiting_for_round"
     retry = True

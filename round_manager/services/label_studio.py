@@ -40,8 +40,6 @@ def _no_progress(_done: int, _total: int) -> None:
 class PackChanged(TaskError):
     """The task's pack changed since the task was created or updated."""
 
-    code = "pack_changed"
-
 
 @dataclass(frozen=True)
 class TaskSync:

@@ -25,8 +25,6 @@ from round_manager.tasks.tasks import find_task
 class RoundKeepsVersions(RoundError):
     """A live round keeps the versions that it was opened with: verdicts of others would be refused in it."""
 
-    code = "round_keeps_versions"
-
 
 @dataclass(frozen=True)
 class Rotation:

@@ -36,13 +36,10 @@ TITLES = {
 class PageGone(PluginError):
     """The token or the link is not one of ours."""
 
-    code = "page_gone"
-
 
 class SlowDown(PluginError):
     """More calls in a short time than a person makes."""
 
-    code = "slow_down"
     retry = True
 
 

@@ -1,9 +1,10 @@
-"""Names that people and programs rely on stay: tables, columns, settings, keys of task.yaml, commands and options.
+"""Names that people and programs rely on stay: tables, columns, settings, task.yaml, error codes, commands, options.
 
 Names may be added. One that is renamed or removed fails the test.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import click
 import pytest
 
 from plugin.cli import cli
+from plugin.reference import pages
 from templates.spec import TaskSpec
 from tests.conftest import Outfox
 from tests.integration.snapshots import snapshot
@@ -51,6 +53,12 @@ def test_settings(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keys_of_task_yaml() -> None:
     schema = TaskSpec.model_json_schema()
     snapshot.compare_names("task-yaml.json", sorted(set(keys(schema, schema.get("$defs", {})))))
+
+
+def test_error_codes() -> None:
+    snapshot.compare_names(
+        "error-codes.json", sorted(re.findall(r"^\| `(\w+)` \|", pages()["errors.md"], re.MULTILINE))
+    )
 
 
 def test_commands_and_options() -> None:
