@@ -54,7 +54,7 @@ def _commands() -> str:
     exits = (command_promise or "").partition("\n\n")[2].strip()
     parts = [GENERATED, "# The `outfox` command\n\n", "Every command that prints data takes `--json`. ", exits, "\n"]
     for path, command in _walk(cli, "outfox"):
-        with click.Context(command, info_name=path, help_option_names=["-h", "--help"]) as context:
+        with click.Context(command, info_name=path, **cli.context_settings) as context:
             parts.append(f"\n## `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
     return "".join(parts)
 

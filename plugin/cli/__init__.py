@@ -43,8 +43,10 @@ COMMANDS = {
     "templates": "plugin.cli.templates:templates",
 }
 
+CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 
-@click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings=CONTEXT)
 @click.option("--home", metavar="FOLDER", help="Folder for everything that Outfox stores.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.version_option(__version__, prog_name="outfox")

@@ -5,7 +5,7 @@ import re
 import click
 from click.shell_completion import get_completion_class
 
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.settings import PREFIX, Settings, is_secret
 from plugin.wiring import Application
 
@@ -14,8 +14,7 @@ _PASSWORD = re.compile(r"(://[^:/@]*:).*(@)")
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@data_command
 def config(app: Application) -> None:
     """List every setting with its value, its environment variable and its meaning."""
     rows = []

@@ -13,10 +13,8 @@ from rich.console import Group
 
 from common.errors import Hint
 from common.text import count
-from plugin.cli.crowd_context import DRY_RUN
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER
-from plugin.cli.rotation import WHY
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DRY_RUN, WHOLE_NUMBER, WHY
 from plugin.hints import with_command
 from plugin.wiring import Application
 
@@ -38,8 +36,7 @@ def context() -> None:
 @click.option("--replace", is_flag=True, help="Retire all contexts that are not in the file, including the pack's.")
 @WHY
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry_run: bool) -> None:
     """Add contexts from a JSONL or CSV file: all rows, or none and a list of errors.
 
@@ -68,9 +65,8 @@ def upload(app: Application, task: str, file: Path, replace: bool, why: str, dry
 @context.command("list")
 @click.argument("task")
 @click.option("--retired", is_flag=True, help="List retired contexts.")
-@click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, show_default=True, help="How many to list.")
-@json_option
-@click.pass_obj
+@click.option("--most", type=WHOLE_NUMBER, default=MOST_SHOWN, help="How many to list.")
+@data_command
 def list_all(app: Application, task: str, retired: bool, most: int) -> None:
     """List a task's contexts in the owner's order, with the number of examples on each."""
     from round_manager.services.tasks import list_contexts

@@ -2,16 +2,18 @@
 
 import json
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import RenderableType
 
-from common.text import parse_dollars
-from crowd.errors import CrowdRefused, CrowdUnavailable
+from common.text import count
+from crowd.errors import Answer, CrowdRefused, CrowdUnavailable, RetryPolicy
 from plugin.cli.output import console, wants_json
 from plugin.errors import PluginError
 from plugin.wiring import Application
@@ -21,42 +23,13 @@ if TYPE_CHECKING:
     from round_manager.services.connected_crowd import ConnectedCrowd
     from round_manager.services.context import Actor, ServiceContext
 
-import threading
-from collections.abc import Callable
-from dataclasses import field
-from math import ceil
-
-from common.text import count
-from crowd.errors import Answer, RetryPolicy
-
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
 
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
 KIND = click.option("--kind", type=click.Choice(["create", "validate", "quiz"]), help="What the HITs are for.")
-YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 
 
 class ConfirmationRequired(PluginError):
     """A command needs a confirmation, and there is no terminal to ask for it."""
-
-
-class DollarsType(click.ParamType[int]):
-    """An amount in dollars and cents, as cents."""
-
-    name = "dollars"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the cents of a positive amount."""
-        try:
-            cents = value if isinstance(value, int) else parse_dollars(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if cents < 1:
-            self.fail(f"{value} is too little; the minimum is 0.01", param, ctx)
-        return cents
-
-
-DOLLARS = DollarsType()
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,10 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import (
-    DOLLARS,
-    DRY_RUN,
-    YES,
-    announce,
-    confirm,
-    leave,
-    leave_paid,
-    open_crowd_context,
-)
+from plugin.cli.crowd_context import announce, confirm, leave, leave_paid, open_crowd_context
 from plugin.cli.crowd_texts import paid_text
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DOLLARS, DRY_RUN, YES
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -29,8 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@data_command
 def balance(app: Application) -> None:
     """Show what the account has, what all tasks have reserved and owe, and whether it covers that."""
     from round_manager.services.payments import account_balance
@@ -57,8 +48,7 @@ def balance(app: Application) -> None:
 @click.option("--again", is_flag=True, help="Give it even if the same bonus was given before.")
 @YES
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def bonus(app: Application, assignment: str, cents: int, reason: str, again: bool, yes: bool, dry_run: bool) -> None:
     """Give the worker of an assignment a bonus, from the budget of its round, and pay it.
 
@@ -95,8 +85,7 @@ def bonus(app: Application, assignment: str, cents: int, reason: str, again: boo
 @click.option("--top-up", is_flag=True, help="First owe what brings low-paid groups to the hourly minimum.")
 @YES
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bool) -> None:
     """Pay everything that is owed on the marketplace, after looking up what is in doubt.
 

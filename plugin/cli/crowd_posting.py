@@ -7,18 +7,10 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import (
-    DRY_RUN,
-    KIND,
-    YES,
-    CrowdContext,
-    announce,
-    confirm,
-    leave,
-    open_crowd_context,
-)
+from plugin.cli.crowd_context import KIND, CrowdContext, announce, confirm, leave, open_crowd_context
 from plugin.cli.crowd_texts import asking, when
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DRY_RUN, YES
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
 from plugin.hints import advice_for
@@ -50,7 +42,6 @@ HOURS_OF_A_YEAR = 365 * 24
     "--assignments",
     type=click.IntRange(1, MOST_ASSIGNMENTS),
     default=1,
-    show_default=True,
     help="Workers for each HIT; on MTurk, the fee on rewards doubles from 10 on.",
 )
 @click.option(
@@ -61,13 +52,11 @@ HOURS_OF_A_YEAR = 365 * 24
 @click.option(
     "--check-page/--no-check-page",
     default=True,
-    show_default=True,
     help="First check that the HITs' page and the model answer; turn it off if only this machine cannot reach them.",
 )
 @YES
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def post(
     app: Application,
     task: str,
@@ -248,8 +237,7 @@ def _outcome(data: dict[str, Any], task: str) -> str:
 @click.option("--all", "every", is_flag=True, help="Every HIT of the task, or of the kind.")
 @YES
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def expire(
     app: Application, task: str, hits: tuple[str, ...], kind: str | None, every: bool, yes: bool, dry_run: bool
 ) -> None:

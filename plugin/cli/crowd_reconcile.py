@@ -9,8 +9,9 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import DRY_RUN, NOT_RIGHT, CrowdContext, leave, open_crowd_context
-from plugin.cli.output import json_option, show, table
+from plugin.cli.crowd_context import NOT_RIGHT, CrowdContext, leave, open_crowd_context
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DRY_RUN, WHY
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -42,9 +43,8 @@ DAY = DayType()
 @click.command()
 @click.argument("task", required=False)
 @click.option("--day", type=DAY, help="The last day (UTC). Default: today, until now.")
-@click.option("--days", type=click.IntRange(1, MOST_DAYS), default=1, show_default=True, help="How many days up to it.")
-@json_option
-@click.pass_obj
+@click.option("--days", type=click.IntRange(1, MOST_DAYS), default=1, help="How many days up to it.")
+@data_command
 def statement(app: Application, task: str | None, day: date | None, days: int) -> None:
     """Show where every cent of the budgets was at the end of each day, and what the day moved; the newest first.
 
@@ -75,10 +75,9 @@ def statement(app: Application, task: str | None, day: date | None, days: int) -
 @click.option("--paid", metavar="KEY", help="A held payment was made: settle it.")
 @click.option("--unpaid", metavar="KEY", help="A held payment was not made: owe it again under a new key.")
 @click.option("--not-posted", metavar="KEY", help="A held HIT was not posted: release its money.")
-@click.option("--why", default="", metavar="TEXT", help="How you know; stored in the audit log.")
+@WHY
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def reconcile(
     app: Application, paid: str | None, unpaid: str | None, not_posted: str | None, why: str, dry_run: bool
 ) -> None:

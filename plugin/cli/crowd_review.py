@@ -8,7 +8,7 @@ import click
 from rich.console import Group
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import DRY_RUN, CrowdContext, leave_paid, open_crowd_context
+from plugin.cli.crowd_context import CrowdContext, leave_paid, open_crowd_context
 from plugin.cli.crowd_texts import (
     DECIDE,
     MOST_SHOWN,
@@ -19,7 +19,8 @@ from plugin.cli.crowd_texts import (
     unknown_text,
     when,
 )
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DRY_RUN, WHY
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -47,10 +48,9 @@ MOST_NAMED = 10
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TASK] [ASSIGNMENT]...")
 @click.option("--all", "every", is_flag=True, help="All work without a decision, of the task or of every task.")
-@click.option("--why", default="", metavar="TEXT", help="The reason; stored in the audit log.")
+@WHY
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
     """Collect submitted work, approve it and pay the rewards; everything else that is owed is paid too.
 
@@ -89,8 +89,7 @@ def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry
 @click.option("--reason", required=True, metavar="TEXT", help="Why; the worker reads it.")
 @click.option("--override", is_flag=True, help="Take a rejection back and pay the work; possible for 30 days.")
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def reject(app: Application, assignment: str, reason: str, override: bool, dry_run: bool) -> None:
     """Reject work, which is then not paid.
 
@@ -174,8 +173,7 @@ def _preview_rejection(context: CrowdContext, assignment: str, reason: str, *, o
 
 @click.command()
 @click.argument("task")
-@json_option
-@click.pass_obj
+@data_command
 def reports(app: Application, task: str) -> None:
     """List what workers reported on a task's pages, and why they skipped a text; the newest first.
 
@@ -207,7 +205,6 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
     "--every",
     type=click.FloatRange(1, 86_400),
     default=60.0,
-    show_default=True,
     metavar="SECONDS",
     help="How often everything unfinished is read without an event.",
 )

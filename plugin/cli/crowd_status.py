@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from common.text import count, dollars
 from plugin.cli.crowd_context import open_crowd_context
 from plugin.cli.crowd_texts import DECIDE, MOST_SHOWN, asking, more_than, page_text, unfinished_text, when
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -24,14 +24,8 @@ FEW = 10
 
 @click.command()
 @click.argument("task", required=False)
-@click.option(
-    "--collect/--no-collect",
-    default=True,
-    show_default=True,
-    help="Read the marketplace first.",
-)
-@json_option
-@click.pass_obj
+@click.option("--collect/--no-collect", default=True, help="Read the marketplace first.")
+@data_command
 def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, submitted, decided and earned, and what needs a person."""
     settings = app.settings

@@ -8,9 +8,10 @@ import click
 from rich.console import Group
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import DRY_RUN, YES, confirm, open_crowd_context
+from plugin.cli.crowd_context import confirm, open_crowd_context
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than, when
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DRY_RUN, WHY, YES
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -36,8 +37,7 @@ def workers() -> None:
 
 @workers.command("list")
 @click.argument("task", required=False)
-@json_option
-@click.pass_obj
+@data_command
 def list_all(app: Application, task: str | None) -> None:
     """List workers who worked, may work or are blocked, as far as collected; the latest submission first."""
     from round_manager.services.workers import list_workers
@@ -51,10 +51,9 @@ def list_all(app: Application, task: str | None) -> None:
 @workers.command()
 @click.argument("task")
 @click.argument("worker_ids", nargs=-1, required=True, metavar="WORKER...")
-@click.option("--why", default="", metavar="TEXT", help="The reason; stored in the audit log.")
+@WHY
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def grant(app: Application, task: str, worker_ids: tuple[str, ...], why: str, dry_run: bool) -> None:
     """Grant workers the task's qualification, so that they can accept its HITs; safe to repeat."""
     from round_manager.services.workers import check_task, grant_qualification
@@ -76,8 +75,7 @@ def grant(app: Application, task: str, worker_ids: tuple[str, ...], why: str, dr
 @click.argument("worker_ids", nargs=-1, required=True, metavar="WORKER...")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; the worker reads it.")
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def withdraw(app: Application, task: str, worker_ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
     """Withdraw the task's qualification: the consequence of bad work, instead of a rejection."""
     from round_manager.services.workers import check_task, withdraw_qualification
@@ -99,8 +97,7 @@ def withdraw(app: Application, task: str, worker_ids: tuple[str, ...], reason: s
 @click.option("--text", required=True, metavar="TEXT", help="The message.")
 @YES
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def message(
     app: Application, worker_ids: tuple[str, ...], task: str | None, subject: str, text: str, yes: bool, dry_run: bool
 ) -> None:
@@ -129,11 +126,10 @@ def message(
 
 @click.command()
 @click.argument("worker")
-@click.option("--reason", default="", metavar="TEXT", help="Why; required for a block.")
+@click.option("--reason", default="", show_default=False, metavar="TEXT", help="Why; required for a block.")
 @click.option("--lift", is_flag=True, help="Lift the block.")
 @DRY_RUN
-@json_option
-@click.pass_obj
+@data_command
 def block(app: Application, worker: str, reason: str, lift: bool, dry_run: bool) -> None:
     """Block a worker from all tasks; submitted work is still paid.
 

@@ -6,8 +6,8 @@ import click
 
 from common.errors import Hint
 from plugin.cli.crowd_texts import when
-from plugin.cli.output import json_option, show, table, wants_json
-from plugin.cli.rotation import WHY
+from plugin.cli.output import data_command, show, table, wants_json
+from plugin.cli.parameters import WHY
 from plugin.hints import command_for
 from plugin.wiring import Application
 
@@ -26,12 +26,9 @@ def data() -> None:
 
 @data.command()
 @click.argument("task")
-@click.option(
-    "--days", type=click.IntRange(1, MOST_DAYS), default=90, show_default=True, help="Days until the token expires."
-)
+@click.option("--days", type=click.IntRange(1, MOST_DAYS), default=90, help="Days until the token expires.")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def token(app: Application, task: str, days: int, why: str) -> None:
     """Create a token that can read a task's frozen rounds. It is shown only once.
 
@@ -53,8 +50,7 @@ def token(app: Application, task: str, days: int, why: str) -> None:
 
 @data.command("list")
 @click.argument("task", required=False)
-@json_option
-@click.pass_obj
+@data_command
 def list_(app: Application, task: str | None) -> None:
     """List public tasks and tokens, of one task or of all."""
     from round_manager.services.data_tokens import list_tokens
@@ -75,8 +71,7 @@ def list_(app: Application, task: str | None) -> None:
 @data.command()
 @click.argument("key", metavar="TOKEN")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def revoke(app: Application, key: str, why: str) -> None:
     """Revoke a token at once; TOKEN is its name in `outfox data list`."""
     from round_manager.services.data_tokens import revoke_token
@@ -89,8 +84,7 @@ def revoke(app: Application, key: str, why: str) -> None:
 @data.command()
 @click.argument("task")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def publish(app: Application, task: str, why: str) -> None:
     """Make a task's frozen rounds readable without a token."""
     from round_manager.services.data_tokens import publish_task
@@ -104,8 +98,7 @@ def publish(app: Application, task: str, why: str) -> None:
 @data.command()
 @click.argument("task")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def unpublish(app: Application, task: str, why: str) -> None:
     """Require a token again; copies that people have made are not affected."""
     from round_manager.services.data_tokens import unpublish_task

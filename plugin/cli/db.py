@@ -2,7 +2,7 @@
 
 import click
 
-from plugin.cli.output import json_option, show
+from plugin.cli.output import data_command, show
 from plugin.wiring import Application
 
 
@@ -14,16 +14,14 @@ def db(app: Application) -> None:
 
 
 @db.command()
-@json_option
-@click.pass_obj
+@data_command
 def upgrade(app: Application) -> None:
     """Create the database or migrate its tables; safe to repeat."""
     _show_revision(app, upgrade=True)
 
 
 @db.command()
-@json_option
-@click.pass_obj
+@data_command
 def check(app: Application) -> None:
     """Check that the database exists and is up to date."""
     _show_revision(app, upgrade=False)

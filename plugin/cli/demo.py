@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 
-from plugin.cli.output import console, json_option, show, table, wants_json
+from plugin.cli.output import console, data_command, show, table, wants_json
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -30,7 +30,7 @@ MODE, SIMULATED_MODE = "head", "full"
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Label Studio's port.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, help="Label Studio's port.")
 @click.option("--until-ready", is_flag=True, help="Exit as soon as everything is ready, or the report is written.")
 @click.option(
     "--examples",
@@ -39,19 +39,16 @@ MODE, SIMULATED_MODE = "head", "full"
     help="Verified fooling examples that end a round.",
 )
 @click.option("--simulate", is_flag=True, help="Run rounds with a simulated crowd, and report the results.")
-@click.option("--rounds", type=click.IntRange(1, 20), default=2, show_default=True, help="Number of simulated rounds.")
-@click.option(
-    "--workers", type=click.IntRange(7, 500), default=20, show_default=True, help="Number of simulated workers."
-)
+@click.option("--rounds", type=click.IntRange(1, 20), default=2, help="Number of simulated rounds.")
+@click.option("--workers", type=click.IntRange(7, 500), default=20, help="Number of simulated workers.")
 @click.option(
     "--mode",
     type=click.Choice(["full", "head"]),
     show_default=f"{MODE}, or {SIMULATED_MODE} with --simulate",
     help="How models are trained: the whole model, or its last layer only.",
 )
-@click.option("--seed", default="1", show_default=True, help="Seed of the simulated workers and sentences.")
-@json_option
-@click.pass_obj
+@click.option("--seed", default="1", help="Seed of the simulated workers and sentences.")
+@data_command
 def demo(
     app: Application,
     port: int,
@@ -107,14 +104,7 @@ def _welcome(ready: "Ready") -> None:
 
 
 def _simulate(
-    running: "Demo",
-    ready: "Ready",
-    watch: "Watch",
-    stop: threading.Event,
-    *,
-    rounds: int,
-    workers: int,
-    seed: str,
+    running: "Demo", ready: "Ready", watch: "Watch", stop: threading.Event, *, rounds: int, workers: int, seed: str
 ) -> None:
     from plugin.demo.simulation import Simulation, SimulationOptions
     from plugin.simulation.report import report_json

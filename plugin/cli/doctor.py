@@ -2,15 +2,14 @@
 
 import click
 
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.wiring import Application
 
 MARKS = {"ok": "ok", "warning": "warning", "missing": "MISSING"}
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@data_command
 def doctor(app: Application) -> None:
     """Show what is missing on this machine, and what to do about it; exit code 1 if something needed is missing."""
     from plugin.cli.doctor_checks import examine

@@ -10,10 +10,9 @@ from rich.console import Group, RenderableType
 
 from common.errors import CodedError, Hint
 from common.text import count
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER, backend_auth
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import REGISTRY, WHOLE_NUMBER, backend_auth
 from plugin.cli.progress import ProgressBar
-from plugin.cli.rotation import REGISTRY
 from plugin.hints import command_for
 from plugin.wiring import Application
 from round_manager.errors import NoModelVersion
@@ -50,8 +49,7 @@ def labelstudio() -> None:
     metavar="URL",
     help="Address at which Label Studio reaches the web app, for webhooks; empty for none. Default: web_url.",
 )
-@json_option
-@click.pass_obj
+@data_command
 def connect(app: Application, task: str, ml_backend: str | None, auth_file: Path | None, web_url: str | None) -> None:
     """Create or update a task's two projects, with the ML backend and webhooks; safe to repeat."""
     from round_manager.labelstudio.connection import ConnectionOptions
@@ -77,8 +75,7 @@ def connect(app: Application, task: str, ml_backend: str | None, auth_file: Path
 
 @labelstudio.command()
 @click.argument("task")
-@json_option
-@click.pass_obj
+@data_command
 def push(app: Application, task: str) -> None:
     """Send contexts to write for and examples to check; safe to repeat, each becomes one task."""
     from round_manager.services.label_studio import push_task
@@ -95,8 +92,7 @@ def push(app: Application, task: str) -> None:
 @click.option("--all", "every", is_flag=True, help="Every connected task.")
 @click.option("--from-start", is_flag=True, help="Read everything again, not only what changed; nothing is doubled.")
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def sync(app: Application, task: str | None, every: bool, from_start: bool, where: str | None) -> None:
     """Read new annotations as examples and votes, and show the crowd's work in Label Studio."""
     from round_manager.services.label_studio import connected_tasks, sync_task
@@ -124,8 +120,7 @@ def sync(app: Application, task: str | None, every: bool, from_start: bool, wher
 
 @labelstudio.command()
 @click.argument("task", required=False)
-@json_option
-@click.pass_obj
+@data_command
 def status(app: Application, task: str | None) -> None:
     """Show whether Label Studio responds, and each project: backend, webhook, how far it was read, problems."""
     from round_manager.services.label_studio import label_studio_status
@@ -147,8 +142,7 @@ def status(app: Application, task: str | None) -> None:
     help="A project whose tasks have the model's input. Default: the task's own, for what was submitted there.",
 )
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def predictions(app: Application, task: str, version: str | None, project: int | None, where: str | None) -> None:
     """Send a model version's answers as predictions with scores; safe to repeat, one for each task."""
     from ml_backend.targets.loading import load_target

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from plugin.cli.crowd_texts import every_text
 from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.parameters import DRY_RUN, MODE, WHOLE_NUMBER
 from plugin.settings import Settings
 from plugin.wiring import Application, ManagerOptions
 
@@ -31,21 +31,17 @@ POLL_SECONDS = 0.5
     "--every",
     type=click.FloatRange(0.1, 86_400),
     default=30.0,
-    show_default=True,
     metavar="SECONDS",
     help="Pause between two passes; an event of the marketplace ends it early.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what a pass would do; change nothing.")
+@DRY_RUN
 @click.option("--skip", multiple=True, metavar="STEP", help="A step to skip; --dry-run lists the steps.")
 @click.option("--rounds", type=WHOLE_NUMBER, metavar="N", help="The last round to open.")
-@click.option(
-    "--mode", type=click.Choice(["full", "head"]), help="How models are trained. Default: the task's setting."
-)
+@MODE
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 3_600),
     default=60.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long serving processes may take to confirm a new round's version.",
 )

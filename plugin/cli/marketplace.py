@@ -1,14 +1,14 @@
 """`outfox marketplace`: serve a marketplace of your own, and manage its accounts."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from common.text import dollars as in_dollars
-from common.text import parse_dollars
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
-from plugin.cli.output import console, json_option, show, table, wants_json
+from plugin.cli.output import console, data_command, show, table, wants_json
+from plugin.cli.parameters import DOLLARS, HOST, port_option
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -18,27 +18,10 @@ if TYPE_CHECKING:
 THREADS = 16
 
 
-class Dollars(click.ParamType[int]):
-    """An exact amount of money in dollars; its value is in cents."""
-
-    name = "dollars"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the amount in cents; refuse fractions of a cent, signs and exponents."""
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_dollars(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.group(invoke_without_command=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 picks a free one."
-)
-@click.option("--workers", "processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@HOST
+@port_option(PORT)
+@click.option("--workers", "processes", type=click.IntRange(1, 64), default=1, help="Processes.")
 @click.option(
     "--database",
     metavar="URL",
@@ -49,20 +32,8 @@ class Dollars(click.ParamType[int]):
     metavar="URL",
     help="Its URL in browsers. Default: the address it listens on; for links, the URL it was last served at.",
 )
-@click.option(
-    "--proxies",
-    type=click.IntRange(0, 9),
-    default=0,
-    show_default=True,
-    help="Number of reverse proxies in front of it.",
-)
-@click.option(
-    "--grace",
-    type=click.IntRange(8, 600),
-    default=30,
-    show_default=True,
-    help="Seconds to finish requests on shutdown.",
-)
+@click.option("--proxies", type=click.IntRange(0, 9), default=0, help="Number of reverse proxies in front of it.")
+@click.option("--grace", type=click.IntRange(8, 600), default=30, help="Seconds to finish requests on shutdown.")
 @click.pass_context
 def marketplace(
     context: click.Context,
@@ -90,8 +61,7 @@ def marketplace(
 
 @marketplace.command()
 @click.argument("name")
-@json_option
-@click.pass_obj
+@data_command
 def account(config: "MarketplaceConfig", name: str) -> None:
     """Create an account for a requester, or another access key for one; the secret is shown only once."""
     from mturk.marketplace.services import accounts
@@ -118,9 +88,8 @@ def account(config: "MarketplaceConfig", name: str) -> None:
 
 @marketplace.command()
 @click.argument("account")
-@click.argument("dollars", type=Dollars())
-@json_option
-@click.pass_obj
+@click.argument("dollars", type=DOLLARS)
+@data_command
 def deposit(config: "MarketplaceConfig", account: str, dollars: int) -> None:
     """Add money to what a requester can spend."""
     from mturk.marketplace.services import accounts
@@ -134,8 +103,7 @@ def deposit(config: "MarketplaceConfig", account: str, dollars: int) -> None:
 @marketplace.command()
 @click.argument("account")
 @click.option("--revoke", metavar="ID", help="Revoke the key with this ID.")
-@json_option
-@click.pass_obj
+@data_command
 def key(config: "MarketplaceConfig", account: str, revoke: str | None) -> None:
     """List the access keys of an account, or revoke one; `account` creates another."""
     from mturk.marketplace.api.authentication import KEY_CACHE_SECONDS
@@ -158,8 +126,7 @@ def key(config: "MarketplaceConfig", account: str, revoke: str | None) -> None:
 
 
 @marketplace.command()
-@json_option
-@click.pass_obj
+@data_command
 def status(config: "MarketplaceConfig") -> None:
     """Show accounts, open HITs, workers, and where all the money is."""
     from mturk.marketplace.services import accounts

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import YES, confirm
-from plugin.cli.output import json_option, show, table, wants_json
+from plugin.cli.crowd_context import confirm
+from plugin.cli.output import data_command, show, table, wants_json
+from plugin.cli.parameters import DRY_RUN, YES
 from plugin.errors import PluginError
 
 if TYPE_CHECKING:
@@ -26,11 +27,12 @@ MAX_INVITED = 10_000
 @click.argument("name", nargs=-1)
 @click.option("--names", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A name on each line.")
 @click.option("--count", type=click.IntRange(1, MAX_INVITED), help="Number of workers: NAME 1, NAME 2, …")
-@click.option("--country", default="", metavar="CODE", help="Their country, such as US; HITs can require one.")
+@click.option(
+    "--country", default="", show_default=False, metavar="CODE", help="Their country, such as US; HITs can require one."
+)
 @click.option("--adult", is_flag=True, help="They agreed to see adult content.")
 @click.option("--again", metavar="WORKER", help="Another link for the existing worker with this ID.")
-@json_option
-@click.pass_obj
+@data_command
 def invite(
     config: "MarketplaceConfig",
     name: tuple[str, ...],
@@ -54,8 +56,7 @@ def invite(
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@data_command
 def workers(config: "MarketplaceConfig") -> None:
     """List the workers: approved and rejected assignments, and what they are owed."""
     from mturk.marketplace.services.workers import list_workers
@@ -84,10 +85,9 @@ def workers(config: "MarketplaceConfig") -> None:
     "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the CSV to this file."
 )
 @click.option("--batch", metavar="ID", help="Print an earlier payout again; nothing is paid out.")
-@click.option("--dry-run", is_flag=True, help="Show what would be paid out; nothing is changed.")
+@DRY_RUN
 @YES
-@json_option
-@click.pass_obj
+@data_command
 def payout(config: "MarketplaceConfig", out: Path | None, batch: str | None, dry_run: bool, yes: bool) -> None:
     """Pay out what workers earned: writes a CSV with each worker's amount. No cent is paid out twice.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plugin.cli.parameters import backend_auth, find_named_pack
-from plugin.cli.rotation import REGISTRY
+from plugin.cli.parameters import HOST, REGISTRY, RUNTIME, backend_auth, find_named_pack, port_option
 from plugin.errors import PluginError
 from plugin.wiring import Application
 from templates import Pack
@@ -32,38 +31,23 @@ class BackendUnprotected(PluginError):
 
 
 @click.command("ml-backend")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
+@HOST
+@port_option(9090)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True, help="Port; 0 picks a free one."
-)
-@click.option(
-    "--tasks",
-    "names",
-    metavar="TASK,...",
-    help="Tasks to serve. Default: all that have a pinned model, now or later.",
+    "--tasks", "names", metavar="TASK,...", help="Tasks to serve. Default: all that have a pinned model, now or later."
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
-    show_default=True,
     help="Processes, each with its own models. One uses all cores; with more, the others survive if one dies.",
 )
-@click.option(
-    "--queue", type=click.IntRange(0, 1_000), default=64, show_default=True, help="Requests that may wait per process."
-)
-@click.option(
-    "--runtime",
-    type=click.Choice(["auto", "onnx", "torch"]),
-    default="auto",
-    show_default=True,
-    help="Runtime of the models; auto: ONNX Runtime if the version was exported for it.",
-)
+@click.option("--queue", type=click.IntRange(0, 1_000), default=64, help="Requests that may wait per process.")
+@RUNTIME
 @click.option(
     "--attempts",
     type=click.Choice(["database", "web"]),
     default="database",
-    show_default=True,
     help="Where attempts are sent: to the database, or to the web app (`web_url`) if only that can reach it.",
 )
 @click.option(
@@ -73,13 +57,7 @@ class BackendUnprotected(PluginError):
     metavar="FILE",
     help="File with the user:password that Label Studio must send. Default: the setting `ml_backend_auth`.",
 )
-@click.option(
-    "--grace",
-    type=click.IntRange(5, 600),
-    default=30,
-    show_default=True,
-    help="Seconds to finish requests at shutdown.",
-)
+@click.option("--grace", type=click.IntRange(5, 600), default=30, help="Seconds to finish requests on shutdown.")
 @click.option(
     "--open", "unguarded", is_flag=True, help="Require no password although other machines can reach this address."
 )

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 
 from common.text import count
 from plugin.cli.model_training import cancel, jobs, retrain
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import LARGEST_NUMBER, PACK, task_pack
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import LARGEST_NUMBER, MODE, PACK, RUNTIME, task_pack
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import pins, publish, rollback, rotate, verify
 from plugin.errors import InputFileError
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
 
-RUNTIME = click.option(
-    "--runtime",
-    type=click.Choice(["auto", "onnx", "torch"]),
-    default="auto",
-    show_default=True,
-    help="What runs the model; auto: ONNX Runtime if the version has an export.",
-)
-
 
 @click.group(commands=[rotate, rollback, pins, verify, publish, retrain, jobs, cancel])
 def model() -> None:
@@ -41,13 +33,12 @@ def model() -> None:
 
 @model.command()
 @click.argument("pack", type=PACK)
-@click.option("--mode", type=click.Choice(["full", "head"]), help="full: fine-tune; head: seconds. Default: pack's.")
+@MODE
 @click.option("--rows", type=click.Path(path_type=Path), help="Train on this JSONL file instead of the pack's seed.")
 @click.option("--parent", metavar="VERSION", help="Start from this version instead of the base model.")
 @click.option("--epochs", type=click.IntRange(1, 100), help="Maximum passes over the data. Default: the pack's.")
 @click.option("--seed", type=click.IntRange(0, LARGEST_NUMBER), help="Random seed. Default: the pack's.")
-@json_option
-@click.pass_obj
+@data_command
 def train(
     app: Application,
     pack: Pack,
@@ -89,8 +80,7 @@ def train(
 @click.option("--target", help="The right answer; the verdict is then printed too.")
 @VERSION
 @RUNTIME
-@json_option
-@click.pass_obj
+@data_command
 def predict(
     app: Application,
     pack: Pack,
@@ -124,8 +114,7 @@ def predict(
 @click.option("--rows", type=click.Path(path_type=Path), help="Evaluate on this JSONL file; default: held-out seed.")
 @VERSION
 @RUNTIME
-@json_option
-@click.pass_obj
+@data_command
 def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
     """Evaluate a model version on rows with known answers."""
     settings = app.settings
@@ -141,8 +130,7 @@ def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | Non
 
 @model.command("list")
 @click.argument("task", required=False)
-@json_option
-@click.pass_obj
+@data_command
 def list_models(app: Application, task: str | None) -> None:
     """List the trained model versions, newest first."""
     settings = app.settings
@@ -215,8 +203,7 @@ DIFFERS = 2
 @click.argument("task")
 @click.argument("version", required=False)
 @click.option("--check", is_flag=True, help="Read the rows again and compare their hashes; exit code 2 if one differs.")
-@json_option
-@click.pass_obj
+@data_command
 def lineage(app: Application, task: str, version: str | None, check: bool) -> None:
     """Show what a version was trained and evaluated on. Default: the versions that serve."""
     from round_manager.services.model_versions import changed_sources, trace_versions

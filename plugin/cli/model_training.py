@@ -11,10 +11,9 @@ import click
 from rich.console import Group
 
 from common.text import count
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import task_pack
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import MODE, REGISTRY, TIMEOUT, WHY, task_pack
 from plugin.cli.progress import ProgressBar
-from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -26,15 +25,12 @@ REFUSED = 2
 
 @click.command()
 @click.argument("task")
-@click.option(
-    "--mode", type=click.Choice(["full", "head"]), help="full: fine-tune; head: seconds. Default: the task's."
-)
+@MODE
 @WHY
 @TIMEOUT
 @REGISTRY
 @click.option("--token", hidden=True, help="The manager's token for this start, by which it finds the job.")
-@json_option
-@click.pass_obj
+@data_command
 def retrain(
     app: Application, task: str, mode: str | None, why: str, timeout: float, where: str | None, token: str | None
 ) -> None:
@@ -65,9 +61,8 @@ def retrain(
 
 @click.command()
 @click.argument("task")
-@click.option("--last", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many, newest first.")
-@json_option
-@click.pass_obj
+@click.option("--last", type=click.IntRange(1, 1000), default=10, help="How many, newest first.")
+@data_command
 def jobs(app: Application, task: str, last: int) -> None:
     """List the trainings of a task, with the progress of the running one."""
     from round_manager.services.training import list_trainings
@@ -83,8 +78,7 @@ def jobs(app: Application, task: str, last: int) -> None:
 
 @click.command()
 @click.argument("task")
-@json_option
-@click.pass_obj
+@data_command
 def cancel(app: Application, task: str) -> None:
     """Stop the training of a task; the model that serves and the rounds stay as they are."""
     from round_manager.services.training import cancel_training

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 from rich.cells import cell_len
@@ -30,6 +30,13 @@ _JSON = "outfox.json"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def data_command(function: Callable[Concatenate[Any, Parameters], Returned]) -> Callable[Parameters, Returned]:
+    """Make the function a command that gets the Application first, and that takes --json."""
+    return json_option(click.pass_obj(function))
 
 
 def json_option(command: Command) -> Command:

@@ -1,13 +1,14 @@
-"""What several commands take: packs by name, with shell completion, and the user and password of the ML backend."""
+"""What several commands take: options, packs by name with shell completion, and the ML backend's password."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from common.text import parse_dollars
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from plugin.wiring import Application
@@ -19,6 +20,59 @@ if TYPE_CHECKING:
 # The largest number that both databases store in an integer column.
 LARGEST_NUMBER = 2**31 - 1
 WHOLE_NUMBER = click.IntRange(1, LARGEST_NUMBER)
+LONGEST_FILE = 1_000
+
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
+HOST = click.option("--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0 for all.")
+MODE = click.option(
+    "--mode", type=click.Choice(["full", "head"]), help="full: fine-tune; head: seconds. Default: the task's."
+)
+REGISTRY = click.option(
+    "--registry", "where", metavar="URL", help="A folder or s3://bucket/prefix. Default: the setting `registry`."
+)
+RUNTIME = click.option(
+    "--runtime",
+    type=click.Choice(["auto", "onnx", "torch"]),
+    default="auto",
+    help="What runs the model; auto: ONNX Runtime if the version has an export.",
+)
+TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(0.1, 3600), default=60.0, help="Seconds to wait for every process to confirm."
+)
+WHY = click.option("--why", default="", show_default=False, metavar="TEXT", help="The reason, for the audit log.")
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def port_option(default: int) -> Callable[[Command], Command]:
+    """Return the option for the port of a server."""
+    return click.option("--port", type=click.IntRange(0, 65535), default=default, help="Port; 0 picks a free one.")
+
+
+def round_option(default: str) -> Callable[[Command], Command]:
+    """Return the option that names a round; `default` says which one is used without it."""
+    text = f"The round's number. Default: {default}."
+    return click.option("--round", "number", type=WHOLE_NUMBER, metavar="N", help=text)
+
+
+class DollarsType(click.ParamType[int]):
+    """An amount in dollars and cents, as cents."""
+
+    name = "dollars"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the cents of a positive amount."""
+        try:
+            cents = value if isinstance(value, int) else parse_dollars(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if cents < 1:
+            self.fail(f"{value} is too little; the minimum is 0.01", param, ctx)
+        return cents
+
+
+DOLLARS = DollarsType()
 
 
 class PackType(click.ParamType[Pack]):
@@ -42,9 +96,6 @@ class PackType(click.ParamType[Pack]):
 
 
 PACK = PackType()
-
-
-LONGEST_FILE = 1_000
 
 
 def backend_auth(settings: Settings, path: Path | None) -> tuple[str, str] | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
@@ -21,20 +21,7 @@ if TYPE_CHECKING:
 
 DAMAGED = 2
 
-REGISTRY = click.option(
-    "--registry", "where", metavar="URL", help="A folder or s3://bucket/prefix. Default: the setting `registry`."
-)
-ROUND = click.option(
-    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="Only for this round. Default: for the whole task."
-)
-WHY = click.option("--why", default="", metavar="TEXT", help="Reason, recorded with the change.")
-TIMEOUT = click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for every process to confirm.",
-)
+ROUND = round_option("the whole task")
 
 
 @click.command()
@@ -44,8 +31,7 @@ TIMEOUT = click.option(
 @WHY
 @TIMEOUT
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def rotate(
     app: Application,
     task: str,
@@ -77,8 +63,7 @@ def rotate(
 @WHY
 @TIMEOUT
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def rollback(app: Application, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
     """Rotate to the versions that were pinned before; another rollback goes one step further back."""
     from ml_backend.targets.loading import load_target
@@ -95,8 +80,7 @@ def rollback(app: Application, task: str, number: int | None, why: str, timeout:
 @click.command()
 @click.argument("task", required=False)
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def pins(app: Application, task: str | None, where: str | None) -> None:
     """Show which versions are pinned, by whom, when and why, and the processes that serve them."""
     from round_manager.services.rotation import list_pins, list_servers
@@ -117,8 +101,7 @@ def pins(app: Application, task: str | None, where: str | None) -> None:
 @click.argument("task", required=False)
 @click.argument("version", required=False)
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def verify(app: Application, task: str | None, version: str | None, where: str | None) -> None:
     """Compare every file of the versions with the hashes in their manifests; exit code 2 if one is damaged."""
     from round_manager.services.rotation import verify_versions
@@ -137,8 +120,7 @@ def verify(app: Application, task: str | None, version: str | None, where: str |
 @click.argument("task")
 @click.argument("version")
 @click.option("--to", "where", required=True, metavar="URL", help="Destination: a folder or s3://bucket/prefix.")
-@json_option
-@click.pass_obj
+@data_command
 def publish(app: Application, task: str, version: str, where: str) -> None:
     """Copy a version that was trained here to another registry; it becomes visible when it is complete."""
     from ml_backend.artefact import version_folder

@@ -9,12 +9,10 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.crowd_context import DOLLARS
 from plugin.cli.crowd_texts import not_counted_text, when
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
-from plugin.cli.rotation import REGISTRY, TIMEOUT, WHY
 from plugin.cli.round_archive import freeze, verify
 from plugin.cli.round_metrics import metrics
 from plugin.cli.round_validation import aggregate, decide, flags
@@ -32,9 +30,7 @@ NOT_SERVED = (
     "no process serves {task}, so workers get no verdicts: start `outfox ml-backend` without --tasks, or with {task} "
     "among them; if one is running, its log says what is wrong"
 )
-ROUND = click.option(
-    "--round", "number", type=WHOLE_NUMBER, help="The round's number. Default: the live round, else the newest."
-)
+ROUND = round_option("the live round, else the newest")
 
 
 @click.group("round")
@@ -58,8 +54,7 @@ for command in (aggregate, decide, flags, freeze, metrics, verify):
 @WHY
 @TIMEOUT
 @REGISTRY
-@json_option
-@click.pass_obj
+@data_command
 def open_next(
     app: Application, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
 ) -> None:
@@ -91,8 +86,7 @@ def open_next(
 @click.option("--now", "force", is_flag=True, help="Do not wait for votes, decisions on flags, or Label Studio.")
 @WHY
 @ROUND
-@json_option
-@click.pass_obj
+@data_command
 def close(app: Application, task: str, force: bool, why: str, number: int | None) -> None:
     """End writing in a round, and close it once no more work can arrive.
 
@@ -122,8 +116,7 @@ def close(app: Application, task: str, force: bool, why: str, number: int | None
 @rounds.command("pause")
 @click.argument("task")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def pause(app: Application, task: str, why: str) -> None:
     """Hand out and post nothing new until the round is resumed; work in progress can be finished and is paid.
 
@@ -141,8 +134,7 @@ def pause(app: Application, task: str, why: str) -> None:
 @rounds.command("resume")
 @click.argument("task")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def resume(app: Application, task: str, why: str) -> None:
     """Resume a paused round."""
     from round_manager.services.rounds import resume_round
@@ -156,12 +148,9 @@ def resume(app: Application, task: str, why: str) -> None:
 @rounds.command("budget")
 @click.argument("task")
 @click.argument("cents", type=DOLLARS, metavar="DOLLARS")
-@click.option(
-    "--round", "number", type=WHOLE_NUMBER, help="The round's number. Default: the live round, else the draft."
-)
+@round_option("the live round, else the draft")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def set_budget(app: Application, task: str, cents: int, number: int | None, why: str) -> None:
     """Set a round's budget, fees included; not below what is reserved or spent, nor above the task's budget."""
     from round_manager.services.rounds import set_round_budget
@@ -174,8 +163,7 @@ def set_budget(app: Application, task: str, cents: int, number: int | None, why:
 
 @rounds.command("list")
 @click.argument("task")
-@json_option
-@click.pass_obj
+@data_command
 def list_all(app: Application, task: str) -> None:
     """List a task's rounds with their status, models and examples."""
     from round_manager.services.rounds import list_rounds
@@ -192,8 +180,7 @@ def list_all(app: Application, task: str) -> None:
 @rounds.command("show")
 @click.argument("task")
 @ROUND
-@json_option
-@click.pass_obj
+@data_command
 def show_one(app: Application, task: str, number: int | None) -> None:
     """Show a round: its status, what it waits for, and its history."""
     from round_manager.services.rounds import show_round

@@ -6,30 +6,26 @@ from typing import TYPE_CHECKING
 import click
 
 from common.text import count
-from plugin.cli.output import json_option, show
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.output import data_command, show
+from plugin.cli.parameters import WHY, round_option
 from plugin.cli.progress import ProgressBar
-from plugin.cli.rotation import WHY
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.archive.freeze import Frozen
     from round_manager.services.archives import ArchiveVerified
 
-NUMBER = click.option(
-    "--round", "number", type=WHOLE_NUMBER, help="The round's number. Default: the newest closed round."
-)
+ROUND = round_option("the newest closed round")
 NOT_VALID = 1
 
 
 @click.command()
 @click.argument("task")
-@NUMBER
+@ROUND
 @click.option("--to", "place", metavar="PLACE", help="A folder or s3://bucket/prefix. Default: the setting `archives`.")
 @click.option("--move", is_flag=True, help="Make the archive at PLACE the round's own, which is served.")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def freeze(app: Application, task: str, number: int | None, place: str | None, move: bool, why: str) -> None:
     """Write a closed round's archive (Parquet, JSON lines, manifest) and fix its splits; safe to repeat.
 
@@ -60,9 +56,8 @@ def freeze(app: Application, task: str, number: int | None, place: str | None, m
 
 @click.command()
 @click.argument("what", metavar="PLACE|TASK")
-@NUMBER
-@json_option
-@click.pass_obj
+@ROUND
+@data_command
 def verify(app: Application, what: str, number: int | None) -> int:
     """Check an archive: hashes, both formats of every table and counts; recompute gold labels and splits.
 

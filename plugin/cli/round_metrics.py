@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from common.text import count
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.cli.round_validation import ROUND
 from plugin.wiring import Application
 
@@ -30,8 +30,7 @@ COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/ve
     type=click.Choice(["worker", "label", "context", "validator"]),
     help="One line per author (by pseudonym), label, context or validator of a round.",
 )
-@json_option
-@click.pass_obj
+@data_command
 def metrics(app: Application, task: str, number: int | None, by: str | None) -> None:
     """Show each round's model error rates with 95 % intervals, and the cost of a validated fooling example.
 

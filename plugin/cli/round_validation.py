@@ -11,18 +11,15 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_texts import MOST_SHOWN, more_than
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import WHOLE_NUMBER
+from plugin.cli.output import data_command, show, table
+from plugin.cli.parameters import WHY, round_option
 from plugin.hints import command_for, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.validation.flags import Flagged, FlaggedGold, FlagVote
 
-ROUND = click.option(
-    "--round", "number", type=WHOLE_NUMBER, metavar="N", help="The round's number. Default: the newest opened round."
-)
-WHY = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")
+ROUND = round_option("the newest opened round")
 
 
 class ExampleType(click.ParamType[UUID]):
@@ -46,8 +43,7 @@ EXAMPLE = ExampleType()
 @click.command()
 @click.argument("task")
 @ROUND
-@json_option
-@click.pass_obj
+@data_command
 def flags(app: Application, task: str, number: int | None) -> None:
     """List examples that validators flagged, with their reasons and votes; they wait for your decision.
 
@@ -78,8 +74,7 @@ def flags(app: Application, task: str, number: int | None) -> None:
 @click.option("--withdraw", "wish", flag_value="withdraw", help="Do not use EXAMPLE, whatever its votes.")
 @ROUND
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def decide(app: Application, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
     """Decide a flagged EXAMPLE; without one, count the new votes of all examples.
 
@@ -98,13 +93,10 @@ def decide(app: Application, task: str, example: UUID | None, wish: str | None, 
 @click.command()
 @click.argument("task")
 @ROUND
-@click.option(
-    "--least", type=click.FloatRange(0.5, 1), default=0.9, show_default=True, help="The lowest probability to accept."
-)
+@click.option("--least", type=click.FloatRange(0.5, 1), default=0.9, help="The lowest probability to accept.")
 @click.option("--settle", "settling", is_flag=True, help="Give its labels to disputed examples.")
 @WHY
-@json_option
-@click.pass_obj
+@data_command
 def aggregate(app: Application, task: str, number: int | None, least: float, settling: bool, why: str) -> None:
     """Compare the policy's gold labels with those of the Dawid-Skene model, which weighs validators by all their votes.
 

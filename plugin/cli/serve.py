@@ -2,32 +2,24 @@
 
 import click
 
+from plugin.cli.parameters import HOST, port_option
 from plugin.wiring import Application
 
 THREADS = 16
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 finds a free one."
-)
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@HOST
+@port_option(8000)
+@click.option("--workers", type=click.IntRange(1, 64), default=1, help="Processes.")
 @click.option(
     "--sync-every",
     type=click.FloatRange(0, 86_400),
     default=30.0,
-    show_default=True,
     metavar="SECONDS",
     help="How often Label Studio is read without a webhook; 0: only after webhooks.",
 )
-@click.option(
-    "--grace",
-    type=click.IntRange(8, 600),
-    default=30,
-    show_default=True,
-    help="Seconds to finish requests after a stop signal.",
-)
+@click.option("--grace", type=click.IntRange(8, 600), default=30, help="Seconds to finish requests on shutdown.")
 @click.pass_obj
 def serve(app: Application, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
     """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, webhooks, health and metrics.

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.crowd_texts import when
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.hints import command_for, hint_data, with_command
 from plugin.wiring import Application
 
@@ -37,8 +37,7 @@ QUEUES = {
 
 @click.command()
 @click.argument("task", required=False)
-@json_option
-@click.pass_obj
+@data_command
 def status(app: Application, task: str | None) -> None:
     """Show every task: its round, examples, money, model, queues and reasons to wait, and the manager's last pass.
 
@@ -53,11 +52,7 @@ def status(app: Application, task: str | None) -> None:
         overview = show_overview(services, task, has_marketplace=settings.has_crowd_keys)
     found, manager = overview.tasks, overview.manager
     outbox = count_waiting(settings.home_path / "tries")
-    data = {
-        "tasks": [_task(one) for one in found],
-        "tries_in_outbox": outbox,
-        "manager": _manager(manager),
-    }
+    data = {"tasks": [_task(one) for one in found], "tries_in_outbox": outbox, "manager": _manager(manager)}
     nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
     show(data, Group(*_texts(found, outbox, manager, app.clock.now())) if found else nothing)
 

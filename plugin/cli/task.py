@@ -7,7 +7,7 @@ import click
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.crowd_texts import not_counted_text
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import PACK
 from plugin.hints import command_for
 from plugin.settings import DATABASE, Settings
@@ -26,8 +26,7 @@ def task() -> None:
 
 @task.command()
 @click.argument("pack", type=PACK)
-@json_option
-@click.pass_obj
+@data_command
 def create(app: Application, pack: Pack) -> None:
     """Check a pack and create its task, or update it; safe to repeat."""
     from round_manager.services.tasks import create_task
@@ -47,8 +46,7 @@ def create(app: Application, pack: Pack) -> None:
 
 
 @task.command("list")
-@json_option
-@click.pass_obj
+@data_command
 def list_all(app: Application) -> None:
     """List the tasks with their newest round."""
     from round_manager.services.tasks import list_tasks
@@ -62,8 +60,7 @@ def list_all(app: Application) -> None:
 
 @task.command("show")
 @click.argument("name", metavar="TASK")
-@json_option
-@click.pass_obj
+@data_command
 def show_one(app: Application, name: str) -> None:
     """Show a task with its rounds, their models and examples."""
     from round_manager.services.tasks import show_task

@@ -7,8 +7,8 @@ import click
 from rich.console import Group
 
 from common.text import count, dollars
-from plugin.cli.output import json_option, show, table
-from plugin.cli.parameters import PACK, find_named_pack, known_folders
+from plugin.cli.output import data_command, json_option, show, table
+from plugin.cli.parameters import PACK, find_named_pack, known_folders, port_option
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
 from templates.payloads import Template
@@ -24,8 +24,7 @@ def templates() -> None:
 
 
 @templates.command("list")
-@json_option
-@click.pass_obj
+@data_command
 def list_packs(app: Application) -> None:
     """List the task packs, yours first."""
     rows = []
@@ -77,8 +76,7 @@ def _votes(least: int, most: int) -> str:
 
 @templates.command()
 @click.argument("names", nargs=-1, metavar="[PACK]...")
-@json_option
-@click.pass_obj
+@data_command
 def check(app: Application, names: tuple[str, ...]) -> None:
     """Check the settings, data and templates of packs (default: all), also with Label Studio's own rules."""
     wanted = names or [str(folder) for folder in known_folders(app)]
@@ -133,9 +131,7 @@ def render(pack: Pack, template: Template) -> None:
 
 @templates.command()
 @click.argument("pack", type=PACK)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8181, show_default=True, help="Port; 0 picks a free one."
-)
+@port_option(8181)
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def preview(pack: Pack, port: int, browser: bool) -> None:
     """Show both templates in the real Label Studio editor, in a browser, until Ctrl-C."""
