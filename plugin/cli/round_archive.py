@@ -83,7 +83,7 @@ def verify(app: Application, what: str, number: int | None) -> int:
 
 
 def _verified(app: Application, what: str, number: int | None) -> "ArchiveVerified":
-    from round_manager.archive.manifest import FILE
+    from round_manager.archive.files import FILE
     from round_manager.services.archives import verify_archive, verify_round
 
     # A folder without a manifest may just have the name of a task.

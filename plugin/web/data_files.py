@@ -10,7 +10,7 @@ from typing import Any
 from common.clock import Clock
 from plugin.errors import PluginError
 from round_manager.archive.csv_cache import CsvCache
-from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
+from round_manager.archive.files import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
 from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveConflict, ArchiveError

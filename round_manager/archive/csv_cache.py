@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from ml_backend.artefact import UNFINISHED, sweep
+from round_manager.archive.files import FileEntry, HashedFile
 from round_manager.archive.json_lines import json_texts
-from round_manager.archive.manifest import FileEntry
 from round_manager.archive.reader import ArchiveSource, FileVerifier, file_pieces
-from round_manager.archive.writer import HashedFile
 from round_manager.errors import ArchiveError
 
 # Part of the name of a cached file: another version of the format must not find it.

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from round_manager.archive.writer import write_all
+from round_manager.archive.files import write_all
 from round_manager.errors import ArchiveError
+from templates import TaskSpec
 
 NEAR = 0.7
 RUN = 7
@@ -41,6 +42,21 @@ class WrittenBatch:
     contents: Sequence[str]
     contexts: pa.Array
     texts: pa.Array
+
+
+def written_batch(
+    spec: TaskSpec, ids: Sequence[str], authors: Sequence[str], contents: Sequence[str], texts: dict[str, pa.Array]
+) -> WrittenBatch:
+    """Return the model's inputs, separated into what was shown and what the author wrote."""
+    shown, own = (
+        [texts[field.name] for field in spec.with_role(role) if field.name in spec.model_input]
+        for role in ("context", "input")
+    )
+    return WrittenBatch(ids, authors, contents, _together(shown or [pa.repeat("", len(ids))]), _together(own))
+
+
+def _together(texts: list[pa.Array]) -> pa.Array:
+    return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "\n")
 
 
 class Texts(Protocol):

@@ -1,34 +1,34 @@
-"""Freezing: write the self-verifying archive of a closed round, and fix its splits."""
+"""Freezing: fix the splits of a closed round, and write its self-verifying archive."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pyarrow as pa
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.errors import Hint
 from common.progress import NoProgress, Progress
-from round_manager.archive.manifest import ArchiveManifest
-from round_manager.archive.round_rows import RoundRows
-from round_manager.archive.split_plan import SplitReport
-from round_manager.archive.splits import split_with_pauses
+from round_manager.archive.files import ArchiveFiles, ArchiveManifest
+from round_manager.archive.round_rows import RoundRows, StoredTexts
+from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits, split_seed
 from round_manager.archive.storage import Archives
-from round_manager.archive.verification import Verification, verify
-from round_manager.archive.writer import ArchiveFiles
 from round_manager.audit import note
+from round_manager.bulk_rows import NameLookup, PlainRows
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import ArchiveConflict, RoundNotClosed
-from round_manager.models import Attempt, AuditEntry, Round, RoundStatus, Task
-from round_manager.tasks.rounds import collected, list_rounds
+from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
+from round_manager.specs import spec_of
+from round_manager.tasks.rounds import collected
 
-__all__ = ["Frozen", "Verification", "freeze", "newest_closed", "verify"]
-
-ACTION, MOVED = "frozen", "archive moved"
+# Actions of the audit log.
+SPLIT, FROZEN, MOVED = "split", "frozen", "archive moved"
+BATCH = 10_000
+WHO, WHY = "outfox", "the round is closed"
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,6 @@ class Frozen:
     splits: SplitReport
     already: bool
     moved: bool = False
-
-
-def newest_closed(session: Session, task: Task) -> Round:
-    """Return the task's newest closed round; raise RoundNotClosed if there is none."""
-    closed = [one for one in list_rounds(session, task) if one.status is RoundStatus.CLOSED]
-    if not closed:
-        raise RoundNotClosed(f"{task.name} has no closed round yet", hint=Hint("close_round", task=task.name))
-    return closed[-1]
 
 
 def freeze(
@@ -80,7 +72,7 @@ def freeze(
             text = f"round {round.number} of {task.name} is {round.status.value}; only a closed round can be frozen"
             raise RoundNotClosed(text, hint=Hint("close_round", task=task.name))
     with process_lock(store, f"freeze-{round_id}"):
-        splits = split_with_pauses(store, round_id, clock, who=who)
+        splits = split_round(store, round_id, clock, who=who)
         with store.read() as session:
             round = session.get_one(Round, round_id)
         last_attempt = _last_attempt(store, round)
@@ -92,10 +84,15 @@ def freeze(
 
         manifest = archives.keep(task.name, round.number, fill)
         where = archives.where(task.name, round.number)
-        if round.frozen_at is None:
-            _mark(store, round_id, where, manifest, last_attempt, who=who, why=why, now=clock.now())
-        elif move and where != round.archive_uri:
-            _move(store, round_id, where, who=who, why=why, now=clock.now())
+        with store.write() as session:
+            row, now = session.get_one(Round, round_id), clock.now()
+            if row.frozen_at is None:
+                row.frozen_at, row.archive_sha256, row.archive_uri = now, manifest.sha256, where
+                after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
+                note(session, FROZEN, row, who=who, why=why, now=now, of=row, after=after)
+            elif move and where != row.archive_uri:
+                before, row.archive_uri = {"archive": row.archive_uri}, where
+                note(session, MOVED, row, who=who, why=why, now=now, of=row, before=before, after={"archive": where})
     own = where if move else round.archive_uri or where
     moved = round.archive_uri not in (None, own)
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
@@ -104,11 +101,87 @@ def freeze(
     )
 
 
+def split_round(store: Store, round_id: int, clock: Clock, *, who: str = WHO) -> SplitReport:
+    """Put every verified example of a closed round into train or held out, unless it is a duplicate; done once.
+
+    It takes several small transactions, so that other processes can write; safe to repeat after an interruption.
+    """
+    with store.read() as session:
+        round = session.get_one(Round, round_id)
+    # Two rounds that are split at the same time would not see the sides that the other one gives to workers.
+    with process_lock(store, f"split-{round.task_id}"):
+        with store.read() as session:
+            done = split_report(session, round)
+            if done is not None:
+                return done
+            task = session.get_one(Task, round.task_id)
+            texts = StoredTexts(session, task, round)
+            sides = _sides(session, round, texts.workers)
+            plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
+        last = 0
+        while last >= 0:
+            with store.write() as session:
+                last = _apply_splits(session, round, plan, texts.workers, last)
+        with store.write() as session:
+            note(session, SPLIT, round, who=who, why=WHY, now=clock.now(), of=round, after=report.as_data())
+    return report
+
+
+def split_report(session: Session, round: Round) -> SplitReport | None:
+    """Return how the round was split, if it was."""
+    entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == SPLIT)
+    after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
+    return SplitReport.read(after) if after else None
+
+
+def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
+    """Return the sides that the task's other split rounds gave to workers."""
+    split = select(AuditEntry.round_id).where(AuditEntry.action == SPLIT, AuditEntry.round_id.is_not(None))
+    others = select(Round).where(Round.task_id == round.task_id, Round.id != round.id, Round.id.in_(split))
+    rounds = session.scalars(others.order_by(Round.number)).all()
+    on: dict[Split, set[str]] = {part: set() for part in Split}
+    for one in rounds:
+        met = select(Example.author_id, Example.split).where(Example.round_id == one.id, Example.split.is_not(None))
+        rows = session.execute(met.distinct()).all()
+        for (_, part), worker in zip(rows, workers.of([author for author, _ in rows]), strict=True):
+            if part is not None:
+                on[part].add(worker)
+    train = frozenset(on[Split.TRAIN])
+    return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
+
+
+def _apply_splits(session: Session, round: Round, plan: SplitPlan, workers: NameLookup, after: int) -> int:
+    """Apply the plan to the next examples; return the id of the last one, or -1 if there are no more."""
+    plain = PlainRows(session)
+    columns = (Example.id, plain.hex(Example.public_id), Example.author_id, plain.word(Example.split))
+    # All of them, not only verified ones: SQLite would use another index and sort the round for every batch.
+    wanted = select(*columns, plain.word(Example.status)).where(Example.round_id == round.id, Example.id > after)
+    rows = plain.fetch(wanted.order_by(Example.id).limit(BATCH))
+    verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED]
+    authors = workers.of([row[2] for row in verified])
+    moved: dict[Split | None, list[int]] = defaultdict(list)
+    for (number, example, _, split, _), author in zip(verified, authors, strict=True):
+        part = plan.part(example, author)
+        if part != split:
+            moved[part].append(number)
+    for part, numbers in moved.items():
+        session.connection().execute(update(Example).where(Example.id.in_(_padded(numbers))).values(split=part))
+    return int(rows[-1][0]) if rows else -1
+
+
+def _padded(numbers: list[int]) -> list[int]:
+    """Return the numbers, the last one repeated up to a power of two.
+
+    SQLite's driver caches the last hundred statements, half a megabyte each; each length would be another statement.
+    """
+    return numbers + numbers[-1:] * ((1 << (len(numbers) - 1).bit_length()) - len(numbers))
+
+
 def _last_attempt(store: Store, round: Round) -> int:
     """Return the id of the last attempt in the archive; attempts that arrive after the first freeze are left out."""
     with store.write() as session:
         if round.frozen_at is not None:
-            entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == ACTION)
+            entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == FROZEN)
             after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
             return int((after or {})["last_attempt"])
         if session.get_bind().dialect.name == "postgresql":
@@ -162,33 +235,6 @@ def _check_same_as_before(round: Round, manifest: ArchiveManifest) -> None:
         text = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
         advice = "use the versions that its manifest names, or copy the first archive"
         raise ArchiveConflict(f"{text} {manifest.sha256[:12]} (with {made}); {advice}")
-
-
-def _mark(
-    store: Store,
-    round_id: int,
-    where: str,
-    manifest: ArchiveManifest,
-    last_attempt: int,
-    *,
-    who: str,
-    why: str,
-    now: datetime,
-) -> None:
-    with store.write() as session:
-        round = session.get_one(Round, round_id)
-        if round.frozen_at is not None:
-            return
-        round.frozen_at, round.archive_sha256, round.archive_uri = now, manifest.sha256, where
-        after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
-        note(session, ACTION, round, who=who, why=why, now=now, of=round, after=after)
-
-
-def _move(store: Store, round_id: int, where: str, *, who: str, why: str, now: datetime) -> None:
-    with store.write() as session:
-        round = session.get_one(Round, round_id)
-        before, round.archive_uri = {"archive": round.archive_uri}, where
-        note(session, MOVED, round, who=who, why=why, now=now, of=round, before=before, after={"archive": where})
 
 
 def _time(at: datetime | None) -> str:

@@ -1,5 +1,7 @@
-"""Recount: check that the status and gold label of every example follow from its votes by the round's policy."""
+"""Recount: check that the status and gold label of every example follow from its votes, and its split from its id."""
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -7,16 +9,20 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from common.text import count
 from common.text import count as plural
-from round_manager.archive.manifest import REPAIR
-from round_manager.archive.reader import TableCursor, table_batches
-from round_manager.archive.tables import TEXT, Columns
-from round_manager.errors import PolicyError
-from round_manager.models import ExampleStatus
+from round_manager.archive.duplicates import WrittenBatch, written_batch
+from round_manager.archive.files import REPAIR, ArchiveManifest, read_manifest
+from round_manager.archive.reader import table_batches
+from round_manager.archive.split_plan import FIRST_RULE, RULE, Sides, SplitPlan, plan_splits, split_seed
+from round_manager.archive.storage import archive_name
+from round_manager.archive.tables import Columns
+from round_manager.errors import ArchiveError, PolicyError
+from round_manager.examples.submissions import content_sha256
+from round_manager.models import ExampleStatus, Split
+from round_manager.validation.outcomes import VoteCounter, VoteValue
 from templates import TaskSpec
 
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
@@ -27,60 +33,26 @@ MOST_IN_ANY_ORDER = 6
 
 @dataclass(frozen=True)
 class ArchivedVote:
-    """A label, or an answer with its start, or a flag."""
+    """A label, or an answer with its start, or a flag; unlike a VoteValue it can be a key."""
 
     label: str | None = None
     answer: str | None = None
     start: int | None = None
     flag: str | None = None
 
-
-@dataclass(frozen=True)
-class Counted:
-    """The outcome of counting votes: the example's status and its gold label or answer."""
-
-    status: str
-    gold: ArchivedVote
-
-
-# Counts the votes on an author's label or answer, in their order, by a round's policy.
-VoteCount = Callable[[ArchivedVote, Sequence[ArchivedVote]], Counted]
-# Returns how a round with this spec counts votes, or raises PolicyError if its policy is unknown here.
-CountingRule = Callable[[TaskSpec], VoteCount]
-
-
-def vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
-    """Yield a problem if the votes inside the examples differ from the table `votes`."""
-    schema = pa.schema([("example", TEXT), *columns.vote])
-    votes, wrong = TableCursor(folder, "votes", schema), 0
-    for batch in table_batches(folder, "examples", ["id", "votes"]):
-        lists = batch["votes"]
-        inside = lists.flatten()
-        counts = pc.list_value_length(lists).fill_null(0).to_numpy()
-        whose = batch["id"].take(pa.array(np.repeat(np.arange(batch.num_rows), counts)))
-        mine = pa.Table.from_arrays([whose, *inside.flatten()], schema=schema)
-        theirs = votes.take(mine.num_rows)
-        wrong += mine.num_rows if theirs.num_rows < mine.num_rows else _different(mine, theirs)
-    if wrong:
-        yield f"{plural(wrong, 'vote is', 'votes are')} different in examples and in votes; {REPAIR}"
-
-
-def _different(one: pa.Table, other: pa.Table) -> int:
-    same = np.ones(one.num_rows, bool)
-    for name in one.column_names:
-        mine, theirs = one[name], other[name]
-        alike = pc.or_(pc.equal(mine, theirs).fill_null(False), pc.and_(mine.is_null(), theirs.is_null()))
-        same &= alike.to_numpy()
-    return int((~same).sum())
+    @property
+    def value(self) -> VoteValue:
+        """The vote as it is counted."""
+        answer = None if self.answer is None else {"text": self.answer, "start": self.start}
+        return VoteValue(self.label, answer, self.flag)
 
 
 class Recount:
     """Compares the examples of an archive with the outcome of their votes."""
 
-    def __init__(self, folder: Path, columns: Columns, counting: CountingRule | None) -> None:
+    def __init__(self, folder: Path, columns: Columns) -> None:
         self._folder = folder
         self._columns = columns
-        self._counting = counting
         self.done = False
         self.unchecked: list[str] = []
 
@@ -109,17 +81,15 @@ class Recount:
         self.unchecked += [f"{plural(number, one, many)} {rest}" for number, one, many, rest in parts if number]
 
     def _count(self) -> Callable[[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]], str] | None:
-        if self._counting is None:
-            self.unchecked.append("gold labels")
-            return None
+        counter = VoteCounter(self._columns.spec)
         try:
-            count = self._counting(self._columns.spec)
+            counter.policy  # noqa: B018 - an unknown policy is reported once, and not for every example
         except PolicyError as error:
             self.unchecked.append(f"gold labels ({error})")
             return None
         self.done = True
         # There are few labels, and few ways to vote on them.
-        return lru_cache(maxsize=100_000)(partial(_verdict, count))
+        return lru_cache(maxsize=100_000)(partial(_verdict, counter))
 
     def _rows(self) -> Iterator[tuple[str, ArchivedVote, ArchivedVote, tuple[ArchivedVote, ...]]]:
         names = [name for prefix in ("", "gold_") for name, _ in self._columns.target(prefix)]
@@ -139,28 +109,175 @@ def _vote_of(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
 
 
 def _verdict(
-    count: VoteCount, status: str, author: ArchivedVote, gold: ArchivedVote, votes: tuple[ArchivedVote, ...]
+    counter: VoteCounter, status: str, author: ArchivedVote, gold: ArchivedVote, votes: tuple[ArchivedVote, ...]
 ) -> str:
     """Return `same`, `settled` or `wrong`, or `unsure` if it cannot be determined."""
     try:
-        found = _compare(count(author, votes), status, author, gold)
+        found = _compare(counter, status, author, gold, votes)
         # Votes count in the order of arrival, which their times do not always show.
         if found == "wrong" and len(votes) > MOST_IN_ANY_ORDER:
             return "unsure"
         if found == "wrong":
             orders = set(permutations(votes))
-            others = {_compare(count(author, order), status, author, gold) for order in orders}
+            others = {_compare(counter, status, author, gold, order) for order in orders}
             return next(one for one in ("same", "settled", "wrong") if one in others)
     except PolicyError:
         return "unsure"
     return found
 
 
-def _compare(counted: Counted, status: str, author: ArchivedVote, gold: ArchivedVote) -> str:
-    if (counted.status, counted.gold) == (status, gold):
+def _compare(
+    counter: VoteCounter, status: str, author: ArchivedVote, gold: ArchivedVote, votes: Sequence[ArchivedVote]
+) -> str:
+    own = author.value
+    outcome = counter.outcome(own.label, own.answer, [vote.value for vote in votes])
+    answer = outcome.gold_answer or {}
+    counted = (outcome.status, ArchivedVote(outcome.gold_label, answer.get("text"), answer.get("start")))
+    if counted == (status, gold):
         return "same"
     # The owner may settle disputed examples with Dawid-Skene.
-    not_agreed = (counted.status, counted.gold) == (ExampleStatus.DISPUTED, ArchivedVote())
+    not_agreed = counted == (ExampleStatus.DISPUTED, ArchivedVote())
     is_authors = gold.label == author.label
     may_be = not_agreed and gold.label is not None and (status == ExampleStatus.VERIFIED) == is_authors
     return "settled" if may_be else "wrong"
+
+
+Parts = dict[str, set[Split]]
+NAME = re.compile(r"round-([1-9][0-9]*)")
+PARTS = frozenset(Split)
+
+
+class ArchivedTexts:
+    """The verified examples of a round in an archive."""
+
+    def __init__(self, folder: Path, spec: TaskSpec) -> None:
+        self._folder = folder
+        self._columns = Columns(spec)
+
+    def batches(self) -> Iterator[WrittenBatch]:
+        """Yield batches in the archive's order, which is that of the ids."""
+        spec = self._columns.spec
+        names = {name: column for name, column in self._columns.written if name in spec.model_input}
+        for batch in table_batches(self._folder, "examples", ["id", "author", "status", *names.values()]):
+            some = batch.filter(pa.compute.equal(batch.column("status"), ExampleStatus.VERIFIED.value))
+            if some.num_rows == 0:
+                continue
+            texts = {name: some.column(column) for name, column in names.items()}
+            rows = pa.RecordBatch.from_pydict(texts).to_pylist()
+            contents = [content_sha256(spec, row) for row in rows]
+            ids, authors = some.column("id").to_pylist(), some.column("author").to_pylist()
+            yield written_batch(spec, ids, authors, contents, texts)
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """Another round of the task: whether it was split by worker, and the parts of each worker."""
+
+    by_worker: bool
+    parts: Parts
+
+
+class SplitCheck:
+    """The problems of an archive's splits, and what could not be checked."""
+
+    def __init__(self, folder: Path, manifest: ArchiveManifest, spec: TaskSpec) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._spec = spec
+        self.unchecked: list[str] = []
+
+    def problems(self) -> Iterator[str]:
+        """Yield differences between the stored splits and the recomputed ones."""
+        try:
+            stored = Sides.from_data(self._manifest.splits)
+        except (TypeError, ValueError):
+            yield f"the manifest's sides of workers are invalid; {REPAIR}"
+            return
+        rule = self._manifest.splits.get("rule", FIRST_RULE)
+        if rule not in (FIRST_RULE, RULE):
+            yield f"the splits follow rule {rule}, which this version does not know; use a newer version of Outfox"
+            return
+        neighbours = self._neighbours() if self._spec.rounds.split_by_worker else {}
+        found = _sides(stored.rounds, neighbours) if stored.rounds else None
+        if found is None and stored.rounds:
+            rounds = ", ".join(map(str, stored.rounds))
+            self.unchecked.append(f"sides from rounds {rounds}, which are not all in the same folder")
+        policy, seed = self._spec.rounds, split_seed(self._manifest.task, self._manifest.round)
+        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or stored, rule=rule)
+        if report.sides != stored:
+            rounds = ", ".join(map(str, stored.rounds))
+            yield f"workers' sides differ from those in rounds {rounds}; {REPAIR}"
+        would, says = _short(report.as_data()), _short(dict(self._manifest.splits))
+        if would != says:
+            yield f"the splits would be {would}, the manifest says {says}; {REPAIR}"
+        wrong, parts = self._compare(plan)
+        if wrong:
+            yield f"{count(wrong, 'example is', 'examples are')} not in the part that the ids determine; {REPAIR}"
+        if policy.split_by_worker:
+            yield from _worker_problems(parts, neighbours)
+
+    def _compare(self, plan: SplitPlan) -> tuple[int, Parts]:
+        """Return how many examples are in another part than planned, and the parts of each worker."""
+        parts: Parts = defaultdict(set)
+        wrong = 0
+        for batch in table_batches(self._folder, "examples", ["id", "author", "status", "split"]):
+            for row in batch.to_pylist():
+                verified = row["status"] == ExampleStatus.VERIFIED
+                wrong += row["split"] != (plan.part(row["id"], row["author"]) if verified else None)
+                if row["split"] in PARTS:
+                    parts[row["author"]].add(Split(row["split"]))
+        return wrong, parts
+
+    def _neighbours(self) -> dict[int, _Neighbour]:
+        """Return the other rounds of the task in the same folder."""
+        if self._folder.name != archive_name(self._manifest.round):
+            return {}
+        found: dict[int, _Neighbour] = {}
+        for folder in self._folder.absolute().parent.iterdir():
+            named = NAME.fullmatch(folder.name)
+            if not named or int(named[1]) == self._manifest.round:
+                continue
+            try:
+                manifest = read_manifest(folder)
+                if manifest.task == self._manifest.task:
+                    by_worker = bool(manifest.splits.get("by_worker"))
+                    found[int(named[1])] = _Neighbour(by_worker, _parts(folder))
+            except (ArchiveError, OSError, ValueError, KeyError):
+                # Its own verification reports what is wrong with it.
+                continue
+        return found
+
+
+def _sides(rounds: tuple[int, ...], neighbours: dict[int, _Neighbour]) -> Sides | None:
+    """Return the sides that these rounds give, if all of them are there."""
+    if not neighbours.keys() >= set(rounds):
+        return None
+    parts = [item for number in rounds for item in neighbours[number].parts.items()]
+    on = {part: {who for who, theirs in parts if part in theirs} for part in Split}
+    train = frozenset(on[Split.TRAIN])
+    return Sides(rounds, train, frozenset(on[Split.HELD_OUT]) - train)
+
+
+def _worker_problems(parts: Parts, neighbours: dict[int, _Neighbour]) -> Iterator[str]:
+    both = sum(len(own) > 1 for own in parts.values())
+    if both:
+        yield f"{count(both, 'worker is', 'workers are')} in both parts, which the task forbids; {REPAIR}"
+    for number, other in sorted(neighbours.items()):
+        moved = sum(own != other.parts.get(who, own) for who, own in parts.items()) if other.by_worker else 0
+        if moved:
+            workers = count(moved, "worker is", "workers are")
+            yield f"{workers} in the other part in round {number}, which the task forbids"
+
+
+def _parts(folder: Path) -> Parts:
+    parts: Parts = defaultdict(set)
+    for batch in table_batches(folder, "examples", ["author", "split"]):
+        met = batch.filter(batch["split"].is_valid())
+        for row in pa.Table.from_batches([met]).group_by(["author", "split"]).aggregate([]).to_pylist():
+            parts[row["author"]].add(Split(row["split"]))
+    return parts
+
+
+def _short(data: dict[str, object]) -> dict[str, object]:
+    """Return the data without workers' names, of which there may be thousands."""
+    return {name: value for name, value in data.items() if not name.startswith("came_")}

@@ -11,13 +11,25 @@ from numpy.typing import NDArray
 from sqlalchemy import Integer, Select, cast, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from round_manager.archive.duplicates import WrittenBatch, written_batch
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
 from round_manager.database.columns import EPOCH, MICROSECOND, equals_unindexed, json_text
-from round_manager.models import Attempt, Context, Example, ModelVersion, Round, RoundModel, Table, Task, Vote
+from round_manager.models import (
+    Attempt,
+    Context,
+    Example,
+    ExampleStatus,
+    ModelVersion,
+    Round,
+    RoundModel,
+    Table,
+    Task,
+    Vote,
+)
 from round_manager.specs import spec_of
 
-BATCH = 20_000
+BATCH, TEXTS = 20_000, 10_000
 Told = TypeVar("Told")
 Done = TypeVar("Done")
 FIRST = UUID(int=0)
@@ -42,6 +54,7 @@ ATTEMPT = pa.schema(
         "model": NUMBER, "fooled": SMALL, "latency_us": NUMBER, "source": TEXT, "asked_at": NUMBER,
     }
 )  # fmt: skip
+WRITTEN = pa.schema({"id": TEXT, "author": NUMBER, "content": TEXT})
 
 
 class Beside(Protocol):
@@ -83,7 +96,6 @@ class RoundRows:
             yield StoredExamples(
                 rows,
                 self._workers.column(rows["author"]),
-                rows["key"],
                 self._versions.column(rows["model"]),
                 votes,
                 self._workers.column(votes["worker"]),
@@ -94,7 +106,7 @@ class RoundRows:
         for rows in self._beside(RawColumns.gathered, self._told_attempts()):
             self._contexts.add(rows["context"])
             worker, version = self._workers.column(rows["worker"]), self._versions.column(rows["model"])
-            yield StoredAttempts(rows, worker, rows["key"], version)
+            yield StoredAttempts(rows, worker, version)
 
     def contexts(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the contexts that examples and attempts used, by key; read examples and attempts first."""
@@ -207,6 +219,40 @@ def _micros(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
 
 def _objects(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
     return [plain.json(getattr(table, name)).label(name) for name in names]
+
+
+class StoredTexts:
+    """The texts of a round's verified examples, for its splits."""
+
+    def __init__(self, session: Session, task: Task, round: Round) -> None:
+        self._columnwise = ColumnReader(session)
+        self._round_id = round.id
+        self._columns = Columns(spec_of(round))
+        self.workers = pseudonyms(session, task)
+
+    def batches(self) -> Iterator[WrittenBatch]:
+        """Yield batches in the order of the examples' public ids."""
+        plain, spec, last = self._columnwise.plain, self._columns.spec, FIRST
+        columns = (
+            plain.hex(Example.public_id).label("id"),
+            Example.author_id.label("author"),
+            Example.content_sha256.label("content"),
+            plain.json(Example.fields).label("fields"),
+        )
+        names = [(name, name) for name in spec.model_input]
+        while True:
+            wanted = select(*columns).where(
+                equals_unindexed(Example.round_id, self._round_id),
+                Example.public_id > last,
+                Example.status == ExampleStatus.VERIFIED,
+            )
+            rows = self._columnwise.fetch(wanted.order_by(Example.public_id).limit(TEXTS), WRITTEN, ["fields"])
+            if not len(rows):
+                return
+            ids, contents = rows["id"].to_pylist(), rows["content"].to_pylist()
+            last = UUID(hex=ids[-1])
+            texts = self._columns.fields_of(rows.objects["fields"], names)
+            yield written_batch(spec, ids, self.workers.column(rows["author"]).to_pylist(), contents, texts)
 
 
 class UsedContexts:

@@ -37,6 +37,11 @@ NOT_COUNTED = "; workers who wrote nothing but near duplicates of others' texts 
 ONE_TEXT = "there is one text only, duplicates aside, so one part is empty"
 
 
+def split_seed(task: str, number: int) -> str:
+    """Return the seed of a round's splits, which are planned from it with ids and pseudonyms."""
+    return f"{task}/{number}"
+
+
 @dataclass(frozen=True)
 class Sides:
     """The sides that other rounds of the task gave to workers: those rounds, and the workers on each side.

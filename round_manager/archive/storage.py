@@ -14,7 +14,7 @@ from typing import Protocol
 from ml_backend.artefact import UNFINISHED, flush, sweep
 from ml_backend.errors import BackendError
 from ml_backend.hashing import file_sha256
-from round_manager.archive.manifest import FILE, MOST_BYTES, ArchiveManifest
+from round_manager.archive.files import FILE, MOST_BYTES, ArchiveManifest
 from round_manager.errors import ArchiveConflict, ArchiveError, ArchiveUnreachable
 
 S3 = "s3://"

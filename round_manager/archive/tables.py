@@ -163,11 +163,10 @@ def _first(said: pa.ListArray) -> pa.Array:
 
 @dataclass(frozen=True)
 class StoredExamples:
-    """Some examples and their votes, as read, with the names of workers, contexts and models."""
+    """Some examples and their votes, as read, with the names of workers and models."""
 
     rows: ColumnBatch
     authors: pa.Array
-    contexts: pa.Array
     versions: pa.Array
     votes: ColumnBatch
     validators: pa.Array
@@ -175,11 +174,10 @@ class StoredExamples:
 
 @dataclass(frozen=True)
 class StoredAttempts:
-    """Some attempts, as read, with the names of workers, contexts and models."""
+    """Some attempts, as read, with the names of workers and models."""
 
     rows: ColumnBatch
     workers: pa.Array
-    contexts: pa.Array
     versions: pa.Array
 
 
@@ -204,7 +202,7 @@ class ArchiveTables:
             **shape.verdict_of(rows.objects["verdict"]),
             "fooled": rows["fooled"].cast(pa.bool_()),
             **shape.target_of(rows, "gold_"),
-            "context": stored.contexts,
+            "context": rows["key"],
             "model": stored.versions,
             "author": stored.authors,
             "votes": pa.ListArray.from_arrays(starts, inside, type=pa.list_(shape.vote)),
@@ -222,7 +220,7 @@ class ArchiveTables:
             **shape.verdict_of(rows.objects["verdict"]),
             "fooled": rows["fooled"].cast(pa.bool_()),
             "worker": stored.workers,
-            "context": stored.contexts,
+            "context": rows["key"],
             "model": stored.versions,
         }
         return self.table(shape.attempts, len(rows), values)

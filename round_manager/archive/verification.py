@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
@@ -14,13 +15,11 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
+from round_manager.archive.files import FILE, FORMS, REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.json_lines import json_lines
-from round_manager.archive.manifest import FILE, REPAIR, ArchiveManifest, read_manifest
-from round_manager.archive.reader import table_batches
-from round_manager.archive.recount import CountingRule, Recount, vote_problems
-from round_manager.archive.split_check import SplitCheck
-from round_manager.archive.tables import Columns
-from round_manager.archive.writer import FORMS
+from round_manager.archive.reader import TableCursor, table_batches
+from round_manager.archive.recount import Recount, SplitCheck
+from round_manager.archive.tables import TEXT, Columns
 from round_manager.models import Attempt, AuditEntry, Example, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
@@ -38,13 +37,8 @@ class Verification:
     problems: tuple[str, ...]
 
 
-def verify(
-    folder: Path, *, counting: CountingRule | None = None, database: tuple[Session, Round] | None = None
-) -> Verification:
-    """Verify the archive in a folder, and compare it with the round in a database if one is given.
-
-    `counting` returns how a policy counts votes; without it, gold labels are not checked.
-    """
+def verify(folder: Path, *, database: tuple[Session, Round] | None = None) -> Verification:
+    """Verify the archive in a folder, and compare it with the round in a database if one is given."""
     manifest = read_manifest(folder)
     checked, unchecked = ["hashes of all files"], list[str]()
     problems = list(_file_problems(folder, manifest))
@@ -52,7 +46,7 @@ def verify(
     spec = None if problems else _spec(manifest, problems)
     if spec is not None:
         try:
-            _check_content(folder, manifest, spec, counting, checked, unchecked, problems)
+            _check_content(folder, manifest, spec, checked, unchecked, problems)
         except (pa.ArrowException, OSError) as error:
             problems.append(f"a table cannot be read ({str(error).splitlines()[0]}); {REPAIR}")
     if database is not None:
@@ -65,7 +59,6 @@ def _check_content(
     folder: Path,
     manifest: ArchiveManifest,
     spec: TaskSpec,
-    counting: CountingRule | None,
     checked: list[str],
     unchecked: list[str],
     problems: list[str],
@@ -76,8 +69,8 @@ def _check_content(
         return
     problems += _table_problems(folder, manifest)
     problems += _model_problems(folder, manifest)
-    problems += vote_problems(folder, columns)
-    recount, splits = Recount(folder, columns, counting), SplitCheck(folder, manifest, spec)
+    problems += _vote_problems(folder, columns)
+    recount, splits = Recount(folder, columns), SplitCheck(folder, manifest, spec)
     problems += recount.problems()
     problems += splits.problems()
     unchecked += [*recount.unchecked, *splits.unchecked]
@@ -146,6 +139,31 @@ def _table_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
     if votes != manifest.files["votes.parquet"].rows:
         rows = manifest.files["votes.parquet"].rows
         yield f"the examples have {count(votes, 'vote')}, the table votes has {rows}; {REPAIR}"
+
+
+def _vote_problems(folder: Path, columns: Columns) -> Iterator[str]:
+    """Yield a problem if the votes inside the examples differ from the table `votes`."""
+    schema = pa.schema([("example", TEXT), *columns.vote])
+    votes, wrong = TableCursor(folder, "votes", schema), 0
+    for batch in table_batches(folder, "examples", ["id", "votes"]):
+        lists = batch["votes"]
+        inside = lists.flatten()
+        sizes = pc.list_value_length(lists).fill_null(0).to_numpy()
+        whose = batch["id"].take(pa.array(np.repeat(np.arange(batch.num_rows), sizes)))
+        mine = pa.Table.from_arrays([whose, *inside.flatten()], schema=schema)
+        theirs = votes.take(mine.num_rows)
+        wrong += mine.num_rows if theirs.num_rows < mine.num_rows else _different(mine, theirs)
+    if wrong:
+        yield f"{count(wrong, 'vote is', 'votes are')} different in examples and in votes; {REPAIR}"
+
+
+def _different(one: pa.Table, other: pa.Table) -> int:
+    same = np.ones(one.num_rows, bool)
+    for name in one.column_names:
+        mine, theirs = one[name], other[name]
+        alike = pc.or_(pc.equal(mine, theirs).fill_null(False), pc.and_(mine.is_null(), theirs.is_null()))
+        same &= alike.to_numpy()
+    return int((~same).sum())
 
 
 def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:

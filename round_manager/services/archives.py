@@ -1,21 +1,20 @@
 """Use cases about archives: freeze closed rounds and verify archives."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.progress import Progress
-from round_manager.archive.freeze import Frozen, freeze, newest_closed
-from round_manager.archive.recount import ArchivedVote, Counted, VoteCount
+from round_manager.archive.freeze import Frozen, freeze
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
-from round_manager.errors import ArchiveNotFound
-from round_manager.models import Round, RoundStatus
+from round_manager.errors import ArchiveNotFound, RoundNotClosed
+from round_manager.learning.rows import closed_rounds
+from round_manager.models import Round, Task
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.tasks.rounds import find_round, list_rounds
+from round_manager.tasks.rounds import find_round
 from round_manager.tasks.tasks import find_task
-from round_manager.validation.outcomes import VoteCounter, VoteValue
-from templates import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ def freeze_round(
     A frozen round gets an identical copy in another place, which becomes its own archive with `move`.
     """
     with context.store.read() as session:
-        owner = find_task(session, task)
-        chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
+        chosen = _closed_round(session, find_task(session, task), number)
     return freeze(
         context.store, chosen.id, archives, context.clock, who=actor.name, why=reason, move=move, progress=progress
     )
@@ -51,46 +49,32 @@ def freeze_round(
 
 def unfrozen_rounds(context: ServiceContext, task: str) -> list[int]:
     """Return the numbers of the task's closed rounds without an archive."""
-    return [one.number for one in _rounds(context, task) if one.status is RoundStatus.CLOSED and one.frozen_at is None]
+    with context.store.read() as session:
+        return [one.number for one in closed_rounds(session, find_task(session, task)) if one.frozen_at is None]
 
 
 def verify_archive(uri: str) -> ArchiveVerified:
     """Verify the archive in a folder or at s3://bucket/prefix, without a database."""
     with opened_archive(uri) as folder:
-        return ArchiveVerified(uri, verify(folder, counting=counting))
+        return ArchiveVerified(uri, verify(folder))
 
 
 def verify_round(context: ServiceContext, task: str, *, number: int | None = None) -> ArchiveVerified:
     """Verify the archive of a frozen round, by default the newest, and compare it with the database."""
     with context.store.read() as session:
-        owner = find_task(session, task)
-        chosen = find_round(session, owner, number) if number else newest_closed(session, owner)
+        chosen = _closed_round(session, find_task(session, task), number)
         if chosen.archive_uri is None:
             hint = Hint("freeze_round", task=task, round=chosen.number)
             raise ArchiveNotFound(f"round {chosen.number} of {task} is not frozen yet", hint=hint)
         with opened_archive(chosen.archive_uri) as folder:
-            return ArchiveVerified(chosen.archive_uri, verify(folder, counting=counting, database=(session, chosen)))
+            return ArchiveVerified(chosen.archive_uri, verify(folder, database=(session, chosen)))
 
 
-def counting(spec: TaskSpec) -> VoteCount:
-    """Return how a round with this spec counts votes; raise PolicyError if its policy is unknown here."""
-    counter = VoteCounter(spec)
-    # Looked up now, so that an unknown policy is reported before the first example.
-    counter.policy  # noqa: B018
-
-    def count(author: ArchivedVote, votes: Sequence[ArchivedVote]) -> Counted:
-        values = [VoteValue(vote.label, _answer(vote), vote.flag) for vote in votes]
-        outcome = counter.outcome(author.label, _answer(author), values)
-        answer = outcome.gold_answer or {}
-        return Counted(outcome.status, ArchivedVote(outcome.gold_label, answer.get("text"), answer.get("start")))
-
-    return count
-
-
-def _answer(vote: ArchivedVote) -> dict[str, object] | None:
-    return None if vote.answer is None else {"text": vote.answer, "start": vote.start}
-
-
-def _rounds(context: ServiceContext, task: str) -> list[Round]:
-    with context.store.read() as session:
-        return list_rounds(session, find_task(session, task))
+def _closed_round(session: Session, task: Task, number: int | None) -> Round:
+    """Return the task's round of that number, by default the newest closed one."""
+    if number:
+        return find_round(session, task, number)
+    closed = closed_rounds(session, task)
+    if not closed:
+        raise RoundNotClosed(f"{task.name} has no closed round yet", hint=Hint("close_round", task=task.name))
+    return closed[-1]

@@ -30,8 +30,7 @@ from common.clock import SystemClock
 from plugin.cli import run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.archive.freeze import freeze
-from round_manager.archive.splits import split_with_pauses
+from round_manager.archive.freeze import freeze, split_round
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from tests.bench.big_round import close_round, fill_round
@@ -58,7 +57,7 @@ def freeze_here(home: Path) -> None:
     close_round(home / "outfox.db")
     with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
         begun = time.perf_counter()
-        split_with_pauses(store, 1, SystemClock())
+        split_round(store, 1, SystemClock())
         split = time.perf_counter()
         frozen = freeze(store, 1, open_archives(str(home / "archives")), SystemClock(), who="bench", why="bench")
         ended = time.perf_counter()

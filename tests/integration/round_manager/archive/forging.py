@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ml_backend.hashing import file_sha256
+from round_manager.archive.files import FILE, ArchiveManifest, FileEntry
 from round_manager.archive.json_lines import json_lines
-from round_manager.archive.manifest import FILE, ArchiveManifest, FileEntry
 
 
 def forge(archive: Path, change: Callable[[pa.Table], pa.Table], table: str = "examples") -> None:

@@ -12,9 +12,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from round_manager.archive.freeze import freeze
+from round_manager.archive.freeze import freeze, split_round
 from round_manager.archive.round_rows import RoundRows
-from round_manager.archive.splits import split_with_pauses
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store, open_store
@@ -188,7 +187,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     played = play(store)
     kept = played.freeze(open_archives(str(tmp_path / "kept")))
     other = played.play_next()
-    split_with_pauses(store, other.round_id, SettableClock())
+    split_round(store, other.round_id, SettableClock())
     with full_disk(most_bytes), pytest.raises(ArchiveError, match="File too large"):
         other.freeze(open_archives(str(tmp_path / "kept")))
     assert [path.name for path in Path(kept.where).parent.iterdir()] == ["round-1"]
@@ -197,7 +196,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
 
 
 def test_a_full_disk_leaves_no_empty_archive_folders(played: Played, tmp_path: Path) -> None:
-    split_with_pauses(played.store, played.round_id, SettableClock())
+    split_round(played.store, played.round_id, SettableClock())
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "new" / "place", tmp_path / "mine"):
         with full_disk(5_000), pytest.raises(ArchiveError):

@@ -2,20 +2,18 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
 
 import outfox
-from round_manager.archive.splits import split_report, split_round, split_with_pauses
+from round_manager.archive.freeze import split_report, split_round
+from round_manager.archive.split_plan import SplitReport
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
-from round_manager.errors import RoundNotClosed
 from round_manager.models import Example, ExampleStatus, Split
-from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.clock import SettableClock
 from tests.integration.round_manager.archive.played import Played, play, text_of
-from tests.integration.round_manager.stage import set_stage
 
 ALL_VERIFIED = (ExampleStatus.VERIFIED,)
 
@@ -29,8 +27,8 @@ def parts(played: Played) -> dict[int, tuple[int, Split | None]]:
         }
 
 
-def split(played: Played) -> Any:
-    return split_with_pauses(played.store, played.round_id, SettableClock())
+def split(played: Played) -> SplitReport:
+    return split_round(played.store, played.round_id, SettableClock())
 
 
 def test_no_worker_is_in_both_parts_and_both_have_their_share(store: Store) -> None:
@@ -46,24 +44,9 @@ def test_no_worker_is_in_both_parts_and_both_have_their_share(store: Store) -> N
 def test_splitting_again_changes_nothing_and_says_the_same(store: Store) -> None:
     played = play(store)
     first, before = split(played), parts(played)
-    with store.write() as session:
-        again = split_round(session, played.row(), now=NOON)
-    assert (again, parts(played)) == (first, before)
+    assert (split(played), parts(played)) == (first, before)
     with store.read() as session:
         assert split_report(session, played.row()) == first
-
-
-def test_one_transaction_and_many_split_alike(store: Store) -> None:
-    played = play(store, statuses=ALL_VERIFIED)
-    with store.write() as session:
-        in_one = split_round(session, played.row(), now=NOON)
-        session.flush()
-        query = select(Example.public_id, Example.split).order_by(Example.public_id)
-        drawn = session.execute(query).all()
-        session.rollback()
-    assert split(played) == in_one
-    with store.read() as session:
-        assert session.execute(query).all() == drawn
 
 
 def test_if_one_worker_wrote_everything_nothing_is_held_out_and_this_is_reported(store: Store) -> None:
@@ -103,12 +86,6 @@ def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) 
     assert (report.kept_apart > 0) is by_worker
     counted = [part for _, part in found.values()]
     assert (counted.count(Split.TRAIN), counted.count(Split.HELD_OUT)) == (report.train, report.held_out)
-
-
-def test_a_round_that_is_open_is_not_split(store: Store) -> None:
-    stage = set_stage(store, "sentiment")
-    with pytest.raises(RoundNotClosed), store.write() as session:
-        split_round(session, stage.round, now=NOON)
 
 
 def test_a_worker_stays_on_one_side_in_all_rounds_of_the_task(store: Store, tmp_path: Path) -> None:

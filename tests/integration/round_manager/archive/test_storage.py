@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archive.manifest import FILE
+from round_manager.archive.files import FILE
 from round_manager.archive.storage import open_archives, opened_archive
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store

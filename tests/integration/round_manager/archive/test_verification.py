@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import text
 
-from round_manager.archive import splits
-from round_manager.archive.manifest import FILE
+from round_manager.archive import freeze
+from round_manager.archive.files import FILE
 from round_manager.archive.split_plan import FIRST_RULE, plan_splits
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import Verification, verify
 from round_manager.errors import ArchiveCorrupt, ArchiveNotFound
 from round_manager.models import ExampleStatus, Round
-from round_manager.services.archives import counting
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.forging import change_manifest, forge, set_column
 from tests.integration.round_manager.archive.played import Played, play, text_of
@@ -24,7 +23,7 @@ from tests.integration.round_manager.archive.played import Played, play, text_of
 
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
 def test_an_unchanged_archive_passes_verification(archives: Path, task: str) -> None:
-    proof = verify(archives / task / "round-1", counting=counting)
+    proof = verify(archives / task / "round-1")
     assert proof.problems == ()
     assert proof.checked[-2:] == ("gold labels, recounted", "splits, recomputed")
     assert proof.unchecked == ("10 examples that are withdrawn or undecided",)
@@ -94,14 +93,8 @@ def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None
         return set_column(table, "gold_label", [gold and "positive" for gold in table["gold_label"].to_pylist()])
 
     forge(archive, relabel)
-    problems = verify(archive, counting=counting).problems
+    problems = verify(archive).problems
     assert "30 examples are decided differently from their votes" in " ".join(problems)
-
-
-def test_without_an_aggregation_policy_gold_labels_are_reported_as_unchecked(archive: Path) -> None:
-    proof = verify(archive)
-    assert (proof.problems, proof.unchecked[0]) == ((), "gold labels")
-    assert "gold labels, recounted" not in proof.checked
 
 
 def test_rows_of_another_round_are_found(archive: Path) -> None:
@@ -133,7 +126,7 @@ def test_columns_that_do_not_belong_to_the_task_are_found(archive: Path) -> None
 
 def test_a_rounds_splits_are_compared_with_those_of_other_rounds(archives: Path, tmp_path: Path) -> None:
     task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
-    assert verify(task / "round-2", counting=counting).problems == ()
+    assert verify(task / "round-2").problems == ()
     shutil.rmtree(task / "round-1")
     alone = verify(task / "round-2")
     assert (alone.problems, "sides from rounds 1" in alone.unchecked[-1]) == ((), True)
@@ -201,7 +194,7 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
     def text(number: int) -> str:
         return f"{text_of(number - number % 2)}{'!' * (number % 2)}"
 
-    monkeypatch.setattr(splits, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
+    monkeypatch.setattr(freeze, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
     with any_databases.opened() as store:
         # The second worker's every text is nearly one of the first's.
         played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
@@ -209,7 +202,7 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
         monkeypatch.undo()
         again = played.freeze(open_archives(str(tmp_path)))
     assert (old.splits.kept_apart, old.splits.note, again.sha256) == (20, "", old.sha256)
-    assert verify(Path(old.where), counting=counting).problems == ()
+    assert verify(Path(old.where)).problems == ()
 
 
 def test_splits_of_an_unknown_rule_are_reported(archive: Path) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from round_manager.archive.splits import split_round
+from round_manager.archive.freeze import split_round
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.submissions import content_sha256
 from round_manager.learning.rows import TrainingRows, rows_to_learn, training_rows
 from round_manager.models import ExampleStatus, Round, Split
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
-from tests.fakes.clock import NOON
+from tests.fakes.clock import SettableClock
 from tests.integration.round_manager.learning.school import Row, School, first_round
 
 FROM_SEED = 12
@@ -110,11 +110,11 @@ def test_a_row_with_a_removed_label_is_left_out(school: School) -> None:
 
 def test_the_training_rows_of_a_round_are_its_train_split(school: School) -> None:
     last = school.round_over([Row(f"{word} and nothing else.") for word in WORDS.split()], split=False)
-    with school.store.write() as session:
-        closed = session.get_one(Round, last.id)
-        assert rows_to_learn(session, closed) is None
-        report = split_round(session, closed, now=NOON)
-        assert rows_to_learn(session, closed) == report.train
+    with school.store.read() as session:
+        assert rows_to_learn(session, session.get_one(Round, last.id)) is None
+    report = split_round(school.store, last.id, SettableClock())
+    with school.store.read() as session:
+        assert rows_to_learn(session, session.get_one(Round, last.id)) == report.train
     data = school.rows()
     assert (data.sources[1].rows, len(data.held_out[1].rows)) == (report.train, report.held_out)
     assert report.train > 0
