@@ -1,47 +1,23 @@
 """The audit log: who did what to which row, when and why."""
 
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.models import (
-    Assignment,
-    AuditEntry,
-    Block,
-    DataToken,
-    Example,
-    Hit,
-    LedgerEntry,
-    ModelVersion,
-    Qualification,
-    QualificationGrant,
-    Round,
-    Task,
-)
+from round_manager.models import AuditEntry, DataToken, Hit, LedgerEntry, Qualification, Round, Task
+from round_manager.models.table import Numbered
 
-Noted: TypeAlias = (
-    Hit | Assignment | LedgerEntry | Block | QualificationGrant | Round | ModelVersion | Example | Task | DataToken
-)
 NO_REASON = "no reason was given"
 
 
 def note(
     session: Session,
     action: str,
-    row: Hit
-    | Assignment
-    | LedgerEntry
-    | Block
-    | QualificationGrant
-    | Round
-    | ModelVersion
-    | Example
-    | Task
-    | DataToken,
+    row: Numbered,
     *,
-    who: str,
-    why: str,
+    actor: str,
+    reason: str,
     now: datetime,
     of: Hit | LedgerEntry | Qualification | Round | Task | DataToken | None = None,
     before: dict[str, Any] | None = None,
@@ -50,9 +26,9 @@ def note(
     """Record one change of a row; `action` is a verb in the past tense, `of` gives the task and the round."""
     entry = AuditEntry(
         at=now,
-        actor=who,
+        actor=actor,
         action=action,
-        reason=why.strip() or NO_REASON,
+        reason=reason.strip() or NO_REASON,
         task_id=of.id if isinstance(of, Task) else of.task_id if of else None,
         round_id=of.id if isinstance(of, Round) else getattr(of, "round_id", None),
         subject=row.__tablename__,

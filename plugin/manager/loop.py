@@ -112,7 +112,7 @@ class Manager:
                 self._note(outcome, known)
                 outcomes.append(outcome)
         with self._context.store.write() as session:
-            record_pass(session, who=self._context.who, now=self._now())
+            record_pass(session, actor=self._context.who, now=self._now())
         return outcomes
 
     def run(self, pause: Callable[[], None]) -> None:
@@ -175,7 +175,7 @@ class Manager:
                     outcome.task,
                     outcome.error,
                     retry=outcome.retry,
-                    who=self._context.who,
+                    actor=self._context.who,
                     now=self._now(),
                 )
             if outcome.retry or outcome.error != before[0]:
@@ -184,7 +184,7 @@ class Manager:
         elif not result.in_progress and before != ("", result.waits):
             with self._context.store.write() as session:
                 record_success(
-                    session, outcome.step, outcome.task, result.waits, who=self._context.who, now=self._now()
+                    session, outcome.step, outcome.task, result.waits, actor=self._context.who, now=self._now()
                 )
             if before[0]:
                 _log.info("step works again", extra={"data": data})

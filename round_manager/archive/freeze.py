@@ -55,8 +55,8 @@ def freeze(
     archives: Archives,
     clock: Clock,
     *,
-    who: str,
-    why: str,
+    actor: str,
+    reason: str,
     move: bool = False,
     progress: Progress | None = None,
 ) -> Frozen:
@@ -72,7 +72,7 @@ def freeze(
             text = f"round {round.number} of {task.name} is {round.status.value}; only a closed round can be frozen"
             raise RoundNotClosed(text, hint=Hint("close_round", task=task.name))
     with process_lock(store, f"freeze-{round_id}"):
-        splits = split_round(store, round_id, clock, who=who)
+        splits = split_round(store, round_id, clock, actor=actor)
         with store.read() as session:
             round = session.get_one(Round, round_id)
         last_attempt = _last_attempt(store, round)
@@ -89,10 +89,20 @@ def freeze(
             if row.frozen_at is None:
                 row.frozen_at, row.archive_sha256, row.archive_uri = now, manifest.sha256, where
                 after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
-                note(session, FROZEN, row, who=who, why=why, now=now, of=row, after=after)
+                note(session, FROZEN, row, actor=actor, reason=reason, now=now, of=row, after=after)
             elif move and where != row.archive_uri:
                 before, row.archive_uri = {"archive": row.archive_uri}, where
-                note(session, MOVED, row, who=who, why=why, now=now, of=row, before=before, after={"archive": where})
+                note(
+                    session,
+                    MOVED,
+                    row,
+                    actor=actor,
+                    reason=reason,
+                    now=now,
+                    of=row,
+                    before=before,
+                    after={"archive": where},
+                )
     own = where if move else round.archive_uri or where
     moved = round.archive_uri not in (None, own)
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
@@ -101,7 +111,7 @@ def freeze(
     )
 
 
-def split_round(store: Store, round_id: int, clock: Clock, *, who: str = WHO) -> SplitReport:
+def split_round(store: Store, round_id: int, clock: Clock, *, actor: str = WHO) -> SplitReport:
     """Put every verified example of a closed round into train or held out, unless it is a duplicate; done once.
 
     It takes several small transactions, so that other processes can write; safe to repeat after an interruption.
@@ -123,7 +133,7 @@ def split_round(store: Store, round_id: int, clock: Clock, *, who: str = WHO) ->
             with store.write() as session:
                 last = _apply_splits(session, round, plan, texts.workers, last)
         with store.write() as session:
-            note(session, SPLIT, round, who=who, why=WHY, now=clock.now(), of=round, after=report.as_data())
+            note(session, SPLIT, round, actor=actor, reason=WHY, now=clock.now(), of=round, after=report.as_data())
     return report
 
 

@@ -261,10 +261,10 @@ def _times(rows: ColumnBatch, *names: str) -> dict[str, pa.Array]:
     return {name: rows[name].cast(TIME) for name in names}
 
 
-def _in_order(places: NDArray[np.int64], at: NDArray[np.int64], who: pa.Array) -> NDArray[np.int64]:
+def _in_order(places: NDArray[np.int64], at: NDArray[np.int64], actor: pa.Array) -> NDArray[np.int64]:
     """Order by example and time, and by pseudonym if these are equal, which is rare."""
     order: NDArray[np.int64] = np.lexsort((at, places))
     same = (np.diff(places[order]) == 0) & (np.diff(at[order]) == 0)
     if same.any():
-        order = np.lexsort((np.array(who.to_pylist()), at, places))
+        order = np.lexsort((np.array(actor.to_pylist()), at, places))
     return order

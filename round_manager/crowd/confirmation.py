@@ -169,11 +169,11 @@ def _cast_votes(session: Session, work: WorkSession, now: datetime) -> None:
             _note(session, work, "could not vote", str(error), now, example=example.id, item=row.item)
 
 
-def _note(session: Session, work: WorkSession, action: str, why: str, now: datetime, **about: int) -> None:
+def _note(session: Session, work: WorkSession, action: str, reason: str, now: datetime, **about: int) -> None:
     hit = session.get_one(Hit, work.hit_id)
     who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
     after = {"session": str(work.public_id), **about}
-    audit.note(session, action, hit, who=who, why=why, now=now, of=hit, after=after)
+    audit.note(session, action, hit, actor=who, reason=reason, now=now, of=hit, after=after)
 
 
 def is_page_finished() -> ColumnElement[bool]:

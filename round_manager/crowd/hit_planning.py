@@ -146,27 +146,34 @@ CANCELLED = "cancelled before it was sent"
 
 
 def cancel_planned(
-    session: Session, marketplace: str, task: Task, kind: HitKind | None = None, *, who: str, why: str, now: datetime
+    session: Session,
+    marketplace: str,
+    task: Task,
+    kind: HitKind | None = None,
+    *,
+    actor: str,
+    reason: str,
+    now: datetime,
 ) -> int:
     """Cancel the task's HITs, of one kind or of all, that no process has begun to send; return how many."""
     which = [Hit.marketplace == marketplace, Hit.task_id == task.id]
     if kind is not None:
         which.append(Hit.kind == kind)
-    return _cancel(session, which, who=who, why=why, now=now)
+    return _cancel(session, which, actor=actor, reason=reason, now=now)
 
 
-def cancel_creation(session: Session, round: Round, *, who: str, why: str, now: datetime) -> int:
+def cancel_creation(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> int:
     """Cancel the round's creation HITs that no process has begun to send, on every marketplace; return how many."""
     which = [Hit.round_id == round.id, Hit.kind == HitKind.CREATE]
-    return _cancel(session, which, who=who, why=why, now=now)
+    return _cancel(session, which, actor=actor, reason=reason, now=now)
 
 
-def cancel_hits(session: Session, hits: Sequence[Hit], *, who: str, why: str, now: datetime) -> int:
+def cancel_hits(session: Session, hits: Sequence[Hit], *, actor: str, reason: str, now: datetime) -> int:
     """Cancel those of the HITs that no process has begun to send; return how many."""
-    return _cancel(session, [Hit.id.in_([hit.id for hit in hits])], who=who, why=why, now=now)
+    return _cancel(session, [Hit.id.in_([hit.id for hit in hits])], actor=actor, reason=reason, now=now)
 
 
-def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, who: str, why: str, now: datetime) -> int:
+def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, actor: str, reason: str, now: datetime) -> int:
     wanted = select(Hit).where(*which, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None))
     # HITs that another process is about to send are left to that process.
     hits = session.scalars(wanted.order_by(Hit.id).with_for_update(skip_locked=True)).all()
@@ -174,5 +181,5 @@ def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, who: str,
         hit.status, hit.last_error = HitStatus.REFUSED, CANCELLED
         for one in (EntryKind.REWARD, EntryKind.BONUS):
             release(session, [hit.id], one, now=now)
-        audit.note(session, "cancelled", hit, who=who, why=why, now=now, of=hit)
+        audit.note(session, "cancelled", hit, actor=actor, reason=reason, now=now, of=hit)
     return len(hits)

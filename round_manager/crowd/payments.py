@@ -68,11 +68,11 @@ class PaymentResult:
 class PaymentSender:
     """Pays what is owed on one marketplace. If the process is killed and run again, every entry is still paid once."""
 
-    def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, who: str, threads: int = THREADS) -> None:
+    def __init__(self, store: Store, crowd: Crowd, clock: Clock, *, actor: str, threads: int = THREADS) -> None:
         self._store = store
         self._crowd = crowd
         self._clock = clock
-        self.who = who
+        self.actor = actor
         self._threads = threads
 
     def run(self, progress: Progress | None = None) -> PaymentResult:
@@ -111,7 +111,7 @@ class PaymentSender:
         rewards = [one for one in payments if one.kind is EntryKind.REWARD]
         works = select(Assignment).where(Assignment.id.in_([one.assignment_id for one in rewards]))
         for work in session.scalars(works):
-            mark_approved(work, self.who, now=now)
+            mark_approved(work, self.actor, now=now)
         session.flush()
         hits = session.scalars(select(Hit).where(Hit.id.in_({one.hit_id for one in rewards}))).all()
         # A HIT with all its work decided is finished; this needs no call.

@@ -58,7 +58,7 @@ class WorkerAccess:
             session.flush()
         return row
 
-    def grant(self, task: Task, worker_id: str, *, who: str, why: str, score: int = FULL_SCORE) -> None:
+    def grant(self, task: Task, worker_id: str, *, actor: str, reason: str, score: int = FULL_SCORE) -> None:
         """Grant the task's qualification to a worker; a worker who has it keeps the first grant."""
         held = self.qualification(task)
         self._crowd.grant(held.external_id or "", worker_id, score)
@@ -72,46 +72,46 @@ class WorkerAccess:
             with suppress(DuplicateError), session.begin_nested():
                 session.add(row)
                 session.flush()
-                audit.note(session, "granted", row, who=who, why=why, now=now, of=held)
+                audit.note(session, "granted", row, actor=actor, reason=reason, now=now, of=held)
 
-    def withdraw(self, task: Task, worker_id: str, *, who: str, why: str) -> None:
+    def withdraw(self, task: Task, worker_id: str, *, actor: str, reason: str) -> None:
         """Revoke a worker's qualification: the consequence of bad work, instead of a rejection."""
-        if not why.strip():
+        if not reason.strip():
             raise ReasonRequired("withdrawing a qualification needs a reason for the worker")
         held = self.qualification(task)
-        self._crowd.revoke(held.external_id or "", worker_id, why.strip())
+        self._crowd.revoke(held.external_id or "", worker_id, reason.strip())
         now = self._clock.now()
         with self._store.write() as session:
             worker = ensure_worker(session, self._crowd.name, worker_id, now=now)
             row = session.scalar(self._live_grant(held, worker))
             if row is not None:
-                row.revoked_at, row.reason = now, why.strip()
-                audit.note(session, "withdrew", row, who=who, why=why, now=now, of=held)
+                row.revoked_at, row.reason = now, reason.strip()
+                audit.note(session, "withdrew", row, actor=actor, reason=reason, now=now, of=held)
 
-    def block(self, worker_id: str, *, who: str, why: str) -> None:
+    def block(self, worker_id: str, *, actor: str, reason: str) -> None:
         """Block a worker from all tasks; repeating the call changes nothing."""
-        if not why.strip():
+        if not reason.strip():
             raise ReasonRequired("a block needs a reason")
-        self._crowd.block(worker_id, why.strip())
+        self._crowd.block(worker_id, reason.strip())
         now = self._clock.now()
         with self._store.write() as session:
             worker = ensure_worker(session, self._crowd.name, worker_id, now=now)
             if session.scalar(self._live_block(worker)) is None:
-                row = Block(worker_id=worker.id, reason=why.strip(), blocked_by=who, blocked_at=now)
+                row = Block(worker_id=worker.id, reason=reason.strip(), blocked_by=actor, blocked_at=now)
                 session.add(row)
                 session.flush()
-                audit.note(session, "blocked", row, who=who, why=why, now=now)
+                audit.note(session, "blocked", row, actor=actor, reason=reason, now=now)
 
-    def unblock(self, worker_id: str, *, who: str, why: str) -> None:
+    def unblock(self, worker_id: str, *, actor: str, reason: str) -> None:
         """Lift a worker's block."""
-        self._crowd.unblock(worker_id, why.strip())
+        self._crowd.unblock(worker_id, reason.strip())
         now = self._clock.now()
         with self._store.write() as session:
             worker = ensure_worker(session, self._crowd.name, worker_id, now=now)
             row = session.scalar(self._live_block(worker))
             if row is not None:
                 row.lifted_at = now
-                audit.note(session, "unblocked", row, who=who, why=why, now=now)
+                audit.note(session, "unblocked", row, actor=actor, reason=reason, now=now)
 
     def _live_grant(self, held: Qualification, worker: Worker) -> Select[QualificationGrant]:
         return select(QualificationGrant).where(
@@ -159,7 +159,7 @@ def _grant_passed(store: Store, marketplace: str, access: Callable[[], WorkerAcc
     for one in passed:
         why = f"passed the quiz with {one.score} of 100"
         try:
-            granting.grant(one.task, one.worker_id, who=QUIZ_ACTOR, why=why, score=one.score)
+            granting.grant(one.task, one.worker_id, actor=QUIZ_ACTOR, reason=why, score=one.score)
         except CrowdAccessDenied:
             raise
         except CrowdRefused as error:

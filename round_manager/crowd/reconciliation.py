@@ -131,7 +131,7 @@ class Reconciler:
             hit.sent_at = None
         session.flush()
         over = session.scalars(select(Hit).where(ours, Hit.sent_at.is_(None), is_past_posting())).all()
-        outcome.given_up += cancel_hits(session, over, who=self._sender.who, why=NOT_NEEDED, now=now)
+        outcome.given_up += cancel_hits(session, over, actor=self._sender.actor, reason=NOT_NEEDED, now=now)
         return wanted
 
     def _doubtful_payments(self) -> list[Payment]:
@@ -201,21 +201,21 @@ class Reconciler:
         outcome.held += 1
 
 
-def resolve_payment(store: Store, key: str, *, paid: bool, who: str, why: str, now: datetime) -> str:
+def resolve_payment(store: Store, key: str, *, paid: bool, actor: str, reason: str, now: datetime) -> str:
     """Record a person's decision on a held payment: made, or owed again under a new key; return the valid key."""
     with store.write() as session:
         entry = session.scalar(select(LedgerEntry).where(LedgerEntry.key == key).with_for_update(key_share=True))
         if entry is None or entry.held_at is None:
             raise NothingHeld(f"no payment {key} is held", hint=Hint("show_crowd"))
         after = "confirmed" if paid else "owed again"
-        audit.note(session, "resolved", entry, who=who, why=why, now=now, of=entry, after={"outcome": after})
+        audit.note(session, "resolved", entry, actor=actor, reason=reason, now=now, of=entry, after={"outcome": after})
         if paid:
             confirm(session, [entry.id], now=now)
             return entry.key
-        return renew(session, entry, f"{who}: it was not paid", now=now, not_before=now).key
+        return renew(session, entry, f"{actor}: it was not paid", now=now, not_before=now).key
 
 
-def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) -> None:
+def resolve_hit(store: Store, key: str, *, actor: str, reason: str, now: datetime) -> None:
     """Record a person's decision that a held or missing HIT was not posted, and release its money."""
     with store.write() as session:
         hit = session.scalar(select(Hit).where(Hit.key == key).with_for_update(key_share=True))
@@ -228,4 +228,6 @@ def resolve_hit(store: Store, key: str, *, who: str, why: str, now: datetime) ->
             hit.status = HitStatus.REFUSED
         for kind in (EntryKind.REWARD, EntryKind.BONUS):
             release(session, [hit.id], kind, now=now)
-        audit.note(session, "resolved", hit, who=who, why=why, now=now, of=hit, after={"outcome": "not posted"})
+        audit.note(
+            session, "resolved", hit, actor=actor, reason=reason, now=now, of=hit, after={"outcome": "not posted"}
+        )

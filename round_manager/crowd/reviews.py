@@ -143,7 +143,7 @@ def find_assignment(session: Session, marketplace: str, external_id: str) -> Ass
     return found
 
 
-def approve(session: Session, assignments: Sequence[Assignment], *, who: str, why: str, now: datetime) -> int:
+def approve(session: Session, assignments: Sequence[Assignment], *, actor: str, reason: str, now: datetime) -> int:
     """Owe the rewards of submitted work, and return how many were not owed before."""
     for work in assignments:
         check_approvable(work)
@@ -152,7 +152,7 @@ def approve(session: Session, assignments: Sequence[Assignment], *, who: str, wh
     new = _owe_covered(session, new, now)
     hits = {hit.id: hit for hit in session.scalars(select(Hit).where(Hit.id.in_({work.hit_id for work in new})))}
     for work in new:
-        audit.note(session, "approved", work, who=who, why=why, now=now, of=hits[work.hit_id])
+        audit.note(session, "approved", work, actor=actor, reason=reason, now=now, of=hits[work.hit_id])
     return len(new)
 
 
@@ -181,7 +181,7 @@ def _owe_covered(session: Session, works: Sequence[Assignment], now: datetime) -
 
 
 def give_bonus(
-    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, actor: str, now: datetime
 ) -> LedgerEntry:
     """Owe a bonus that a person gives, with a reason for the worker; the budget must cover it."""
     text = reason.strip()
@@ -191,12 +191,12 @@ def give_bonus(
         raise CrowdWorkError("a bonus must be at least one cent")
     debt = Debt(work, EntryKind.EXTRA, crowd.bonus_price(cents), text[:LONGEST_REASON])
     (entry,) = owe_new(session, [debt], now=now)
-    audit.note(session, "gave a bonus", entry, who=who, why=text, now=now, of=entry, after={"cents": cents})
+    audit.note(session, "gave a bonus", entry, actor=actor, reason=text, now=now, of=entry, after={"cents": cents})
     return entry
 
 
 def give_bonus_once(
-    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, who: str, now: datetime
+    session: Session, crowd: Crowd, work: Assignment, cents: int, reason: str, *, actor: str, now: datetime
 ) -> LedgerEntry:
     """Owe a bonus unless the same one was given before; of two concurrent calls, one succeeds."""
     _lock_budget(session, work)
@@ -205,7 +205,7 @@ def give_bonus_once(
         since = f"{before.owed_at or before.reserved_at:%Y-%m-%d %H:%M} UTC"
         problem = f"{work.external_id} already has this bonus: {dollars(before.cents)}, {before.state.value}, {since}"
         raise BonusAlreadyGiven(problem, hint=Hint("pay_workers"))
-    return give_bonus(session, crowd, work, cents, reason, who=who, now=now)
+    return give_bonus(session, crowd, work, cents, reason, actor=actor, now=now)
 
 
 def _lock_budget(session: Session, work: Assignment) -> None:
@@ -237,7 +237,7 @@ class Rejections:
         self._crowd = crowd
         self._clock = clock
 
-    def reject(self, external_id: str, reason: str, *, who: str) -> None:
+    def reject(self, external_id: str, reason: str, *, actor: str) -> None:
         """Reject work on the marketplace and then here; repeating the call changes nothing."""
         text = reason.strip()
         if len(text) < self._crowd.profile.limits.rejection_reason_minimum:
@@ -254,10 +254,12 @@ class Rejections:
         with self._store.write() as session:
             work = find_assignment(session, self._crowd.name, external_id)
             if work.status is AssignmentStatus.SUBMITTED:
-                mark_rejected(session, work, text, who, now, now=now)
-                audit.note(session, "rejected", work, who=who, why=text, now=now, of=session.get_one(Hit, work.hit_id))
+                mark_rejected(session, work, text, actor, now, now=now)
+                audit.note(
+                    session, "rejected", work, actor=actor, reason=text, now=now, of=session.get_one(Hit, work.hit_id)
+                )
 
-    def override(self, external_id: str, *, who: str, why: str) -> None:
+    def override(self, external_id: str, *, actor: str, reason: str) -> None:
         """Owe the reward of rejected work; the next payment overrides the rejection on the marketplace."""
         now = self._clock.now()
         with self._store.write() as session:
@@ -268,7 +270,7 @@ class Rejections:
             hit = session.get_one(Hit, work.hit_id)
             self._reserve_bonuses(session, hit, now)
             settle_bonuses(session, [hit], now=now)
-            audit.note(session, "overrode a rejection", work, who=who, why=why, now=now, of=hit)
+            audit.note(session, "overrode a rejection", work, actor=actor, reason=reason, now=now, of=hit)
 
     def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:
         """Reserve the possible bonuses again, which the rejection released."""

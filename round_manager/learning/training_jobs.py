@@ -46,15 +46,15 @@ PASSED_OVER = "passed over"
 class JobOwner:
     """The process that trains, and who started it; the token distinguishes this start from every other."""
 
-    who: str
+    actor: str
     host: str
     pid: int
     token: str = field(default_factory=new_token)
 
     @classmethod
-    def this_process(cls, who: str, token: str | None = None) -> "JobOwner":
+    def this_process(cls, actor: str, token: str | None = None) -> "JobOwner":
         """Return this process as the owner of a job."""
-        return cls(who, socket.gethostname(), os.getpid(), token or new_token())
+        return cls(actor, socket.gethostname(), os.getpid(), token or new_token())
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def start_job(session: Session, task: Task, round: Round, mode: str, owner: JobO
         task_id=task.id,
         round_id=round.id,
         mode=mode,
-        started_by=owner.who,
+        started_by=owner.actor,
         host=owner.host,
         pid=owner.pid,
         token=owner.token,
@@ -173,7 +173,7 @@ def record_heartbeat(session: Session, job_id: int, progress: JobProgress, *, no
     return JobSignal.CONTINUE if job.cancel_at is None else JobSignal.CANCEL
 
 
-def request_cancel(session: Session, task: Task, *, who: str, now: datetime) -> TrainingJob:
+def request_cancel(session: Session, task: Task, *, actor: str, now: datetime) -> TrainingJob:
     """Ask the task's running job to stop; asking again changes nothing.
 
     Raises:
@@ -190,7 +190,7 @@ def request_cancel(session: Session, task: Task, *, who: str, now: datetime) -> 
             hint=Hint("roll_back_model", task=task.name),
         )
     if job.cancel_at is None:
-        job.cancel_at, job.cancel_by = now, who
+        job.cancel_at, job.cancel_by = now, actor
         session.flush()
     return job
 
@@ -290,11 +290,11 @@ def pending_training(session: Session, task: Task) -> PendingTraining | None:
     return PendingTraining(last.number, len(failed), failed[-1].reason if failed else None)
 
 
-def skip_round(session: Session, task: Task, why: str, *, who: str, now: datetime) -> None:
+def skip_round(session: Session, task: Task, reason: str, *, actor: str, now: datetime) -> None:
     """Record that the last closed round teaches nothing, so that the next round need not wait for a training."""
     if pending_training(session, task) is not None:
         last = closed_rounds(session, task)[-1]
-        note(session, PASSED_OVER, last, who=who, why=why, now=now, of=last)
+        note(session, PASSED_OVER, last, actor=actor, reason=reason, now=now, of=last)
 
 
 def skipped_round(session: Session, task: Task) -> str | None:

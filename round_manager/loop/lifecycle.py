@@ -58,18 +58,18 @@ def due(session: Session, round: Round, *, now: datetime) -> Due | None:
     return None
 
 
-def take_due(session: Session, round: Round, *, who: str, now: datetime) -> Due | None:
+def take_due(session: Session, round: Round, *, actor: str, now: datetime) -> Due | None:
     """Make the move that is due and return it; None if there is none once the round is locked."""
     # The owner may have paused the round in the meantime.
     held = _lock(session, round)
     move = due(session, held, now=now)
     if move is not None:
         change = begin_validating if move.to is RoundStatus.VALIDATING else close_round
-        change(session, held, who=who, why=move.reason, now=now)
+        change(session, held, actor=actor, reason=move.reason, now=now)
     return move
 
 
-def begin_validating(session: Session, round: Round, *, who: str, why: str, now: datetime) -> Round:
+def begin_validating(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> Round:
     """End writing in an open round; HITs to create that were never posted are cancelled, and a pause ends.
 
     Work that is in progress is accepted, validated and paid until its deadline.
@@ -79,16 +79,18 @@ def begin_validating(session: Session, round: Round, *, who: str, why: str, now:
         raise RoundNotOpen(f"{_name(session, held)} is a draft with nothing to close", hint=_open(session, held))
     if held.status is not RoundStatus.OPEN:
         return held
-    _end_pause(session, held, who=who, why=why, now=now)
+    _end_pause(session, held, actor=actor, reason=reason, now=now)
     # The clock of this machine may be behind that of the machine that opened the round.
     held.status, held.validating_at = RoundStatus.VALIDATING, max(now, held.opened_at or now)
     session.flush()
-    cancel_creation(session, held, who=who, why=why, now=now)
-    _note(session, "began validating", held, RoundStatus.OPEN, who=who, why=why, now=now)
+    cancel_creation(session, held, actor=actor, reason=reason, now=now)
+    _note(session, "began validating", held, RoundStatus.OPEN, actor=actor, reason=reason, now=now)
     return held
 
 
-def close_round(session: Session, round: Round, *, who: str, why: str, now: datetime, force: bool = False) -> Round:
+def close_round(
+    session: Session, round: Round, *, actor: str, reason: str, now: datetime, force: bool = False
+) -> Round:
     """Close a validating round for good and release the money that it still reserved.
 
     Raise RoundNotReady if work can still arrive. `force` skips votes, decisions on flags and Label Studio users; the
@@ -102,32 +104,32 @@ def close_round(session: Session, round: Round, *, who: str, why: str, now: date
         raise RoundNotReady(f"{_name(session, held)} is {_status(held)}; only a validating round closes", hint=hint)
     left = Waiting(tuple(reasons_not_to_close(session, held, now=now, force=force)))
     if left:
-        hint = next((reason.hint for reason in left.reasons if reason.hint), None)
+        hint = next((one.hint for one in left.reasons if one.hint), None)
         raise RoundNotReady(f"{_name(session, held)} cannot be closed yet: {left}", hint=hint)
-    _end_pause(session, held, who=who, why=why, now=now)
+    _end_pause(session, held, actor=actor, reason=reason, now=now)
     _release(session, held, now)
     held.status, held.closed_at = RoundStatus.CLOSED, max(now, held.validating_at or now)
     session.flush()
-    _note(session, "closed", held, RoundStatus.VALIDATING, who=who, why=why, now=now)
+    _note(session, "closed", held, RoundStatus.VALIDATING, actor=actor, reason=reason, now=now)
     return held
 
 
-def pause(session: Session, round: Round, *, who: str, why: str, now: datetime) -> Round:
+def pause(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> Round:
     """Hand out and post nothing new until the round is resumed; work that is in progress can be finished."""
     held = _lock(session, round)
     _check_live(session, held)
     if held.paused_at is None:
         held.paused_at = now
         session.flush()
-        audit.note(session, "paused", held, who=who, why=why, now=now, of=held)
+        audit.note(session, "paused", held, actor=actor, reason=reason, now=now, of=held)
     return held
 
 
-def resume(session: Session, round: Round, *, who: str, why: str, now: datetime) -> Round:
+def resume(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> Round:
     """End a pause; the closing date of the round does not change."""
     held = _lock(session, round)
     _check_live(session, held)
-    _end_pause(session, held, who=who, why=why, now=now)
+    _end_pause(session, held, actor=actor, reason=reason, now=now)
     return held
 
 
@@ -153,12 +155,12 @@ def empty_round_reason(round: Round, task: str) -> WaitReason:
     return WaitReason(text, Hint("open_round", task=task))
 
 
-def _end_pause(session: Session, round: Round, *, who: str, why: str, now: datetime) -> None:
+def _end_pause(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> None:
     if round.paused_at is not None:
         before = {"paused_at": round.paused_at.isoformat()}
         round.paused_at = None
         session.flush()
-        audit.note(session, "resumed", round, who=who, why=why, now=now, of=round, before=before)
+        audit.note(session, "resumed", round, actor=actor, reason=reason, now=now, of=round, before=before)
 
 
 def _end_of_writing(session: Session, round: Round, now: datetime) -> str:
@@ -210,7 +212,9 @@ def _open(session: Session, round: Round) -> Hint:
     return Hint("open_round", task=session.get_one(Task, round.task_id).name)
 
 
-def _note(session: Session, action: str, round: Round, was: RoundStatus, *, who: str, why: str, now: datetime) -> None:
+def _note(
+    session: Session, action: str, round: Round, was: RoundStatus, *, actor: str, reason: str, now: datetime
+) -> None:
     before, after = {"status": was.value}, {"status": round.status.value}
-    audit.note(session, action, round, who=who, why=why, now=now, of=round, before=before, after=after)
+    audit.note(session, action, round, actor=actor, reason=reason, now=now, of=round, before=before, after=after)
     session.flush()

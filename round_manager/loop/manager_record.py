@@ -34,27 +34,27 @@ def problem_steps(session: Session, task: str | None = None) -> Sequence[Manager
     return session.scalars(wanted.order_by(ManagerStep.task, ManagerStep.id)).all()
 
 
-def record_pass(session: Session, *, who: str, now: datetime) -> None:
+def record_pass(session: Session, *, actor: str, now: datetime) -> None:
     """Record that a manager completed a pass."""
-    _row(session, WHOLE, "", who, now)
+    _row(session, WHOLE, "", actor, now)
 
 
-def record_success(session: Session, name: str, task: str, waits: str = "", *, who: str, now: datetime) -> None:
+def record_success(session: Session, name: str, task: str, waits: str = "", *, actor: str, now: datetime) -> None:
     """Record that the step did not fail; it may wait for something."""
-    row = _row(session, name, task, who, now)
+    row = _row(session, name, task, actor, now)
     row.waits = waits[:LONGEST_TEXT] or None
     row.error = row.failing_since = row.next_try_at = None
     row.failures = 0
 
 
 def record_failure(
-    session: Session, name: str, task: str, error: str, *, retry: bool, who: str, now: datetime
+    session: Session, name: str, task: str, error: str, *, retry: bool, actor: str, now: datetime
 ) -> ManagerStep:
     """Record a failure; a step that can be retried backs off until `next_try_at`.
 
     Each further failure doubles the backoff, up to a quarter of an hour.
     """
-    row = _row(session, name, task, who, now)
+    row = _row(session, name, task, actor, now)
     row.waits, row.error = None, error[:LONGEST_TEXT].strip() or "it failed without a message"
     row.failing_since = row.failing_since or now
     row.failures += 1
@@ -68,15 +68,15 @@ def backoff_after(failures: int) -> timedelta:
     return min(LONGEST_BACKOFF, doubled)
 
 
-def _row(session: Session, name: str, task: str, who: str, now: datetime) -> ManagerStep:
+def _row(session: Session, name: str, task: str, actor: str, now: datetime) -> ManagerStep:
     mine = select(ManagerStep).where(ManagerStep.name == name, ManagerStep.task == task).with_for_update()
     row = session.scalar(mine)
     if row is None:
-        row = ManagerStep(name=name, task=task, ran_at=now, ran_by=who)
+        row = ManagerStep(name=name, task=task, ran_at=now, ran_by=actor)
         try:
             with session.begin_nested():
                 session.add(row)
         except DuplicateError:  # Another manager was faster.
             row = session.scalars(mine).one()
-    row.ran_at, row.ran_by = now, who
+    row.ran_at, row.ran_by = now, actor
     return row

@@ -51,7 +51,7 @@ class Split(enum.StrEnum):
     HELD_OUT = "held_out"
 
 
-class Example(Numbered, Table):
+class Example(Numbered):
     """What a worker submitted, with its verdict."""
 
     __tablename__ = "example"
@@ -187,7 +187,7 @@ class LabelTally(Table):
     examples: Mapped[int]
 
 
-class Attempt(Numbered, Table):
+class Attempt(Numbered):
     """One question put to the model and what it said."""
 
     __tablename__ = "attempt"

@@ -7,7 +7,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, Table, check, filled, index, one_of, sha256
+from round_manager.models.table import Numbered, check, filled, index, one_of, sha256
 
 
 class ProjectKind(enum.StrEnum):
@@ -24,7 +24,7 @@ class Origin(enum.StrEnum):
     OURS = "ours"  # crowd work that was pushed there
 
 
-class LabelStudioLink(Numbered, Table):
+class LabelStudioLink(Numbered):
     """A task's project in Label Studio, with the cursor of the last sync."""
 
     __tablename__ = "label_studio_link"
@@ -50,7 +50,7 @@ class LabelStudioLink(Numbered, Table):
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
-class LabelStudioTask(Numbered, Table):
+class LabelStudioTask(Numbered):
     """A task in a project: a context to write for, or an example to validate, one per validator."""
 
     __tablename__ = "label_studio_task"
@@ -75,7 +75,7 @@ class LabelStudioTask(Numbered, Table):
     created_at: Mapped[datetime]
 
 
-class LabelStudioAnnotation(Numbered, Table):
+class LabelStudioAnnotation(Numbered):
     """An annotation that was read or pushed, and the example or vote it belongs to."""
 
     __tablename__ = "label_studio_annotation"

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 from round_manager.database.columns import LimitedText
 from round_manager.models.table import (
     Numbered,
-    Table,
     at_least,
     check,
     filled,
@@ -23,7 +22,7 @@ from round_manager.models.table import (
 )
 
 
-class ModelVersion(Numbered, Table):
+class ModelVersion(Numbered):
     """An immutable trained model; the same files for one task are the same version."""
 
     __tablename__ = "model_version"
@@ -56,7 +55,7 @@ class ModelVersion(Numbered, Table):
     created_at: Mapped[datetime]
 
 
-class Evaluation(Numbered, Table):
+class Evaluation(Numbered):
     """One model version measured on one frozen data set, on five axes."""
 
     __tablename__ = "evaluation"
@@ -100,7 +99,7 @@ class TrainingState(enum.StrEnum):
     FAILED = "failed"
 
 
-class TrainingJob(Numbered, Table):
+class TrainingJob(Numbered):
     """One training on all rounds up to `round_id`, by one process."""
 
     __tablename__ = "training_job"

@@ -9,7 +9,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.table import Numbered, Table, at_least, check, filled, index, one_of, together, whole_cents
+from round_manager.models.table import Numbered, at_least, check, filled, index, one_of, together, whole_cents
 
 
 class HitKind(enum.StrEnum):
@@ -54,7 +54,7 @@ class SessionStatus(enum.StrEnum):
     EXPIRED = "expired"
 
 
-class Hit(Numbered, Table):
+class Hit(Numbered):
     """A piece of work on the marketplace; the row is committed before it is posted."""
 
     __tablename__ = "hit"
@@ -103,7 +103,7 @@ class Hit(Numbered, Table):
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
-class Assignment(Numbered, Table):
+class Assignment(Numbered):
     """One worker's take of a HIT, as the marketplace reports it."""
 
     __tablename__ = "assignment"
@@ -143,7 +143,7 @@ class Assignment(Numbered, Table):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
-class WorkSession(Numbered, Table):
+class WorkSession(Numbered):
     """A worker's page: one per claimed (assignment, worker).
 
     The marketplace does not sign the claim. The session is confirmed only by the mirrored assignment of the same HIT

@@ -19,7 +19,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.table import Numbered, Table, at_least, check, index, one_of, together, whole_cents
+from round_manager.models.table import Numbered, at_least, check, index, one_of, together, whole_cents
 
 
 class EntryKind(enum.StrEnum):
@@ -42,7 +42,7 @@ class EntryState(enum.StrEnum):
     RELEASED = "released"
 
 
-class LedgerEntry(Numbered, Table):
+class LedgerEntry(Numbered):
     """A possible, owed or completed payment; its key is the idempotency token of the call."""
 
     __tablename__ = "ledger_entry"

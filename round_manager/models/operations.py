@@ -7,10 +7,10 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, Table, at_least, check, filled, index, sha256, together
+from round_manager.models.table import Numbered, at_least, check, filled, index, sha256, together
 
 
-class AuditEntry(Numbered, Table):
+class AuditEntry(Numbered):
     """One recorded action: actor, time, reason, and the row before and after. Never changed or deleted."""
 
     __tablename__ = "audit_entry"
@@ -36,7 +36,7 @@ class AuditEntry(Numbered, Table):
     after: Mapped[dict[str, Any] | None] = mapped_column(default=None)
 
 
-class DataToken(Numbered, Table):
+class DataToken(Numbered):
     """A researcher's token for one task. Only its hash is stored; the token is shown once."""
 
     __tablename__ = "data_token"
@@ -59,7 +59,7 @@ class DataToken(Numbered, Table):
     revoked_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class ManagerStep(Numbered, Table):
+class ManagerStep(Numbered):
     """The state of one step since it last changed: failing, waiting, or neither."""
 
     __tablename__ = "manager_step"

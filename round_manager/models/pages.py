@@ -7,10 +7,10 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, Table, at_least, check, exactly_one, filled, index, together, truth
+from round_manager.models.table import Numbered, at_least, check, exactly_one, filled, index, together, truth
 
 
-class WorkItem(Numbered, Table):
+class WorkItem(Numbered):
     """One item of a work session: a context to write for, or an example or gold item to judge.
 
     A judgement becomes a vote only when the marketplace confirms the worker.
@@ -55,7 +55,7 @@ class WorkItem(Numbered, Table):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
-class GoldItem(Numbered, Table):
+class GoldItem(Numbered):
     """An item with a known answer."""
 
     __tablename__ = "gold_item"
@@ -75,7 +75,7 @@ class GoldItem(Numbered, Table):
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class QuizResult(Numbered, Table):
+class QuizResult(Numbered):
     """One scored attempt at a task's quiz; it counts when its session is confirmed."""
 
     __tablename__ = "quiz_result"

@@ -6,10 +6,10 @@ from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, Table, check, filled, index
+from round_manager.models.table import Numbered, check, filled, index
 
 
-class Worker(Numbered, Table):
+class Worker(Numbered):
     """A pseudonymous person on one marketplace, or an annotator in Label Studio.
 
     Quality and earnings are computed from votes and the ledger, so no figure of theirs is kept here.
@@ -27,7 +27,7 @@ class Worker(Numbered, Table):
     first_seen_at: Mapped[datetime]
 
 
-class Qualification(Numbered, Table):
+class Qualification(Numbered):
     """The marketplace's qualification for a task."""
 
     __tablename__ = "qualification"
@@ -45,7 +45,7 @@ class Qualification(Numbered, Table):
     created_at: Mapped[datetime]
 
 
-class QualificationGrant(Numbered, Table):
+class QualificationGrant(Numbered):
     """The period during which a worker holds a qualification; rows are never deleted."""
 
     __tablename__ = "qualification_grant"
@@ -63,7 +63,7 @@ class QualificationGrant(Numbered, Table):
     reason: Mapped[str] = mapped_column(default="")
 
 
-class Block(Numbered, Table):
+class Block(Numbered):
     """A block: the worker gets no work, on one task or on all, until it is lifted."""
 
     __tablename__ = "block"

@@ -47,8 +47,10 @@ class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fal
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
 
-class Numbered(MappedAsDataclass, kw_only=True, eq=False, repr=False):
+class Numbered(Table):
     """A table with generated ids, which never leave the system."""
+
+    __abstract__ = True
 
     id: Mapped[int] = mapped_column(Id, primary_key=True, init=False, sort_order=-1)
 

@@ -38,7 +38,7 @@ class RoundStatus(enum.StrEnum):
     CLOSED = "closed"
 
 
-class Task(Numbered, Table):
+class Task(Numbered):
     """A task pack made live."""
 
     __tablename__ = "task"
@@ -68,7 +68,7 @@ class Task(Numbered, Table):
     published_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class Round(Numbered, Table):
+class Round(Numbered):
     """A numbered campaign of one task against its pinned model versions."""
 
     __tablename__ = "round"
@@ -133,7 +133,7 @@ class RoundModel(Table):
     rank: Mapped[int]
 
 
-class Context(Numbered, Table):
+class Context(Numbered):
     """What a worker starts from: a premise, a passage, a prompt."""
 
     __tablename__ = "context"

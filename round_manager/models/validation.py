@@ -21,7 +21,7 @@ class LeaseEnd(enum.StrEnum):
     EXPIRED = "expired"
 
 
-class Vote(Numbered, Table):
+class Vote(Numbered):
     """One validator's judgement of one example: never the author's, never twice, never changed."""
 
     __tablename__ = "vote"
@@ -72,7 +72,7 @@ class UncountedVote(Table):
     example_id: Mapped[int]
 
 
-class Lease(Numbered, Table):
+class Lease(Numbered):
     """A context or example that is reserved until a time.
 
     A lease is active while `ended_at` is empty and `expires_at` is in the future.

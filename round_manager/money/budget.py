@@ -41,7 +41,7 @@ def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> Bud
 
 
 def set_round_budget(
-    session: Session, task: Task, round: Round, cents: int, *, who: str, why: str, now: datetime
+    session: Session, task: Task, round: Round, cents: int, *, actor: str, reason: str, now: datetime
 ) -> BudgetFigures:
     """Set the budget of a round that is not closed: at least what is bound, at most the task's budget."""
     before = figures(session, round, lock=True)
@@ -55,7 +55,7 @@ def set_round_budget(
         raise BudgetError(problem, hint=Hint("apply_task_yaml", task=task.name))
     round.budget_cents = cents
     note = {"before": {"budget_cents": before.budget_cents}, "after": {"budget_cents": cents}}
-    audit.note(session, "changed the budget", round, who=who, why=why, now=now, of=round, **note)
+    audit.note(session, "changed the budget", round, actor=actor, reason=reason, now=now, of=round, **note)
     session.flush()
     return figures(session, round)
 

@@ -43,7 +43,7 @@ def freeze_round(
     with context.store.read() as session:
         chosen = _closed_round(session, find_task(session, task), number)
     return freeze(
-        context.store, chosen.id, archives, context.clock, who=actor.name, why=reason, move=move, progress=progress
+        context.store, chosen.id, archives, context.clock, actor=actor.name, reason=reason, move=move, progress=progress
     )
 
 

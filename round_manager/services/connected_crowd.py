@@ -37,7 +37,7 @@ def connect_crowd(
     """Return a crowd that is connected to the database; nothing is sent yet."""
     store, clock = context.store, context.clock
     poster = HitPoster(store, crowd, clock, page_url, queue_url=queue_url)
-    payments = PaymentSender(store, crowd, clock, who=actor.name)
+    payments = PaymentSender(store, crowd, clock, actor=actor.name)
     return ConnectedCrowd(
         crowd=crowd,
         poster=poster,

@@ -41,7 +41,9 @@ def create_token(context: ServiceContext, actor: Actor, task: str, *, days: int,
     """Create a token that can read the task's frozen rounds for this many days."""
     with context.store.write() as session:
         owner = find_task(session, task)
-        token, secret = data_access.make_token(session, owner, days=days, who=actor.name, why=reason, now=context.now())
+        token, secret = data_access.make_token(
+            session, owner, days=days, actor=actor.name, reason=reason, now=context.now()
+        )
     return TokenCreated(token, secret)
 
 
@@ -56,19 +58,19 @@ def list_tokens(context: ServiceContext, task: str | None = None) -> TokenList:
 def revoke_token(context: ServiceContext, actor: Actor, key: str, *, reason: str = "") -> ListedToken:
     """Revoke a token at once; safe to repeat."""
     with context.store.write() as session:
-        return data_access.revoke_token(session, key, who=actor.name, why=reason, now=context.now())
+        return data_access.revoke_token(session, key, actor=actor.name, reason=reason, now=context.now())
 
 
 def publish_task(context: ServiceContext, actor: Actor, task: str, *, reason: str = "") -> None:
     """Make a task's frozen rounds readable without a token."""
     with context.store.write() as session:
-        data_access.publish(session, find_task(session, task), who=actor.name, why=reason, now=context.now())
+        data_access.publish(session, find_task(session, task), actor=actor.name, reason=reason, now=context.now())
 
 
 def unpublish_task(context: ServiceContext, actor: Actor, task: str, *, reason: str = "") -> None:
     """Make a task's frozen rounds readable with a token only."""
     with context.store.write() as session:
-        data_access.unpublish(session, find_task(session, task), who=actor.name, why=reason, now=context.now())
+        data_access.unpublish(session, find_task(session, task), actor=actor.name, reason=reason, now=context.now())
 
 
 def read_task(context: ServiceContext, task: str, secret: str) -> ReadableTask:

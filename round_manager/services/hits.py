@@ -227,7 +227,7 @@ def _cancel_planned(
         found = find_task(session, task)
         before = figures(session, found, lock=True)
         hits = hit_planning.cancel_planned(
-            session, crowd.name, found, kind, who=actor.name, why=EXPIRED, now=context.now()
+            session, crowd.name, found, kind, actor=actor.name, reason=EXPIRED, now=context.now()
         )
         session.flush()
         return hits, before.reserved_cents - figures(session, found).reserved_cents

@@ -147,7 +147,7 @@ def give_bonus(
     give = reviews.give_bonus if again else reviews.give_bonus_once
     with context.store.dry_run() if dry_run else context.store.write() as session:
         work = reviews.find_assignment(session, crowd.name, assignment)
-        return give(session, crowd.crowd, work, cents, reason, who=actor.name, now=context.now())
+        return give(session, crowd.crowd, work, cents, reason, actor=actor.name, now=context.now())
 
 
 def is_paid(context: ServiceContext, entry: LedgerEntry) -> bool:
@@ -242,10 +242,10 @@ def resolve_held(
             raise NothingHeld(f"no {'HIT' if is_hit else 'payment'} {key} is held", hint=Hint("show_crowd"))
         return None
     if is_hit:
-        resolve_hit(context.store, key, who=actor.name, why=reason, now=context.now())
+        resolve_hit(context.store, key, actor=actor.name, reason=reason, now=context.now())
         return None
     paid = outcome is HeldOutcome.PAID
-    return resolve_payment(context.store, key, paid=paid, who=actor.name, why=reason, now=context.now())
+    return resolve_payment(context.store, key, paid=paid, actor=actor.name, reason=reason, now=context.now())
 
 
 def list_ledger(

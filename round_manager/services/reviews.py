@@ -81,7 +81,7 @@ def approve_work(
     """Owe the rewards of this work; return how many the budget covers. The next payment pays them."""
     with context.store.write() as session:
         found = [find_assignment(session, crowd.name, one.assignment_id) for one in works]
-        return reviews.approve(session, found, who=actor.name, why=reason, now=context.now())
+        return reviews.approve(session, found, actor=actor.name, reason=reason, now=context.now())
 
 
 def waiting_work(context: ServiceContext, crowd: ConnectedCrowd, task: str, *, our_pages: bool) -> WaitingWork:
@@ -104,7 +104,9 @@ def approve_waiting(
         try:
             with context.store.write() as session:
                 some = [find_assignment(session, crowd.name, one) for one in waiting.approvable[first : first + BATCH]]
-                approved += reviews.approve(session, some, who=actor.name, why=APPROVED_BY_DEFAULT, now=context.now())
+                approved += reviews.approve(
+                    session, some, actor=actor.name, reason=APPROVED_BY_DEFAULT, now=context.now()
+                )
         except BudgetError as error:
             problem = error
     return ApprovalResult(approved, len(waiting.approvable) - approved, len(waiting.unfinished), problem)
@@ -137,7 +139,7 @@ def preview_rejection(context: ServiceContext, crowd: ConnectedCrowd, assignment
 
 def reject_work(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str) -> None:
     """Reject work on the marketplace, which is then not paid."""
-    crowd.rejections.reject(assignment, reason, who=actor.name)
+    crowd.rejections.reject(assignment, reason, actor=actor.name)
 
 
 def override_rejection(
@@ -146,4 +148,4 @@ def override_rejection(
     """Owe the reward of rejected work; the next payment overrides the rejection on the marketplace."""
     if not reason.strip():
         raise ReasonRequired("overriding a rejection needs a reason")
-    crowd.rejections.override(assignment, who=actor.name, why=reason)
+    crowd.rejections.override(assignment, actor=actor.name, reason=reason)

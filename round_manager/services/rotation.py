@@ -195,5 +195,5 @@ def _record(
                 row = None
             if row is not None:
                 after = {"versions": list(pins.versions), "round": pins.round, "generation": pins.generation}
-                note(session, action, row, who=actor.name, why=reason, now=context.now(), of=row, after=after)
+                note(session, action, row, actor=actor.name, reason=reason, now=context.now(), of=row, after=after)
     return Rotation(pins, tuple(heartbeat.name for heartbeat in registry.heartbeats(pins.task)))

@@ -189,7 +189,7 @@ def open_round(
         with context.store.write() as session:
             owner = find_task(session, task)
             registered = find_versions(session, owner, chosen)
-            opened = rounds.open_round(session, owner, registered, now=context.now(), who=actor.name, why=reason)
+            opened = rounds.open_round(session, owner, registered, now=context.now(), actor=actor.name, reason=reason)
             return RoundOpened(task, opened.number, chosen, already=False)
     except RoundError:
         # Another process opened the round against other versions in the meantime: those must be served.
@@ -217,10 +217,10 @@ def close_round(
     with context.store.write() as session:
         chosen = choose_round(session, find_task(session, task), number)
         before = chosen.status
-        chosen = lifecycle.begin_validating(session, chosen, who=actor.name, why=reason, now=now)
+        chosen = lifecycle.begin_validating(session, chosen, actor=actor.name, reason=reason, now=now)
         left = waiting(session, chosen, now=now)
         if force or not left:
-            chosen = lifecycle.close_round(session, chosen, who=actor.name, why=reason, now=now, force=force)
+            chosen = lifecycle.close_round(session, chosen, actor=actor.name, reason=reason, now=now, force=force)
             left = waiting(session, chosen, now=now)
         is_empty = chosen.status is RoundStatus.CLOSED and ended_empty(session, chosen)
     already = before is RoundStatus.CLOSED
@@ -244,7 +244,9 @@ def set_round_budget(
     with context.store.write() as session:
         owner = find_task(session, task)
         chosen = choose_round(session, owner, number)
-        left = budget.set_round_budget(session, owner, chosen, cents, who=actor.name, why=reason, now=context.now())
+        left = budget.set_round_budget(
+            session, owner, chosen, cents, actor=actor.name, reason=reason, now=context.now()
+        )
     return BudgetSet(task, chosen.number, cents, left.released_cents)
 
 
@@ -291,7 +293,7 @@ def advance_round(context: ServiceContext, actor: Actor, task: str) -> RoundMove
         return None
     with context.store.write() as session:
         live = live_round(session, find_task(session, task).id)
-        move = take_due(session, live, who=actor.name, now=context.now()) if live else None
+        move = take_due(session, live, actor=actor.name, now=context.now()) if live else None
         return RoundMove(live.number, move.to, move.reason) if live and move else None
 
 
@@ -338,7 +340,7 @@ def _set_paused(context: ServiceContext, actor: Actor, task: str, reason: str, *
     with context.store.write() as session:
         chosen = choose_round(session, find_task(session, task))
         before = chosen.paused_at
-        after = change(session, chosen, who=actor.name, why=reason, now=context.now())
+        after = change(session, chosen, actor=actor.name, reason=reason, now=context.now())
     is_paused = after.paused_at is not None
     return RoundPaused(task, after.number, after.status, is_paused, changed=before != after.paused_at)
 

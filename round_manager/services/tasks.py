@@ -70,7 +70,7 @@ class Overview:
 def create_task(context: ServiceContext, actor: Actor, pack: Pack) -> TaskCreated:
     """Create the task of a checked pack, or update it; safe to repeat."""
     with context.store.write() as session:
-        task = tasks.create_task(session, pack, who=actor.name, now=context.now())
+        task = tasks.create_task(session, pack, actor=actor.name, now=context.now())
         newest = list_rounds(session, task)[-1]
         contexts = count_contexts(session, task.id)
     return TaskCreated(task.name, task.spec["kind"], newest.number, newest.status.value, contexts)
@@ -139,7 +139,7 @@ def upload_contexts(
     with store.dry_run() if dry_run else store.write() as session:
         owner = find_task(session, task)
         return context_uploads.upload_contexts(
-            session, owner, read(spec), replace=replace, who=actor.name, why=reason, now=context.now()
+            session, owner, read(spec), replace=replace, actor=actor.name, reason=reason, now=context.now()
         )
 
 

@@ -207,8 +207,8 @@ class TrainingRun:
                 session,
                 state.value,
                 registered,
-                who=self.actor.name,
-                why=f"{self.reason}: {reason}" if self.reason else reason,
+                actor=self.actor.name,
+                reason=f"{self.reason}: {reason}" if self.reason else reason,
                 now=now,
                 of=self.data.last,
                 before={"versions": list(before)},
@@ -265,7 +265,7 @@ def retrain(
 def cancel_training(context: ServiceContext, actor: Actor, task: str) -> TrainingJob:
     """Ask the task's training to stop; one whose process is dead ends at once and is not started again."""
     with context.store.write() as session:
-        asked = request_cancel(session, find_task(session, task), who=actor.name, now=context.now())
+        asked = request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
     return end_cancelled_training(context, task) or asked
 
 
@@ -312,6 +312,6 @@ def _order(context: ServiceContext, actor: Actor, pack: Pack, mode: str | None) 
         # A retry would find nothing new either; without this the next round would wait for ever.
         with context.store.write() as session:
             found = find_task(session, pack.spec.name)
-            skip_round(session, found, str(nothing), who=actor.name, now=context.now())
+            skip_round(session, found, str(nothing), actor=actor.name, now=context.now())
         raise
     return TrainingOrder(current, data.rows, data.sources, mode), data

@@ -101,7 +101,7 @@ def keep_example(context: ServiceContext, actor: Actor, task: str, example: UUID
     """Dismiss the flags on an example: it counts again, and its votes decide."""
     with context.store.write() as session:
         found = flags.find_example(session, find_task(session, task), example)
-        flags.keep(session, found, who=actor.name, why=reason, now=context.now())
+        flags.keep(session, found, actor=actor.name, reason=reason, now=context.now())
         return ExampleDecided(task, example, found.status)
 
 
@@ -109,7 +109,7 @@ def withdraw_example(context: ServiceContext, actor: Actor, task: str, example: 
     """Withdraw an example: it is not used, whatever its votes; bonuses that are owed stay owed."""
     with context.store.write() as session:
         found = flags.find_example(session, find_task(session, task), example)
-        flags.withdraw(session, found, who=actor.name, why=reason, now=context.now())
+        flags.withdraw(session, found, actor=actor.name, reason=reason, now=context.now())
         return ExampleDecided(task, example, found.status)
 
 
@@ -136,7 +136,7 @@ def settle_examples(
     compared = compare_labels(context, task, number=number, min_probability=min_probability)
     round = _newest(context, task, number)
     done = aggregation.settle(
-        context.store, round, least=min_probability, who=actor.name, why=reason, now=context.now()
+        context.store, round, least=min_probability, actor=actor.name, reason=reason, now=context.now()
     )
     return Aggregation(task, compared.number, compared.comparison, done)
 

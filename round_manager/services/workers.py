@@ -54,7 +54,7 @@ def grant_qualification(
     shown, found = progress or NoProgress(), _task(context, task)
     shown.start(len(worker_ids), "granting")
     for worker in worker_ids:
-        crowd.access.grant(found, worker, who=actor.name, why=reason)
+        crowd.access.grant(found, worker, actor=actor.name, reason=reason)
         shown.advance()
     shown.finish()
 
@@ -65,7 +65,7 @@ def withdraw_qualification(
     """Withdraw a task's qualification from workers, with a reason that they read."""
     found = _task(context, task)
     for worker in worker_ids:
-        crowd.access.withdraw(found, worker, who=actor.name, why=reason)
+        crowd.access.withdraw(found, worker, actor=actor.name, reason=reason)
 
 
 def check_task(context: ServiceContext, task: str) -> None:
@@ -86,14 +86,14 @@ def is_blocked(context: ServiceContext, crowd: ConnectedCrowd, worker_id: str) -
 
 def block_worker(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str) -> None:
     """Block a worker from all tasks; submitted work is still paid."""
-    crowd.access.block(worker_id, who=actor.name, why=reason)
+    crowd.access.block(worker_id, actor=actor.name, reason=reason)
 
 
 def unblock_worker(
     context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str = ""
 ) -> None:
     """Lift a worker's block."""
-    crowd.access.unblock(worker_id, who=actor.name, why=reason)
+    crowd.access.unblock(worker_id, actor=actor.name, reason=reason)
 
 
 def check_message(limits: CrowdLimits, subject: str, text: str) -> None:

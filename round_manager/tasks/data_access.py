@@ -39,7 +39,7 @@ class ListedToken:
 
 
 def make_token(
-    session: Session, task: Task, *, days: int, who: str, why: str, now: datetime
+    session: Session, task: Task, *, days: int, actor: str, reason: str, now: datetime
 ) -> tuple[ListedToken, str]:
     """Create a token for the task's frozen rounds and return it with its secret, of which only the hash is stored."""
     key = secrets.token_hex(KEY_BYTES)
@@ -48,13 +48,13 @@ def make_token(
         task_id=task.id,
         key=key,
         sha256=_hash(text),
-        note=why.strip(),
+        note=reason.strip(),
         created_at=now,
         expires_at=now + timedelta(days=days),
     )
     session.add(row)
     session.flush()
-    note(session, "made", row, who=who, why=why, now=now, of=row, after={"key": key, "days": days})
+    note(session, "made", row, actor=actor, reason=reason, now=now, of=row, after={"key": key, "days": days})
     return _listed(row, task.name), text
 
 
@@ -66,7 +66,7 @@ def list_tokens(session: Session, task: Task | None = None) -> list[ListedToken]
     return [_listed(row, name) for row, name in session.execute(found)]
 
 
-def revoke_token(session: Session, key: str, *, who: str, why: str, now: datetime) -> ListedToken:
+def revoke_token(session: Session, key: str, *, actor: str, reason: str, now: datetime) -> ListedToken:
     """Revoke the token of that key; safe to repeat."""
     found = select(DataToken, Task.name).join(Task, Task.id == DataToken.task_id).where(DataToken.key == key)
     row = session.execute(found.with_for_update(of=DataToken)).one_or_none()
@@ -75,22 +75,22 @@ def revoke_token(session: Session, key: str, *, who: str, why: str, now: datetim
     token, name = row
     if token.revoked_at is None:
         token.revoked_at = now
-        note(session, "revoked", token, who=who, why=why, now=now, of=token, after={"key": key})
+        note(session, "revoked", token, actor=actor, reason=reason, now=now, of=token, after={"key": key})
     return _listed(token, name)
 
 
-def publish(session: Session, task: Task, *, who: str, why: str, now: datetime) -> None:
+def publish(session: Session, task: Task, *, actor: str, reason: str, now: datetime) -> None:
     """Make the task's frozen rounds readable without a token."""
     if task.published_at is None:
         task.published_at = now
-        note(session, "published", task, who=who, why=why, now=now, of=task)
+        note(session, "published", task, actor=actor, reason=reason, now=now, of=task)
 
 
-def unpublish(session: Session, task: Task, *, who: str, why: str, now: datetime) -> None:
+def unpublish(session: Session, task: Task, *, actor: str, reason: str, now: datetime) -> None:
     """Make the task's frozen rounds readable with a token only."""
     if task.published_at is not None:
         task.published_at = None
-        note(session, "unpublished", task, who=who, why=why, now=now, of=task)
+        note(session, "unpublished", task, actor=actor, reason=reason, now=now, of=task)
 
 
 def readable_task(session: Session, name: str, token: str, *, now: datetime) -> Task:

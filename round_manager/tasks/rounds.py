@@ -107,7 +107,7 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
 
 
 def open_round(
-    session: Session, task: Task, versions: Sequence[ModelVersion], *, now: datetime, who: str, why: str
+    session: Session, task: Task, versions: Sequence[ModelVersion], *, now: datetime, actor: str, reason: str
 ) -> Round:
     """Open the task's draft with these versions pinned by rank; return a round that is already open with them."""
     names = tuple(version.name for version in versions)
@@ -131,7 +131,7 @@ def open_round(
     draft.status, draft.opened_at = RoundStatus.OPEN, now
     draft.closes_at = now + timedelta(days=draft.spec["rounds"]["days"])
     before, after = {"status": RoundStatus.DRAFT.value}, {"status": RoundStatus.OPEN.value, "versions": list(names)}
-    audit.note(session, "opened", draft, who=who, why=why, now=now, of=draft, before=before, after=after)
+    audit.note(session, "opened", draft, actor=actor, reason=reason, now=now, of=draft, before=before, after=after)
     session.flush()
     return draft
 

@@ -26,7 +26,7 @@ BY_PACK = "outfox task create"
 BUDGET_CHANGED = "the pack has another budget for a round"
 
 
-def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_PACK) -> Task:
+def create_task(session: Session, pack: Pack, *, now: datetime, actor: str = BY_PACK) -> Task:
     """Create or update the pack's task with its contexts, gold items and first draft; safe to repeat.
 
     Opened rounds keep the terms that they were opened with. A draft keeps the budget that its owner set until the pack
@@ -41,7 +41,7 @@ def create_task(session: Session, pack: Pack, *, now: datetime, who: str = BY_PA
                 session.add(task)
         except DuplicateError:  # Another process created it in the meantime.
             task = session.scalars(known).one()
-    _update(session, task, pack, who=who, now=now)
+    _update(session, task, pack, actor=actor, now=now)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
     # Held-out rows can serve as gold: no model was trained on them.
@@ -88,7 +88,7 @@ def _new(pack: Pack, now: datetime) -> Task:
     )
 
 
-def _update(session: Session, task: Task, pack: Pack, *, who: str, now: datetime) -> None:
+def _update(session: Session, task: Task, pack: Pack, *, actor: str, now: datetime) -> None:
     spec = pack.spec.model_dump(mode="json")
     rounds = session.scalars(select(Round).where(Round.task_id == task.id)).all()
     begun = [one for one in rounds if one.status is not RoundStatus.DRAFT]
@@ -105,17 +105,17 @@ def _update(session: Session, task: Task, pack: Pack, *, who: str, now: datetime
         task.spec, task.spec_sha256 = spec, json_sha256(spec)
     for draft in rounds:
         if draft.status is RoundStatus.DRAFT:
-            _update_draft(session, draft, task, pack, who=who, now=now)
+            _update_draft(session, draft, task, pack, actor=actor, now=now)
 
 
-def _update_draft(session: Session, draft: Round, task: Task, pack: Pack, *, who: str, now: datetime) -> None:
+def _update_draft(session: Session, draft: Round, task: Task, pack: Pack, *, actor: str, now: datetime) -> None:
     draft.target_fooling = pack.spec.rounds.target_fooling
     before, asked = draft.budget_cents, pack.spec.budget.round_cents
     # The draft has the pack's previous terms: a difference was made in the pack, not by the owner in the draft.
     if draft.spec["budget"]["round_cents"] != asked and before != asked:
         draft.budget_cents = asked
         note = {"before": {"budget_cents": before}, "after": {"budget_cents": asked}}
-        audit.note(session, "changed the budget", draft, who=who, why=BUDGET_CHANGED, now=now, of=draft, **note)
+        audit.note(session, "changed the budget", draft, actor=actor, reason=BUDGET_CHANGED, now=now, of=draft, **note)
     if draft.spec_sha256 != task.spec_sha256:
         draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256
 

@@ -114,7 +114,7 @@ def compare(session: Session, round: Round, *, least: float) -> PolicyComparison
     return PolicyComparison(len(found), same, differing, could_settle, least)
 
 
-def settle(store: Store, round: Round, *, least: float, who: str, why: str, now: datetime) -> Settlement:
+def settle(store: Store, round: Round, *, least: float, actor: str, reason: str, now: datetime) -> Settlement:
     """Give disputed examples the model's label if it is probable enough; each one is audited. Safe to repeat.
 
     With the author's label an example becomes verified and earns its bonus; with another label it stays disputed, with
@@ -135,7 +135,7 @@ def settle(store: Store, round: Round, *, least: float, who: str, why: str, now:
             wanted = select(Example).where(sure, *_unsettled(round, after)).order_by(Example.id)
             held = session.scalars(wanted.with_for_update(key_share=True)).all()
             for example in held:
-                outcome += _settle(session, round, example, labels[example.id], who=who, why=why, now=now)
+                outcome += _settle(session, round, example, labels[example.id], actor=actor, reason=reason, now=now)
             session.flush()
             bonuses = settle_bonuses_of(session, held, now=now)
             outcome += Settlement(bonuses=bonuses.owed, uncovered=len(bonuses.uncovered))
@@ -145,7 +145,7 @@ def settle(store: Store, round: Round, *, least: float, who: str, why: str, now:
 
 
 def _settle(
-    session: Session, round: Round, example: Example, found: Aggregated, *, who: str, why: str, now: datetime
+    session: Session, round: Round, example: Example, found: Aggregated, *, actor: str, reason: str, now: datetime
 ) -> Settlement:
     example.gold_label = found.label
     is_authors = found.label == example.label
@@ -154,7 +154,7 @@ def _settle(
     sure = float(f"{found.probability:.4f}")
     after = {"status": example.status.value, "gold_label": found.label, "probability": sure}
     before = {"status": ExampleStatus.DISPUTED.value}
-    audit.note(session, SETTLED, example, who=who, why=why, now=now, of=round, before=before, after=after)
+    audit.note(session, SETTLED, example, actor=actor, reason=reason, now=now, of=round, before=before, after=after)
     return Settlement(verified=int(is_authors), disputed=int(not is_authors))
 
 

@@ -122,7 +122,7 @@ def find_example(session: Session, task: Task, public_id: UUID) -> Example:
     return found
 
 
-def keep(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
+def keep(session: Session, example: Example, *, actor: str, reason: str, now: datetime) -> Example:
     """Dismiss the flags on an example: it counts again, and the votes that it has decide.
 
     A decided example keeps its status, also in a closed round; its late flags are no longer listed.
@@ -130,19 +130,19 @@ def keep(session: Session, example: Example, *, who: str, why: str, now: datetim
     before, seen = example.status, [flag.key for flag in flags_on(session, example)]
     if before in DECIDED and late_flags_on(session, example):
         round = session.get_one(Round, example.round_id)
-        _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
+        _note(session, KEPT, example, round, before, actor=actor, reason=reason, now=now, seen=seen)
         return example
     round = _live_round(session, example)
     if before is not ExampleStatus.FLAGGED:
         raise DecisionRefused(f"example {example.public_id} is {before.value}; only a flagged example can be kept")
     example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
     decide_examples(session, VoteCounter(spec_of(round)), [example], now=now)
-    _note(session, KEPT, example, round, before, who=who, why=why, now=now, seen=seen)
+    _note(session, KEPT, example, round, before, actor=actor, reason=reason, now=now, seen=seen)
     settle_bonuses_of(session, [example], now=now)
     return example
 
 
-def withdraw(session: Session, example: Example, *, who: str, why: str, now: datetime) -> Example:
+def withdraw(session: Session, example: Example, *, actor: str, reason: str, now: datetime) -> Example:
     """Withdraw the example, whatever its votes; a bonus that is owed stays owed. Safe to repeat."""
     if example.status is ExampleStatus.WITHDRAWN:
         return example
@@ -152,7 +152,7 @@ def withdraw(session: Session, example: Example, *, who: str, why: str, now: dat
         raise DecisionRefused(f"example {example.public_id} is not confirmed by the marketplace yet")
     example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, example.decided_at or now, 0
     session.flush()
-    _note(session, "withdrew", example, round, before, who=who, why=why, now=now)
+    _note(session, "withdrew", example, round, before, actor=actor, reason=reason, now=now)
     settle_bonuses_of(session, [example], now=now)
     return example
 
@@ -171,13 +171,13 @@ def _note(
     round: Round,
     before: ExampleStatus,
     *,
-    who: str,
-    why: str,
+    actor: str,
+    reason: str,
     now: datetime,
     seen: Sequence[str] = (),
 ) -> None:
     was, after = {"status": before.value}, {"status": example.status.value, **({SEEN: list(seen)} if seen else {})}
-    audit.note(session, action, example, who=who, why=why, now=now, of=round, before=was, after=after)
+    audit.note(session, action, example, actor=actor, reason=reason, now=now, of=round, before=was, after=after)
 
 
 def _shown(session: Session, examples: Sequence[Example], late: Mapping[int, Sequence[Flag]]) -> Iterator[Flagged]:

@@ -47,8 +47,8 @@ def upload_contexts(
     contexts: Iterable[PackContext],
     *,
     replace: bool = False,
-    who: str,
-    why: str,
+    actor: str,
+    reason: str,
     now: datetime,
 ) -> ContextsUploaded:
     """Add contexts after the existing ones; repeating the same upload changes nothing.
@@ -65,7 +65,7 @@ def upload_contexts(
         upload.put_in_order()
     done = ContextsUploaded(upload.added, upload.brought_back, upload.unchanged, upload.retired)
     if done.changes:
-        _note(session, task, done, who=who, why=why, now=now)
+        _note(session, task, done, actor=actor, reason=reason, now=now)
     session.flush()
     return done
 
@@ -186,12 +186,12 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _note(session: Session, task: Task, done: ContextsUploaded, *, who: str, why: str, now: datetime) -> None:
+def _note(session: Session, task: Task, done: ContextsUploaded, *, actor: str, reason: str, now: datetime) -> None:
     entry = AuditEntry(
         at=now,
-        actor=who,
+        actor=actor,
         action="uploaded contexts",
-        reason=why.strip() or NO_REASON,
+        reason=reason.strip() or NO_REASON,
         task_id=task.id,
         subject=Task.__tablename__,
         subject_id=task.id,

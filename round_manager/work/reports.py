@@ -59,7 +59,7 @@ def report(session: Session, work: WorkSession, item: int | None, text: str, *, 
     if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
         raise TooManyReports("enough was reported about this HIT; the owner will look at it")
     who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
-    audit.note(session, REPORTED, context.hit, who=who, why=problem, now=now, of=context.hit, after=about)
+    audit.note(session, REPORTED, context.hit, actor=who, reason=problem, now=now, of=context.hit, after=about)
     session.flush()
 
 

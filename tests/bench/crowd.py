@@ -58,7 +58,7 @@ class Bridge:
         url = "http://pages.test/hits/{}".format
         self.poster = HitPoster(store, self.crowd, self.clock, lambda hit: url(hit.public_id.hex), threads=threads)
         self.collector = Collector(store, self.crowd, self.clock, threads=threads)
-        self.payments = PaymentSender(store, self.crowd, self.clock, who="bench", threads=threads)
+        self.payments = PaymentSender(store, self.crowd, self.clock, actor="bench", threads=threads)
 
     def plan(self, hits: int) -> None:
         now = self.clock.now()
@@ -76,7 +76,7 @@ class Bridge:
                 works = session.scalars(wanted).all()
                 if not works:
                     return
-                approve(session, works, who="bench", why="all of it is good", now=now)
+                approve(session, works, actor="bench", reason="all of it is good", now=now)
                 price = self.crowd.bonus_price(10)
                 owe_new(session, [Debt(work, EntryKind.EXTRA, price, "Thank you.") for work in works], now=now)
             self.decided = works[-1].id

@@ -59,7 +59,7 @@ def freeze_here(home: Path) -> None:
         begun = time.perf_counter()
         split_round(store, 1, SystemClock())
         split = time.perf_counter()
-        frozen = freeze(store, 1, open_archives(str(home / "archives")), SystemClock(), who="bench", why="bench")
+        frozen = freeze(store, 1, open_archives(str(home / "archives")), SystemClock(), actor="bench", reason="bench")
         ended = time.perf_counter()
     told = {"rows": frozen.rows["examples"], "split": split - begun, "freeze": ended - split, "rss_mb": most_memory()}
     print(json.dumps(told))

@@ -59,7 +59,7 @@ def uploaded(season: Season, contexts: int) -> None:
     rows = (PackContext(f"c{place}", {"prompt": f"Write about {place}. " * 4}, labels, {}) for place in range(contexts))
     with season.store.write() as session:
         now = season.floor.now
-        upload_contexts(session, season.floor.task, rows, replace=True, who=OWNER, why="bench", now=now)
+        upload_contexts(session, season.floor.task, rows, replace=True, actor=OWNER, reason="bench", now=now)
 
 
 def next_round(season: Season) -> None:
@@ -67,7 +67,9 @@ def next_round(season: Season) -> None:
     with season.store.write() as session:
         versions = session.scalars(select(ModelVersion)).all()
         why = "bench"
-        season.floor.round = open_round(session, season.floor.task, versions, now=season.floor.now, who=OWNER, why=why)
+        season.floor.round = open_round(
+            session, season.floor.task, versions, now=season.floor.now, actor=OWNER, reason=why
+        )
 
 
 def used(season: Season, had: int) -> WorkSession:

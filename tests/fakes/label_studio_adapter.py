@@ -183,7 +183,7 @@ def adapters(tidy_studio: Studio, tmp_path: Path) -> Iterator[Adapters]:
                 model = new_model(task.id, f"{name}-v1")
                 session.add(model)
                 session.flush()
-                open_round(session, task, [model], now=adapter.clock.now(), who="tests", why="to try it")
+                open_round(session, task, [model], now=adapter.clock.now(), actor="tests", reason="to try it")
             return adapter
 
         yield make

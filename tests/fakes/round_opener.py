@@ -26,6 +26,6 @@ class RoundOpener:
     def models(self) -> ModelDeployment:
         return ModelDeployment(self.registry, self.uri, self.load, self.timeout)
 
-    def open(self, task: str, versions: Sequence[str] = (), *, who: str = "owner", why: str = "") -> RoundOpened:
+    def open(self, task: str, versions: Sequence[str] = (), *, actor: str = "owner", reason: str = "") -> RoundOpened:
         services = ServiceContext(self.store, self.clock)
-        return open_round(services, Actor(who), task, versions, models=self.models, reason=why)
+        return open_round(services, Actor(actor), task, versions, models=self.models, reason=reason)

@@ -66,7 +66,7 @@ class Driver:
         self._posting = HitPoster(
             store, self._crowd, self._clock, lambda hit: pages(hit.public_id.hex), queue_url=job.queue
         )
-        self._payday = PaymentSender(store, self._crowd, self._clock, who=WHO)
+        self._payday = PaymentSender(store, self._crowd, self._clock, actor=WHO)
         self._collecting = Collector(store, self._crowd, self._clock)
         self._reconciler = Reconciler(store, self._crowd, self._clock, self._posting, self._payday)
         self._queue: SqsEventQueue | None = None
@@ -105,13 +105,13 @@ class Driver:
         now = self._clock.now()
         with self._store.write() as session:
             waiting = session.scalars(select(Assignment).where(Assignment.status == AssignmentStatus.SUBMITTED)).all()
-            approve(session, waiting, who=WHO, why="all of it is good", now=now)
+            approve(session, waiting, actor=WHO, reason="all of it is good", now=now)
             given = select(LedgerEntry.assignment_id).where(LedgerEntry.kind == EntryKind.EXTRA)
             without = select(Assignment).where(
                 Assignment.id.not_in(given.where(LedgerEntry.assignment_id.is_not(None)))
             )
             for work in session.scalars(without):
-                give_bonus(session, self._crowd, work, BONUS_CENTS, "Thank you.", who=WHO, now=now)
+                give_bonus(session, self._crowd, work, BONUS_CENTS, "Thank you.", actor=WHO, now=now)
 
     def _count(self, kind: EntryKind) -> int:
         settled = select(func.count(LedgerEntry.id)).where(

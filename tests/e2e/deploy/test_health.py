@@ -37,10 +37,10 @@ def test_the_manager_is_healthy_while_it_completes_passes(
     with open_store(f"sqlite:///{tmp_path / 'outfox.db'}", upgrade=True) as store:
         assert (main(["manager"]), "not completed a pass" in capsys.readouterr().err) == (1, True)
         with store.write() as session:
-            record_pass(session, who="ada@desk", now=now - LONGEST_PASS - timedelta(minutes=1))
+            record_pass(session, actor="ada@desk", now=now - LONGEST_PASS - timedelta(minutes=1))
         assert (main(["manager"]), "since" in capsys.readouterr().err) == (1, True)
         with store.write() as session:
-            record_pass(session, who="ada@desk", now=now)
+            record_pass(session, actor="ada@desk", now=now)
         assert main(["manager"]) == 0
 
 

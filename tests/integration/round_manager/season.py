@@ -53,7 +53,7 @@ class Season:
         """Advance the round by one step, as its owner."""
         with self.store.write() as session:
             chosen = session.get_one(Round, self.floor.round.id)
-            return step(session, chosen, who=OWNER, why="a test", now=self.floor.now, **more)
+            return step(session, chosen, actor=OWNER, reason="a test", now=self.floor.now, **more)
 
     def validate(self) -> Round:
         return self.move(begin_validating)
@@ -103,7 +103,7 @@ class Season:
         """Collect, approve, decide and pay everything."""
         self.collector.run()
         with self.store.write() as session:
-            approve(session, session.scalars(select(Assignment)).all(), who=OWNER, why="good", now=self.floor.now)
+            approve(session, session.scalars(select(Assignment)).all(), actor=OWNER, reason="good", now=self.floor.now)
         if decide:
             decide_round(self.store, self.round, now=self.floor.now)
         self.payments.run()
@@ -130,5 +130,5 @@ def begin_season(store: Store, *, contexts: int = 8, **terms: dict[str, Any]) ->
     floor = lay_floor(store, "sentiment", contexts=contexts, **terms)
     crowd = FakeCrowd(floor.clock.now)
     poster = HitPoster(store, crowd, floor.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-    payments = PaymentSender(store, crowd, floor.clock, who=OWNER)
+    payments = PaymentSender(store, crowd, floor.clock, actor=OWNER)
     return Season(floor, crowd, poster, Collector(store, crowd, floor.clock), payments)

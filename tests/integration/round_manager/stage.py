@@ -143,7 +143,7 @@ def set_stage(store: Store, name: str, *notes: str, now: datetime = NOON) -> Sta
         task = create_task(session, pack, now=now)
         manifests = [manifest_for(pack.spec, note) for note in notes or ("first",)]
         versions = [register_version(session, task, one, f"models/{one.version}", now=now) for one in manifests]
-        opened = open_round(session, task, versions, now=now, who="owner@here", why="a test")
+        opened = open_round(session, task, versions, now=now, actor="owner@here", reason="a test")
         context = live_contexts(session, task.id)[0]
         author = ensure_worker(session, "label_studio", "http://ls/users/1", now=now)
         voter = ensure_worker(session, "label_studio", "http://ls/users/2", now=now)

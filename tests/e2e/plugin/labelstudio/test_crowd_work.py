@@ -155,7 +155,7 @@ def test_the_command_and_the_web_app_upload_crowd_work(
             model = new_model(task.id, "sentiment-v1")
             session.add(model)
             session.flush()
-            open_round(session, task, [model], now=SystemClock().now(), who="tests", why="to try it")
+            open_round(session, task, [model], now=SystemClock().now(), actor="tests", reason="to try it")
         crowd = crowd_of(store, find_pack("sentiment"))
         crowd.write()
         synced = json.loads(outfox("labelstudio", "sync", "sentiment", "--json").out)

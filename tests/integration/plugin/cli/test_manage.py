@@ -138,8 +138,8 @@ def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) 
 def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None:
     now, who = owned.clock.now(), "manager@test"
     with owned.store.write() as session:
-        record_failure(session, "pay", "", "no connection", retry=True, who=who, now=now)
-        record_success(session, "open", "sentiment", "the next round waits for money", who=who, now=now)
+        record_failure(session, "pay", "", "no connection", retry=True, actor=who, now=now)
+        record_success(session, "open", "sentiment", "the next round waits for money", actor=who, now=now)
     told = json.loads(outfox("status", "--json").out)["manager"]
     assert [(one["step"], one["error"], one["failures"]) for one in told["failing"]] == [("pay", "no connection", 1)]
     assert [(one["step"], one["task"]) for one in told["waiting"]] == [("open", "sentiment")]
@@ -151,7 +151,7 @@ def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None
 def test_a_round_that_can_receive_no_more_work_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
     with owned.store.write() as session:
         round = session.get_one(Round, owned.floor.round.id)
-        begin_validating(session, round, who="owner@test", why="enough", now=owned.clock.now())
+        begin_validating(session, round, actor="owner@test", reason="enough", now=owned.clock.now())
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
     assert [hint["action"] for hint in task["hints"]] == ["run_manager"]
     assert "round 1" in task["waits_for"][0]

@@ -29,7 +29,7 @@ def school(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest
 
 def open_round(school: School, *versions: str) -> None:
     opening = RoundOpener(school.store, school.registry, str(school.models), load_fixed, school.clock, 5.0)
-    opening.open(TASK, versions, who="owner@here", why="a test")
+    opening.open(TASK, versions, actor="owner@here", reason="a test")
 
 
 def pinned_for(school: School, number: int) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def company(store: Store, tmp_path: Path) -> Company:
 def move(company: Company, step: Callable[..., Round]) -> None:
     with company.store.write() as session:
         chosen = session.get_one(Round, company.floor.round.id)
-        step(session, chosen, who="owner@test", why="a test", now=company.clock.now())
+        step(session, chosen, actor="owner@test", reason="a test", now=company.clock.now())
 
 
 def test_an_open_round_accepts_texts_and_an_ended_round_says_what_it_waits_for(company: Company) -> None:
@@ -42,7 +42,7 @@ def test_a_finished_round_names_the_next_step(company: Company) -> None:
         chosen = session.get_one(Round, company.floor.round.id)
         chosen.status, chosen.closed_at = RoundStatus.CLOSED, company.clock.now()
         record_success(
-            session, "open", "sentiment", "no round after 1 is opened", who="m@test", now=company.clock.now()
+            session, "open", "sentiment", "no round after 1 is opened", actor="m@test", now=company.clock.now()
         )
     seen = demo_status(company.store, "sentiment", company.clock)
     assert (seen.status, seen.frozen) == ("closed", ())

@@ -128,7 +128,7 @@ class Company:
     def context(self, **changes: Any) -> ManagerContext:
         store, crowd, clock = self.store, self.crowd, self.clock
         poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
-        payments = PaymentSender(store, crowd, clock, who=MANAGER, threads=1)
+        payments = PaymentSender(store, crowd, clock, actor=MANAGER, threads=1)
         services = ConnectedCrowd(
             crowd=crowd,
             poster=poster,
@@ -167,7 +167,9 @@ class Company:
     def hire(self, *people: str) -> None:
         """Give the workers the task's qualification."""
         for person in people or PEOPLE:
-            WorkerAccess(self.store, self.crowd, self.clock).grant(self.floor.task, person, who="owner", why="a test")
+            WorkerAccess(self.store, self.crowd, self.clock).grant(
+                self.floor.task, person, actor="owner", reason="a test"
+            )
 
     def new_version(self, note: str) -> str:
         return make_version(self.models, "negative", note=note)

@@ -50,7 +50,7 @@ def raise_budget(company: Company, cents: int) -> None:
     with company.store.write() as session:
         round = session.get_one(Round, company.floor.round.id)
         task = session.get_one(Task, round.task_id)
-        set_round_budget(session, task, round, cents, who="owner", why="a test", now=company.clock.now())
+        set_round_budget(session, task, round, cents, actor="owner", reason="a test", now=company.clock.now())
 
 
 def test_a_budget_ends_a_round_and_is_never_overshot(small: Found) -> None:
@@ -99,7 +99,7 @@ def test_hits_that_a_round_no_longer_needs_are_expired(small: Found) -> None:
     company.settle()
     with company.store.write() as session:
         round = session.get_one(Round, company.floor.round.id)
-        begin_validating(session, round, who="owner", why="enough", now=company.clock.now())
+        begin_validating(session, round, actor="owner", reason="enough", now=company.clock.now())
     company.settle()
     assert company.statuses()[0] == "closed"
     assert {hit.status for hit in company.floor.rows(Hit)} == {HitStatus.REVIEWABLE}
@@ -111,7 +111,7 @@ def test_a_paused_round_gets_no_new_hits_until_it_resumes(small: Found) -> None:
     for step, standing in ((pause, 0), (resume, 3)):
         with company.store.write() as session:
             round = session.get_one(Round, company.floor.round.id)
-            step(session, round, who="owner", why="a test", now=company.clock.now())
+            step(session, round, actor="owner", reason="a test", now=company.clock.now())
         company.settle()
         assert len(company.floor.rows(Hit)) == standing
 
@@ -127,7 +127,7 @@ class PausedMeanwhile(Store):
     def write(self) -> Iterator[Session]:
         with self._company.store.write() as session:
             round = session.get_one(Round, self._company.floor.round.id)
-            pause(session, round, who="owner", why="wait", now=self._company.clock.now())
+            pause(session, round, actor="owner", reason="wait", now=self._company.clock.now())
         with super().write() as session:
             yield session
 
@@ -139,7 +139,7 @@ def test_a_pause_during_a_managers_pass_is_not_undone(small: Found, status: Roun
     if status is RoundStatus.VALIDATING:
         with company.store.write() as session:
             round = session.get_one(Round, company.floor.round.id)
-            begin_validating(session, round, who="owner", why="enough", now=company.clock.now())
+            begin_validating(session, round, actor="owner", reason="enough", now=company.clock.now())
     assert Move().preview(company.context(), TASK)
     assert Move().run(company.context(store=PausedMeanwhile(company)), TASK) == NOTHING
     round = company.floor.one(company.floor.round)

@@ -94,7 +94,7 @@ def test_a_round_with_nothing_to_learn_is_reported_and_the_next_opens_with_the_s
     def record(token: str) -> None:
         with learnable.store.write() as session:
             task = find_task(session, TASK)
-            skip_round(session, task, "all rows are copies", who=MANAGER, now=learnable.clock.now())
+            skip_round(session, task, "all rows are copies", actor=MANAGER, now=learnable.clock.now())
 
     trained, opened = train(learnable, EndedRunner(JobOutcome.FAILED, record=record))
     assert trained.result.done == "the next round needs no new model: all rows are copies"

@@ -56,7 +56,9 @@ def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[S
         now = SystemClock().now()
         with store.write() as session:
             owner = find_task(session, "sentiment")
-            token = make_token(session, owner, days=1, who="ada", why="a test", now=now)[1]
-            publish(session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), who="ada", why="", now=now)
+            token = make_token(session, owner, days=1, actor="ada", reason="a test", now=now)[1]
+            publish(
+                session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), actor="ada", reason="", now=now
+            )
     with serving(settings) as web:
         yield Served(web, token, archives)

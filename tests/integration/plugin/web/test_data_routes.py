@@ -37,7 +37,7 @@ class Site:
         with open_store(self.url) as store:
             play(store).freeze(open_archives(place))
             with store.write() as session:
-                publish(session, find_task(session, "sentiment"), who="ada", why="", now=NOON)
+                publish(session, find_task(session, "sentiment"), actor="ada", reason="", now=NOON)
         return self
 
     def client(self) -> FlaskClient:

@@ -41,14 +41,14 @@ class Played:
 
     def freeze(self, archives: Archives, clock: Clock | None = None) -> Frozen:
         """Freeze the round."""
-        return freeze(self.store, self.round_id, archives, clock or SettableClock(), who="ada", why="a test")
+        return freeze(self.store, self.round_id, archives, clock or SettableClock(), actor="ada", reason="a test")
 
     def play_next(self, **changes: Any) -> "Played":
         """The next round of the same task, closed too."""
         with self.store.write() as session:
             version = session.get_one(ModelVersion, 1)
             task = session.get_one(Task, self.stage.task.id)
-            opened = open_round(session, task, [version], now=NOON + 50 * DAY, who="ada", why="a test")
+            opened = open_round(session, task, [version], now=NOON + 50 * DAY, actor="ada", reason="a test")
         return _play(self.store, dataclasses.replace(self.stage, round=opened), **changes)
 
     def row(self) -> Round:

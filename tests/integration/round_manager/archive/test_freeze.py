@@ -133,7 +133,7 @@ def test_two_concurrent_freezes_create_one_archive(played: Played, tmp_path: Pat
     def run() -> None:
         with open_store(played.store.engine.url.render_as_string(hide_password=False)) as own:
             archives = open_archives(str(tmp_path))
-            done.append(freeze(own, played.round_id, archives, SettableClock(), who="ada", why="").sha256)
+            done.append(freeze(own, played.round_id, archives, SettableClock(), actor="ada", reason="").sha256)
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -215,7 +215,7 @@ def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(play
 def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> None:
     stage = set_stage(store, "sentiment")
     with pytest.raises(RoundNotClosed):
-        freeze(store, stage.round.id, open_archives(str(tmp_path)), SettableClock(), who="ada", why="")
+        freeze(store, stage.round.id, open_archives(str(tmp_path)), SettableClock(), actor="ada", reason="")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -34,7 +34,7 @@ def next_round(played: Played) -> Stage:
     with played.store.write() as session:
         versions = list(session.scalars(select(ModelVersion)))
         task = session.get_one(Task, played.stage.task.id)
-        opened = open_round(session, task, versions, now=LATER, who="ada", why="a test")
+        opened = open_round(session, task, versions, now=LATER, actor="ada", reason="a test")
     return dataclasses.replace(played.stage, round=opened)
 
 

@@ -45,7 +45,7 @@ def judged(panel: Panel, worker: str, *counts: int | None) -> None:
 def frozen(panel: Panel, folder: Path) -> dict[str, bytes]:
     """The files of the round's archive."""
     round_id, clock, places = panel.floor.round.id, panel.floor.clock, open_archives(str(folder))
-    made = freeze(panel.store, round_id, places, clock, who="ada", why="a test")
+    made = freeze(panel.store, round_id, places, clock, actor="ada", reason="a test")
     return {path.name: path.read_bytes() for path in Path(made.where).iterdir()}
 
 

@@ -51,7 +51,7 @@ class Counter:
         """Return the same ledger with the key of another account on the same marketplace."""
         crowd = FakeCrowd(self.clock.now)
         poster = HitPoster(self.store, crowd, self.clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-        payments = PaymentSender(self.store, crowd, self.clock, who=OWNER)
+        payments = PaymentSender(self.store, crowd, self.clock, actor=OWNER)
         return replace(
             self, crowd=crowd, poster=poster, payments=payments, collector=Collector(self.store, crowd, self.clock)
         )
@@ -88,12 +88,12 @@ class Counter:
     def approve(self, ids: Sequence[str]) -> int:
         with self.store.write() as session:
             works = session.scalars(select(Assignment).where(Assignment.external_id.in_(ids))).all()
-            return approve(session, works, who=OWNER, why="good work", now=self.clock.now())
+            return approve(session, works, actor=OWNER, reason="good work", now=self.clock.now())
 
     def bonus(self, external_id: str, cents: int = 50, reason: str = "Well done.") -> str:
         with self.store.write() as session:
             work = session.scalars(select(Assignment).where(Assignment.external_id == external_id)).one()
-            return give_bonus(session, self.crowd, work, cents, reason, who=OWNER, now=self.clock.now()).key
+            return give_bonus(session, self.crowd, work, cents, reason, actor=OWNER, now=self.clock.now()).key
 
     def approve_all(self, but: str = "") -> None:
         """Submit, collect, approve and pay every HIT but one."""
@@ -171,7 +171,7 @@ def open_counter(store: Store, *, cents: int = 1_000_000, pack: str = "sentiment
     clock = SettableClock()
     crowd = FakeCrowd(clock.now, cents)
     poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}")
-    payments = PaymentSender(store, crowd, clock, who=OWNER)
+    payments = PaymentSender(store, crowd, clock, actor=OWNER)
     return Counter(
         stage,
         store,

@@ -135,7 +135,7 @@ def test_a_hit_unknown_to_the_marketplace_keeps_its_money(counter: Counter) -> N
     assert counter.figures().reserved_cents == reserved
     with counter.store.read() as session:
         key = session.scalars(select(Hit.key).where(Hit.last_error.is_not(None))).one()
-    resolve_hit(counter.store, key, who=OWNER, why="it was deleted there", now=counter.clock.now())
+    resolve_hit(counter.store, key, actor=OWNER, reason="it was deleted there", now=counter.clock.now())
     assert counter.collector.run().unknown == 0
     assert counter.figures().reserved_cents == reserved // 2
     counter.check()

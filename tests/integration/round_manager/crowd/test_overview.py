@@ -21,7 +21,7 @@ def test_the_overview_counts_every_place_and_every_piece_of_work(counter: Counte
     first, second = counter.collected(2)
     counter.approve([first])
     counter.payments.run()
-    counter.rejections.reject(second, "Empty.", who="owner")
+    counter.rejections.reject(second, "Empty.", actor="owner")
     counter.post(1, assignments=3)
     counter.crowd.submit(counter.posted()[-1], "W2")
     counter.crowd.accept(counter.posted()[-1], "W3")
@@ -75,8 +75,8 @@ def test_worker_figures_show_work_earnings_and_access(counter: Counter) -> None:
     counter.post(1)
     (work,) = counter.work("W1", minutes=6)
     counter.collector.run()
-    counter.access.grant(counter.task, "W2", who="owner", why="")
-    counter.access.block("W3", who="owner", why="Spam.")
+    counter.access.grant(counter.task, "W2", actor="owner", reason="")
+    counter.access.block("W3", actor="owner", reason="Spam.")
     counter.approve([work])
     counter.payments.run()
     counter.bonus(work, 50)
@@ -109,7 +109,7 @@ def test_a_dry_run_refuses_what_a_real_run_would_and_leaves_nothing_behind(count
     def give(cents: int) -> None:
         with counter.store.dry_run() as session:
             found = find_assignment(session, counter.crowd.name, work)
-            give_bonus(session, counter.crowd, found, cents, "Thanks.", who="owner", now=counter.clock.now())
+            give_bonus(session, counter.crowd, found, cents, "Thanks.", actor="owner", now=counter.clock.now())
 
     give(100)
     with pytest.raises(BudgetError):
@@ -127,7 +127,7 @@ def test_the_same_bonus_given_concurrently_is_owed_once(counter: Counter) -> Non
         try:
             with counter.store.write() as session:
                 work = find_assignment(session, counter.crowd.name, done)
-                give_bonus_once(session, counter.crowd, work, 20, reason, who=OWNER, now=counter.clock.now())
+                give_bonus_once(session, counter.crowd, work, 20, reason, actor=OWNER, now=counter.clock.now())
         except BonusAlreadyGiven as error:
             refusals.append(str(error))
 

@@ -80,13 +80,13 @@ def test_a_bonus_with_an_expired_token_is_held_until_it_is_settled_manually(coun
     assert counter.reconciler.run().held == 0
     assert list(counter.crowd.bonuses(assignment_id=done)) == []
     new = resolve_payment(
-        counter.store, key, paid=False, who=OWNER, why="I looked: nothing there", now=counter.clock.now()
+        counter.store, key, paid=False, actor=OWNER, reason="I looked: nothing there", now=counter.clock.now()
     )
     assert new != key
     assert counter.payments.run().bonuses == 1
     assert [bonus.key for bonus in counter.crowd.bonuses(assignment_id=done)] == [new]
     with pytest.raises(NothingHeld):
-        resolve_payment(counter.store, key, paid=True, who=OWNER, why="", now=counter.clock.now())
+        resolve_payment(counter.store, key, paid=True, actor=OWNER, reason="", now=counter.clock.now())
     counter.check()
 
 
@@ -97,7 +97,7 @@ def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(counter: Counter
     counter.payments.run()
     counter.clock.advance(timedelta(hours=24))
     counter.reconciler.run()
-    resolve_payment(counter.store, key, paid=True, who=OWNER, why="by bank transfer", now=counter.clock.now())
+    resolve_payment(counter.store, key, paid=True, actor=OWNER, reason="by bank transfer", now=counter.clock.now())
     assert counter.entry(key).state == "confirmed"
     assert counter.payments.run().bonuses == 0
 
@@ -146,15 +146,15 @@ def test_a_busy_marketplace_stops_the_payment_run_and_the_rest_stays_owed(counte
 def test_a_rejection_has_a_reason_and_can_be_overridden(counter: Counter) -> None:
     (done,) = counter.collected()
     with pytest.raises(ReasonRequired):
-        counter.rejections.reject(done, "  ", who=OWNER)
+        counter.rejections.reject(done, "  ", actor=OWNER)
     assert counter.crowd.assignment(done).state is AssignmentState.SUBMITTED
-    counter.rejections.reject(done, "The text is copied from the instructions.", who=OWNER)
-    counter.rejections.reject(done, "Again.", who=OWNER)
+    counter.rejections.reject(done, "The text is copied from the instructions.", actor=OWNER)
+    counter.rejections.reject(done, "Again.", actor=OWNER)
     assert counter.crowd.assignment(done).feedback == "The text is copied from the instructions."
     assert counter.figures().reserved_cents == 0
     with pytest.raises(AssignmentStateError):
         counter.approve([done])
-    counter.rejections.override(done, who=OWNER, why="I was wrong")
+    counter.rejections.override(done, actor=OWNER, reason="I was wrong")
     assert counter.payments.run().rewards == 1
     assert counter.crowd.assignment(done).state is AssignmentState.APPROVED
     counter.check()
@@ -162,8 +162,8 @@ def test_a_rejection_has_a_reason_and_can_be_overridden(counter: Counter) -> Non
 
 def test_a_lost_response_to_an_override_is_recovered(counter: Counter) -> None:
     (done,) = counter.collected()
-    counter.rejections.reject(done, "No.", who=OWNER)
-    counter.rejections.override(done, who=OWNER, why="Yes.")
+    counter.rejections.reject(done, "No.", actor=OWNER)
+    counter.rejections.override(done, actor=OWNER, reason="Yes.")
     counter.crowd.fail(CrowdUnavailable("silence"), call=2)
     counter.payments.run()
     assert counter.reconciler.run().sent_again == 1
@@ -175,7 +175,7 @@ def test_work_that_is_being_paid_cannot_be_rejected(counter: Counter) -> None:
     (done,) = counter.collected()
     counter.approve([done])
     with pytest.raises(AssignmentStateError):
-        counter.rejections.reject(done, "Too late.", who=OWNER)
+        counter.rejections.reject(done, "Too late.", actor=OWNER)
 
 
 def test_a_bonus_past_the_budget_is_refused_with_the_figures(counter: Counter) -> None:
@@ -249,8 +249,8 @@ def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(counte
 def test_an_overridden_rejection_can_earn_its_bonus_again(counter: Counter) -> None:
     (done,) = counter.collected()
     before = counter.states(EntryKind.BONUS)
-    counter.rejections.reject(done, "No.", who=OWNER)
-    counter.rejections.override(done, who=OWNER, why="Yes.")
+    counter.rejections.reject(done, "No.", actor=OWNER)
+    counter.rejections.override(done, actor=OWNER, reason="Yes.")
     assert counter.states(EntryKind.BONUS)["reserved"] == before["reserved"]
     counter.check()
 

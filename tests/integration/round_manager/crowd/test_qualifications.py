@@ -36,12 +36,12 @@ def test_only_qualified_workers_can_accept_a_hit_and_bad_work_revokes_it(counter
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(first, "W1")
     for _ in range(2):
-        counter.access.grant(counter.task, "W1", who=OWNER, why="passed the quiz")
+        counter.access.grant(counter.task, "W1", actor=OWNER, reason="passed the quiz")
     counter.crowd.accept(first, "W1")
     with pytest.raises(CrowdWorkError):
-        counter.access.withdraw(counter.task, "W1", who=OWNER, why="")
+        counter.access.withdraw(counter.task, "W1", actor=OWNER, reason="")
     for _ in range(2):
-        counter.access.withdraw(counter.task, "W1", who=OWNER, why="copies its texts")
+        counter.access.withdraw(counter.task, "W1", actor=OWNER, reason="copies its texts")
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(second, "W1")
     with counter.store.read() as session:
@@ -54,14 +54,14 @@ def test_only_qualified_workers_can_accept_a_hit_and_bad_work_revokes_it(counter
 def test_a_block_lasts_until_it_is_lifted_and_keeps_its_history(counter: Counter) -> None:
     counter.post(1)
     for _ in range(2):
-        counter.access.block("W1", who=OWNER, why="spam")
+        counter.access.block("W1", actor=OWNER, reason="spam")
     with pytest.raises(CrowdRefused):
         counter.crowd.accept(counter.posted()[0], "W1")
     for _ in range(2):
-        counter.access.unblock("W1", who=OWNER, why="a mistake")
+        counter.access.unblock("W1", actor=OWNER, reason="a mistake")
     counter.crowd.accept(counter.posted()[0], "W1")
     with counter.store.read() as session:
         (block,) = session.scalars(select(Block)).all()
     assert block.lifted_at is not None
     with pytest.raises(CrowdWorkError):
-        counter.access.block("W2", who=OWNER, why=" ")
+        counter.access.block("W2", actor=OWNER, reason=" ")

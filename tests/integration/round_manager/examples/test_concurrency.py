@@ -81,7 +81,7 @@ def test_a_round_opened_concurrently_uses_one_of_the_requested_versions(store: S
     def open_it(number: int) -> str:
         with store.write() as session:
             row = find_task(session, "nli")
-            open_round(session, row, find_versions(session, row, [names[number]]), now=NOON, who="owner", why="")
+            open_round(session, row, find_versions(session, row, [names[number]]), now=NOON, actor="owner", reason="")
             return names[number]
 
     outcomes = at_once(open_it)

@@ -121,7 +121,7 @@ class School:
         with self.store.write() as session:
             task = find_task(session, TASK)
             models = find_versions(session, task, versions)
-            opened = open_round(session, task, models, now=NOON, who="owner@here", why="a test")
+            opened = open_round(session, task, models, now=NOON, actor="owner@here", reason="a test")
             examples = [self._example(session, opened, models[0].id, row) for row in rows]
             for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
                 opened.status = status
@@ -132,7 +132,7 @@ class School:
                     example.split = row.split
                 parts = [row.split for row in rows if row.status is ExampleStatus.VERIFIED]
                 report = {"train": parts.count(Split.TRAIN), "held_out": parts.count(Split.HELD_OUT)}
-                note(session, SPLIT, opened, who="outfox", why="a test", now=NOON, of=opened, after=report)
+                note(session, SPLIT, opened, actor="outfox", reason="a test", now=NOON, of=opened, after=report)
             return opened
 
     def rows(self, **options: Any) -> TrainingRows:

@@ -169,7 +169,7 @@ def test_a_reused_pid_is_not_mistaken_for_the_job(school: School) -> None:
     with school.store.write() as session:
         finish_job(session, job.id, TrainingState.CANCELLED, "enough", now=NOON)
     school.round_over([Row("Of the second round.")])
-    again = JobOwner(OWNER.who, OWNER.host, OWNER.pid)
+    again = JobOwner(OWNER.actor, OWNER.host, OWNER.pid)
     with school.store.write() as session:
         record_failure(session, school.task(session), again, "head", "the pack is gone", now=NOON)
     assert waiting(school) == PendingTraining(2, 1, "the pack is gone")

@@ -31,7 +31,7 @@ def test_quiz_places_are_split_into_hits_with_the_low_fee(counter: Counter) -> N
 def test_existing_places_and_qualified_workers_count(counter: Counter) -> None:
     plan(counter, 5)
     assert plan(counter, 5) == []
-    counter.access.grant(counter.task, "W1", who=OWNER, why="passed")
+    counter.access.grant(counter.task, "W1", actor=OWNER, reason="passed")
     assert [one.max_assignments for one in plan(counter, 8)] == [2]
 
 

@@ -12,7 +12,7 @@ from tests.integration.round_manager.crowd.counter import OWNER, Counter
 def set_to(counter: Counter, cents: int) -> None:
     with counter.store.write() as session:
         task, round = session.get_one(Task, counter.task.id), session.get_one(Round, counter.round.id)
-        set_round_budget(session, task, round, cents, who=OWNER, why="more money", now=counter.clock.now())
+        set_round_budget(session, task, round, cents, actor=OWNER, reason="more money", now=counter.clock.now())
 
 
 def test_a_raised_budget_can_be_spent_and_the_change_is_audited(counter: Counter) -> None:

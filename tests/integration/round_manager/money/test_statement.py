@@ -30,7 +30,7 @@ def test_a_days_statement_does_not_change_later(counter: Counter) -> None:
     counter.clock.advance(DAY)
     counter.approve(done[:2])
     counter.payments.run()
-    counter.rejections.reject(done[2], "No.", who=OWNER)
+    counter.rejections.reject(done[2], "No.", actor=OWNER)
     _, today = lines(counter)
     assert today.figures.sent_cents == today.confirmed_cents == today.newly_sent_cents > 0
     assert today.newly_released_cents > 0
@@ -82,7 +82,7 @@ class Books(RuleBasedStateMachine):
     @rule(place=st.integers(0, 5))
     def reject(self, place: int) -> None:
         for one in self._undecided()[place : place + 1]:
-            self.counter.rejections.reject(one, "No.", who=OWNER)
+            self.counter.rejections.reject(one, "No.", actor=OWNER)
 
     @rule(place=st.integers(0, 5), cents=st.integers(1, 90))
     def bonus(self, place: int, cents: int) -> None:

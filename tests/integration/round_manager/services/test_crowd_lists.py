@@ -33,7 +33,7 @@ def test_the_ledger_of_an_unknown_task_is_an_error(context: ServiceContext) -> N
 
 def test_workers_are_read_in_pages(counter: Counter, context: ServiceContext) -> None:
     for worker in ("W1", "W2", "W3"):
-        counter.access.grant(counter.task, worker, who=OWNER, why="")
+        counter.access.grant(counter.task, worker, actor=OWNER, reason="")
     whole = list_workers(context, counter.crowd.name)
     assert (len(whole.workers), whole.total) == (3, 3)
     page = list_workers(context, counter.crowd.name, task=counter.task.name, offset=1, limit=1)

@@ -52,7 +52,7 @@ class SomebodyElseIsFaster(QuickRegistry):
             with self.store.write() as session:
                 row = find_task(session, task)
                 versions = find_versions(session, row, [self.theirs])
-                open_round(session, row, versions, now=NOON, who="another", why="")
+                open_round(session, row, versions, now=NOON, actor="another", reason="")
             self.theirs = ""
         return super().set_pins(task, *arguments, **options)
 
@@ -73,7 +73,7 @@ def opening(store: Store, models: Path, registry: type[QuickRegistry] = QuickReg
 
 
 def open_it(opener: RoundOpener, *versions: str) -> RoundOpened:
-    return opener.open("sentiment", versions, who="owner@here", why="a test")
+    return opener.open("sentiment", versions, actor="owner@here", reason="a test")
 
 
 def statuses(store: Store) -> list[RoundStatus]:
@@ -197,7 +197,7 @@ def test_a_model_with_other_labels_is_refused(store: Store, models: Path) -> Non
     with store.write() as session:
         create_task(session, find_pack("nli"), now=NOON)
     with pytest.raises(ModelVersionError):
-        opening(store, models).open("nli", [version], who="owner", why="")
+        opening(store, models).open("nli", [version], actor="owner", reason="")
 
 
 @pytest.mark.usefixtures("task")

@@ -68,7 +68,7 @@ def test_every_verdict_records_each_version_and_the_tasks_rule_decides(
     with store.write() as session:
         create_task(session, changed, now=NOON)
     opening = RoundOpener(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
-    assert opening.open(TASK, [wrong, right], who="owner", why="two at once").versions == (wrong, right)
+    assert opening.open(TASK, [wrong, right], actor="owner", reason="two at once").versions == (wrong, right)
 
     with store.read() as session:
         context = live_contexts(session, find_task(session, TASK).id)[0]
@@ -105,7 +105,7 @@ def test_a_verdict_of_one_version_is_refused_if_two_are_pinned(store: Store, pac
     with store.write() as session:
         create_task(session, pack, now=NOON)
     opening = RoundOpener(store, QuickRegistry(models), str(models), load_fixed, clock, timeout=5)
-    opening.open(TASK, versions, who="owner", why="")
+    opening.open(TASK, versions, actor="owner", reason="")
     with store.read() as session:
         context = live_contexts(session, find_task(session, TASK).id)[0]
     fields = {**context.fields, "text": "It was anything but bad."}

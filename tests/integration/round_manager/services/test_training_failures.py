@@ -62,7 +62,7 @@ def test_a_cancel_during_the_training_stops_it(taught: School) -> None:
     def ask(step: int) -> None:
         if step == 1:
             with taught.store.write() as session:
-                job = request_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+                job = request_cancel(session, taught.task(session), actor="ada@desk", now=taught.clock.now())
             eventually(lambda: last_job(taught).beat_at > job.beat_at, "the wish was heard")
 
     trainer = FakeTrainer(taught.models, before_step=ask)
@@ -78,7 +78,7 @@ def test_a_cancel_after_the_training_keeps_the_version_out(taught: School) -> No
 
     def measure(directory: Path) -> int:
         with taught.store.write() as session:
-            request_cancel(session, taught.task(session), who="ada@desk", now=taught.clock.now())
+            request_cancel(session, taught.task(session), actor="ada@desk", now=taught.clock.now())
         return 1
 
     with pytest.raises(TrainingCancelled):

@@ -34,7 +34,7 @@ def opening(store: Store, tmp_path: Path) -> RoundOpener:
 def refused(opening: RoundOpener, error: type[RoundManagerError]) -> None:
     """The round stays a draft, and the registry pins nothing for it."""
     with pytest.raises(error):
-        opening.open(NAME, (), who="owner", why="a test")
+        opening.open(NAME, (), actor="owner", reason="a test")
     with opening.store.read() as session:
         (draft,) = list_rounds(session, session.scalars(select(Task)).one())
         assert (draft.status, session.scalars(select(AuditEntry.action)).all()) in (
@@ -56,7 +56,7 @@ def test_a_round_that_cannot_pay_for_one_example_is_not_opened(opening: RoundOpe
     budget(opening, 245)
     refused(opening, BudgetError)
     budget(opening, 246)
-    assert opening.open(NAME, (), who="owner", why="").number == 1
+    assert opening.open(NAME, (), actor="owner", reason="").number == 1
 
 
 def test_a_round_that_may_cost_more_than_its_task_has_left_is_not_opened(opening: RoundOpener) -> None:
@@ -64,7 +64,7 @@ def test_a_round_that_may_cost_more_than_its_task_has_left_is_not_opened(opening
         session.scalars(select(Task)).one().budget_cents = 59_999
     refused(opening, BudgetError)
     budget(opening, 59_999)
-    assert opening.open(NAME, (), who="owner", why="").number == 1
+    assert opening.open(NAME, (), actor="owner", reason="").number == 1
 
 
 def test_a_task_that_pays_nothing_needs_no_budget() -> None:
@@ -76,4 +76,4 @@ def test_a_task_that_pays_nothing_needs_no_budget() -> None:
 def budget(opening: RoundOpener, cents: int) -> None:
     with opening.store.write() as session:
         task, draft = session.scalars(select(Task)).one(), session.scalars(select(Round)).one()
-        set_round_budget(session, task, draft, cents, who="owner", why="a test", now=NOON)
+        set_round_budget(session, task, draft, cents, actor="owner", reason="a test", now=NOON)

@@ -15,7 +15,7 @@ from templates import BUILT_IN, load_pack
 from tests.fakes.clock import NOON
 
 DAY = timedelta(days=1)
-WHO = {"who": "ada@here", "why": "a thesis"}
+WHO = {"actor": "ada@here", "reason": "a thesis"}
 
 
 @pytest.fixture

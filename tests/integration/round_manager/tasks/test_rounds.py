@@ -33,7 +33,7 @@ def test_opening_again_with_the_same_models_changes_nothing(stage: Stage) -> Non
     with stage.store.write() as session:
         versions = find_versions(session, stage.task, stage.versions)
         later = NOON + timedelta(hours=1)
-        again = open_round(session, stage.task, versions, now=later, who="somebody", why="")
+        again = open_round(session, stage.task, versions, now=later, actor="somebody", reason="")
         assert (again.id, again.opened_at) == (stage.round.id, NOON)
         assert len(session.scalars(select(AuditEntry)).all()) == 1
 
@@ -42,7 +42,7 @@ def test_a_round_that_is_open_is_not_opened_against_other_models(stage: Stage) -
     with stage.store.write() as session:
         other = register_version(session, stage.task, manifest_for(stage.spec, "other"), "models/other", now=NOON)
         with pytest.raises(RoundAlreadyOpen):
-            open_round(session, stage.task, [other], now=NOON, who="owner", why="")
+            open_round(session, stage.task, [other], now=NOON, actor="owner", reason="")
 
 
 def test_a_round_needs_models_of_its_own_task(stage: Stage) -> None:
@@ -51,7 +51,7 @@ def test_a_round_needs_models_of_its_own_task(stage: Stage) -> None:
         foreign = find_versions(session, stage.task, stage.versions)
         for versions in ([], foreign):
             with pytest.raises(RoundError):
-                open_round(session, nli, versions, now=NOON, who="owner", why="")
+                open_round(session, nli, versions, now=NOON, actor="owner", reason="")
         assert live_round(session, nli.id) is None
 
 
@@ -63,7 +63,7 @@ def test_the_next_round_is_drafted_when_the_last_one_is_closed(stage: Stage) -> 
         closing.status, closing.closed_at = RoundStatus.CLOSED, NOON
         session.flush()
         versions = find_versions(session, stage.task, stage.versions)
-        opened = open_round(session, stage.task, versions, now=NOON, who="owner", why="")
+        opened = open_round(session, stage.task, versions, now=NOON, actor="owner", reason="")
         assert (opened.number, opened.status) == (2, RoundStatus.OPEN)
         assert find_round(session, stage.task, 1).status is RoundStatus.CLOSED
         with pytest.raises(RoundNotFound):

@@ -26,7 +26,7 @@ CopyOf = Callable[[str], Path]
 
 def create(store: Store, folder: Path, later: int = 0) -> Task:
     with store.write() as session:
-        return create_task(session, load_pack(folder), who="ada@here", now=NOON + timedelta(hours=later))
+        return create_task(session, load_pack(folder), actor="ada@here", now=NOON + timedelta(hours=later))
 
 
 def shown(store: Store, task: Task) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_the_owners_budget_for_a_draft_stays_until_the_pack_changes_it(store: St
     with store.write() as session:
         task = find_task(session, "sentiment")
         (draft,) = list_rounds(session, task)
-        set_round_budget(session, task, draft, 500, who="owner", why="a trial", now=NOON)
+        set_round_budget(session, task, draft, 500, actor="owner", reason="a trial", now=NOON)
     mine = ("owner", "changed the budget", 500)
     create(store, folder)
     replace_in(folder / "task.yaml", f"title: {load_pack(folder).spec.title}", "title: Another title")

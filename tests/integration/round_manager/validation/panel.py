@@ -117,7 +117,7 @@ class Panel:
     def set_budget(self, cents: int) -> None:
         with self.store.write() as session:
             task, round = session.get_one(Task, self.floor.task.id), session.get_one(Round, self.floor.round.id)
-            set_round_budget(session, task, round, cents, who=OWNER, why="a test", now=self.now)
+            set_round_budget(session, task, round, cents, actor=OWNER, reason="a test", now=self.now)
 
     def spend_all(self) -> int:
         """Reduce the round's budget to the committed money; return that amount."""

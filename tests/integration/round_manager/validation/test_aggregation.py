@@ -42,7 +42,7 @@ def test_reliable_validators_weigh_more_and_can_break_a_tie(seat: SeatPanel) -> 
     assert (found[split.id].label, found[split.id].probability > 0.9) == (split.label, True)
     assert (beside.examples, beside.could_settle > 0) == (13, True)
 
-    terms: dict[str, Any] = {"who": OWNER, "why": WHY, "now": panel.now}
+    terms: dict[str, Any] = {"actor": OWNER, "reason": WHY, "now": panel.now}
     done = settle(panel.store, panel.round, least=0.9, **terms)
     assert done.verified >= 1
     assert panel.status(split) is ExampleStatus.VERIFIED
@@ -60,7 +60,7 @@ def test_a_settled_bonus_is_owed_once_as_soon_as_the_budget_covers_it(seat: Seat
     split = campaign(panel)
     panel.decide()
     bound = panel.spend_all()
-    done = settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
+    done = settle(panel.store, panel.round, least=0.9, actor=OWNER, reason=WHY, now=panel.now)
     assert (panel.status(split), done.bonuses, done.uncovered) == (ExampleStatus.VERIFIED, 0, 1)
     with panel.store.read() as session:
         assert UNDECIDED_VOTES in reasons_not_to_close(session, panel.round, now=panel.now)
@@ -77,7 +77,7 @@ def test_a_settled_example_cannot_be_settled_again_and_is_not_counted_as_the_pol
     panel.decide()
     with panel.store.read() as session:
         before = compare(session, panel.round, least=0.9)
-    done = settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
+    done = settle(panel.store, panel.round, least=0.9, actor=OWNER, reason=WHY, now=panel.now)
     assert done.verified + done.disputed == before.could_settle > 0
     with panel.store.read() as session:
         assert compare(session, panel.round, least=0.9) == replace(before, could_settle=0)
@@ -103,4 +103,4 @@ def test_answers_are_not_aggregated(seat: SeatPanel) -> None:
 def test_a_closed_round_is_not_settled(panel: Panel) -> None:
     panel.close()
     with pytest.raises(RoundAlreadyClosed):
-        settle(panel.store, panel.round, least=0.9, who=OWNER, why=WHY, now=panel.now)
+        settle(panel.store, panel.round, least=0.9, actor=OWNER, reason=WHY, now=panel.now)

@@ -93,7 +93,7 @@ def test_an_overridden_rejection_earns_the_bonus(panel: Panel) -> None:
     panel.vote(example, None, None)
     assert panel.decide().bonuses == 0
     crowd = FakeCrowd(panel.floor.clock.now)
-    Rejections(panel.store, crowd, panel.floor.clock).override(work.external_id, who=OWNER, why="Yes.")
+    Rejections(panel.store, crowd, panel.floor.clock).override(work.external_id, actor=OWNER, reason="Yes.")
     assert panel.owed_to() == [example.id]
 
 
@@ -122,7 +122,7 @@ def test_a_bonus_for_a_kept_example_is_owed_as_soon_as_the_budget_covers_it(pane
     bound = panel.spend_all()
     with panel.store.write() as session:
         row = find_example(session, session.get_one(Task, panel.floor.task.id), example.public_id)
-        keep(session, row, who=OWNER, why="It does not", now=panel.now)
+        keep(session, row, actor=OWNER, reason="It does not", now=panel.now)
     assert (panel.status(example), panel.decide().uncovered) == (ExampleStatus.VERIFIED, 1)
     panel.set_budget(bound + 1_000)
     assert [panel.decide().bonuses for _ in range(2)] == [1, 0]
@@ -151,9 +151,9 @@ def test_a_flagged_example_keeps_its_bonus_until_its_owner_decides(panel: Panel)
     assert panel.bonuses() == {"reserved": 2}
     with panel.store.write() as session:
         task = session.get_one(Task, panel.floor.task.id)
-        keep(session, find_example(session, task, kept.public_id), who=OWNER, why="It does not", now=panel.now)
+        keep(session, find_example(session, task, kept.public_id), actor=OWNER, reason="It does not", now=panel.now)
         row = find_example(session, task, withdrawn.public_id)
-        withdraw(session, row, who=OWNER, why="It does", now=panel.now)
+        withdraw(session, row, actor=OWNER, reason="It does", now=panel.now)
     assert (panel.status(kept), panel.status(withdrawn)) == (ExampleStatus.VERIFIED, ExampleStatus.WITHDRAWN)
     assert (panel.bonuses(), panel.owed_to()) == ({"owed": 1, "released": 1}, [kept.id])
 

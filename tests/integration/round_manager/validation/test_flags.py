@@ -41,7 +41,7 @@ def test_a_kept_example_continues_where_it_was_and_a_flag_is_not_a_vote(panel: P
     panel.vote(example)
     panel.vote(example, flag=FLAG)
     with panel.store.write() as session:
-        keep(session, held(panel, session, example), who=OWNER, why=WHY, now=panel.now)
+        keep(session, held(panel, session, example), actor=OWNER, reason=WHY, now=panel.now)
     kept = panel.floor.one(example)
     assert (kept.status, kept.votes_wanted) == (ExampleStatus.PENDING, 3)
     panel.vote(example)
@@ -56,7 +56,7 @@ def test_a_withdrawn_example_stays_withdrawn_and_accepts_no_votes(panel: Panel) 
     panel.vote(example, flag=FLAG)
     for _ in range(2):
         with panel.store.write() as session:
-            withdraw(session, held(panel, session, example), who=OWNER, why=WHY, now=panel.now)
+            withdraw(session, held(panel, session, example), actor=OWNER, reason=WHY, now=panel.now)
     assert panel.status(example) is ExampleStatus.WITHDRAWN
     assert panel.decide().verified == 0
     (entry,) = panel.audited("withdrew")
@@ -66,7 +66,7 @@ def test_a_withdrawn_example_stays_withdrawn_and_accepts_no_votes(panel: Panel) 
 def test_only_flagged_examples_can_be_kept(panel: Panel) -> None:
     example = panel.floor.pending()
     with panel.store.write() as session, pytest.raises(DecisionRefused):
-        keep(session, held(panel, session, example), who=OWNER, why=WHY, now=panel.now)
+        keep(session, held(panel, session, example), actor=OWNER, reason=WHY, now=panel.now)
 
 
 def test_a_missing_example_is_reported_with_a_hint(panel: Panel) -> None:
@@ -80,4 +80,4 @@ def test_in_a_closed_round_flags_can_no_longer_be_decided(panel: Panel) -> None:
     panel.close()
     for decision in (keep, withdraw):
         with panel.store.write() as session, pytest.raises(DecisionRefused):
-            decision(session, held(panel, session, example), who=OWNER, why=WHY, now=panel.now)
+            decision(session, held(panel, session, example), actor=OWNER, reason=WHY, now=panel.now)

@@ -72,7 +72,7 @@ def accuracy(panel: Panel) -> list[str]:
 def say(panel: Panel, decision: Any, example: Example) -> None:
     with panel.store.write() as session:
         row = find_example(session, session.get_one(Task, panel.floor.task.id), example.public_id)
-        decision(session, row, who=OWNER, why=WHY, now=panel.now)
+        decision(session, row, actor=OWNER, reason=WHY, now=panel.now)
 
 
 def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(panel: Panel) -> None:

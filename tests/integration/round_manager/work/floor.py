@@ -315,5 +315,5 @@ def lay_floor(store: Store, name: str = "sentiment", *, contexts: int = 8, **ter
         task = create_task(session, pack, now=now)
         manifest = manifest_for(pack.spec)
         version = register_version(session, task, manifest, f"models/{manifest.version}", now=now)
-        opened = open_round(session, task, [version], now=now, who="owner@here", why="a test")
+        opened = open_round(session, task, [version], now=now, actor="owner@here", reason="a test")
     return Floor(store, clock, pack.spec, task, opened, version.name)

@@ -23,7 +23,7 @@ def row(key: str, text: str = "", **extra: str) -> PackContext:
 def upload(season: Season, rows: Iterable[PackContext], *, replace: bool = False) -> ContextsUploaded:
     with season.store.write() as session:
         now = season.floor.now
-        return upload_contexts(session, season.floor.task, rows, replace=replace, who=OWNER, why="more", now=now)
+        return upload_contexts(session, season.floor.task, rows, replace=replace, actor=OWNER, reason="more", now=now)
 
 
 def bring_up_to_date(season: Season, rows: Sequence[PackContext]) -> None:

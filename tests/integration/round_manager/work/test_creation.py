@@ -312,7 +312,7 @@ def test_reports_are_limited_per_page_and_per_hit(floor: Floor) -> None:
         report(session, honest, None, "The prompt is cut off.", now=floor.now)
         for number in range(489):
             about = {"session": f"other-{number}"}
-            audit.note(session, "reported", hit, who="FORGED", why="noise", now=floor.now, of=hit, after=about)
+            audit.note(session, "reported", hit, actor="FORGED", reason="noise", now=floor.now, of=hit, after=about)
     with floor.write() as session, pytest.raises(TooManyReports):
         report(session, honest, None, "It still is.", now=floor.now)
     elsewhere = floor.open("W1")

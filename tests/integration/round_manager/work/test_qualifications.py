@@ -105,7 +105,7 @@ def test_a_worker_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qu
 ) -> None:
     pass_quiz(floor)
     assert qualify(floor, crowd) == 1
-    WorkerAccess(floor.store, crowd, floor.clock).withdraw(floor.task, "W1", who="owner", why="bad work")
+    WorkerAccess(floor.store, crowd, floor.clock).withdraw(floor.task, "W1", actor="owner", reason="bad work")
     assert at_once(*[lambda: qualify(floor, crowd)] * TOGETHER) == [0] * TOGETHER
     assert crowd.told == ["W1"]
 
@@ -115,7 +115,7 @@ def test_concurrent_grants_by_owner_and_quiz_are_one(floor: Floor) -> None:
     pass_quiz(floor)
 
     def grant(who: str) -> None:
-        WorkerAccess(floor.store, crowd, floor.clock).grant(floor.task, "W1", who=who, why="")
+        WorkerAccess(floor.store, crowd, floor.clock).grant(floor.task, "W1", actor=who, reason="")
 
     outcomes = at_once(*[lambda who=f"owner {number}": grant(who) for number in range(TOGETHER)])
     assert outcomes == [None] * TOGETHER

@@ -93,7 +93,7 @@ class World:
             model = new_model(task.id, f"{self.name}-v{len(self.rows(ModelVersion))}")
             session.add(model)
             session.flush()
-            open_round(session, task, [model], now=NOON, who="tests", why="to try it")
+            open_round(session, task, [model], now=NOON, actor="tests", reason="to try it")
 
     def close_round(self) -> None:
         with self.store.write() as session:

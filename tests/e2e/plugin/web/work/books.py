@@ -55,7 +55,7 @@ def pay(stage: WorkStage, name: str) -> int:
     with stage.store.write() as session:
         task, market = find_task(session, name), stage.services.crowd.name
         waiting = [find_assignment(session, market, one.assignment_id) for one in undecided(session, market, task.id)]
-        approve(session, waiting, who=OWNER, why="it is good", now=now)
+        approve(session, waiting, actor=OWNER, reason="it is good", now=now)
         open_round = open_round_of(session, task)
     decide_round(stage.store, open_round, now=now)
     paid = stage.services.payments.run()

@@ -143,7 +143,7 @@ class WorkStage:
         place = self.settings.registry_location
         registry = open_registry(place, cache / "models")
         opening = RoundOpener(self.store, registry, place, load_target, self.clock, SECONDS_TO_START)
-        opening.open(name, (model.name,), who="tests", why="a test")
+        opening.open(name, (model.name,), actor="tests", reason="a test")
         # The backend serves the tasks that have a model when it starts.
         self._stale = True
         return pack

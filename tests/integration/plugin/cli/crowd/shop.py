@@ -143,13 +143,13 @@ class Shop:
         """Owe all rewards without paying them on the marketplace."""
         with self.store() as store, store.write() as session:
             works = session.scalars(select(Assignment)).all()
-            approve(session, works, who="owner", why="", now=datetime.now(UTC))
+            approve(session, works, actor="owner", reason="", now=datetime.now(UTC))
 
     def owed_bonus(self, work: str, reason: str = "Well done.") -> str:
         """Owe a bonus of 50 cents without sending it; return its key."""
         with self.store() as store, store.write() as session:
             done = session.scalars(select(Assignment).where(Assignment.external_id == work)).one()
-            return give_bonus(session, self._crowd(), done, 50, reason, who="owner", now=datetime.now(UTC)).key
+            return give_bonus(session, self._crowd(), done, 50, reason, actor="owner", now=datetime.now(UTC)).key
 
     def cut_off(self, key: str, *, ago: timedelta = timedelta()) -> None:
         """Mark a payment as sent without calling the marketplace, as if the process had been killed."""

@@ -84,7 +84,7 @@ def test_a_round_without_a_paid_quiz_takes_no_quiz_hits(shop: Shop, part: dict[s
     with shop.store() as store, store.write() as session:
         task = create_task(session, plain, now=now)
         version = register_version(session, task, manifest_for(plain.spec), "models/x", now=now)
-        open_round(session, task, [version], now=now, who="owner", why="a test")
+        open_round(session, task, [version], now=now, actor="owner", reason="a test")
     for more in ("--dry-run", "--yes"):
         error = shop.error("post", "plain", "--kind", "quiz", "--hits", 1, more)
         assert (error["code"], error["hint"]["action"]) == ("hits_not_allowed", "apply_task_yaml")
