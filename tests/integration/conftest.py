@@ -8,13 +8,14 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import botocore.loaders
 import pytest
 
 from round_manager.database.store import Store
+from tests.campaign import Campaign, NewCampaign, start_campaign
 from tests.conftest import Outfox
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases
@@ -90,6 +91,18 @@ def any_store(any_databases: Databases) -> Iterator[Store]:
     """A store of one kind, for tests that do not depend on the kind."""
     with any_databases.opened() as opened:
         yield opened
+
+
+@pytest.fixture
+def campaign(new_campaign: NewCampaign) -> Campaign:
+    """The sentiment task with its first round open, on each kind of database."""
+    return new_campaign()
+
+
+@pytest.fixture
+def new_campaign(store: Store) -> NewCampaign:
+    """Start the campaign of another pack or with other terms: `new_campaign("qa", work={"tries": 2})`."""
+    return partial(start_campaign, store)
 
 
 @pytest.fixture

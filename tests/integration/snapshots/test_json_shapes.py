@@ -21,6 +21,7 @@ from round_manager.learning.training_jobs import JobOwner, start_job
 from round_manager.work.reports import report
 from templates.label_config import read_elements
 from templates.payloads import results
+from tests.campaign import start_campaign
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
@@ -28,7 +29,6 @@ from tests.fakes.trainer import FakeTrainer
 from tests.integration.plugin.cli.crowd.conftest import books, market, page, shop  # noqa: F401 - fixtures
 from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
 from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
-from tests.integration.round_manager.validation.panel import seat_panel
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.commands import leaf_commands
 from tests.integration.snapshots.recorder import Recorder
@@ -224,20 +224,20 @@ def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeyp
 
 def test_validation_commands(ask: Recorder, home_tables: str) -> None:
     with open_store(home_tables) as store:
-        panel = seat_panel(store)
-        examples = [*panel.written("W1"), *panel.written("W2")]
-        flagged, late = panel.floor.pending(), panel.floor.pending()
-        page = panel.floor.open("W4")
-        with panel.floor.write() as session:
-            report(session, page, 0, "The text is in French.", now=panel.now)
-            report(session, page, None, "The button is hidden.", now=panel.now)
-        panel.vote(examples[0], None, None)
-        panel.vote(examples[1], panel.other(examples[1]), None)
-        panel.vote(flagged, flag="It names a person")
-        panel.vote(late, None, None)
+        campaign = start_campaign(store)
+        examples = [*campaign.confirmed_examples("W1"), *campaign.confirmed_examples("W2")]
+        flagged, late = campaign.add_example(), campaign.add_example()
+        page = campaign.open_page("W4")
+        with campaign.store.write() as session:
+            report(session, page, 0, "The text is in French.", now=campaign.now)
+            report(session, page, None, "The button is hidden.", now=campaign.now)
+        campaign.vote(examples[0], None, None)
+        campaign.vote(examples[1], campaign.other_label(examples[1]), None)
+        campaign.vote(flagged, flag="It names a person")
+        campaign.vote(late, None, None)
         ask("status")
         ask("round decide", "sentiment")
-        panel.vote(late, flag="It names a person")
+        campaign.vote(late, flag="It names a person")
         ask("round flags", "sentiment")
         ask("round decide", "sentiment", flagged.public_id, "--withdraw", "--why", "it does")
         ask("round decide", "sentiment", late.public_id, "--keep", "--why", "it does not")
@@ -250,7 +250,7 @@ def test_validation_commands(ask: Recorder, home_tables: str) -> None:
         ask("context list", "sentiment", "--most", 2)
         ask("round show", "sentiment")
         ask("status", "sentiment")
-        panel.close()
+        campaign.mark_closed()
     ask.error("error: a round that is not frozen", "round", "verify", "sentiment")
     frozen = ask("round freeze", "sentiment", "--why", "the paper")
     ask("round freeze", "sentiment")

@@ -8,26 +8,26 @@ import pytest
 from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
 from round_manager.tasks.tasks import update_gold
+from tests.campaign import Campaign, start_campaign
+from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
-from tests.integration.round_manager.validation.panel import Panel, seat_panel
 from tests.integration.round_manager.validation.test_late_flags import flagging, judged
-from tests.integration.round_manager.work.floor import pack_of
 
 FLAG = "It names a person"
 
 
 @pytest.fixture
-def owned(home_tables: str) -> Iterator[Panel]:
-    """A panel in the home that the commands work on."""
+def campaign(home_tables: str) -> Iterator[Campaign]:
+    """A campaign in the home that the commands work on."""
     with open_store(home_tables) as store:
-        yield seat_panel(store)
+        yield start_campaign(store)
 
 
-def test_votes_decide_examples_and_the_owner_sees_what_needs_attention(outfox: Outfox, owned: Panel) -> None:
-    (example,) = owned.written()
-    flagged = owned.floor.pending()
-    owned.vote(example, None, None)
-    owned.vote(flagged, flag=FLAG)
+def test_votes_decide_examples_and_the_owner_sees_what_needs_attention(outfox: Outfox, campaign: Campaign) -> None:
+    (example,) = campaign.confirmed_examples()
+    flagged = campaign.add_example()
+    campaign.vote(example, None, None)
+    campaign.vote(flagged, flag=FLAG)
     ran = outfox("round", "decide", "sentiment", "--json")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
@@ -37,11 +37,11 @@ def test_votes_decide_examples_and_the_owner_sees_what_needs_attention(outfox: O
     assert "outfox round flags sentiment" in text
 
 
-def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -> None:
-    example, other = owned.floor.pending(), owned.floor.pending()
+def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, campaign: Campaign) -> None:
+    example, other = campaign.add_example(), campaign.add_example()
     for one in (example, other):
-        owned.vote(one)
-        owned.vote(one, flag=FLAG)
+        campaign.vote(one)
+        campaign.vote(one, flag=FLAG)
     text = outfox("round", "flags", "sentiment").out
     assert all(word in text for word in (str(example.public_id), FLAG, str(example.fields["text"]).split()[0]))
     listed = json.loads(outfox("round", "flags", "sentiment", "--json").out)
@@ -50,15 +50,15 @@ def test_a_flagged_example_is_listed_and_decided(outfox: Outfox, owned: Panel) -
     ran = outfox("round", "decide", "sentiment", example.public_id, "--keep", "--why", "it does not")
     assert (ran.code, f"example {example.public_id} is pending" in ran.out) == (0, True)
     assert outfox("round", "decide", "sentiment", other.public_id, "--withdraw", "--why", "it does").code == 0
-    assert owned.status(other) is ExampleStatus.WITHDRAWN
+    assert campaign.status_of(other) is ExampleStatus.WITHDRAWN
     assert json.loads(outfox("round", "flags", "sentiment", "--json").out)["flagged"] == []
 
 
-def test_late_flags_are_listed_with_their_kind(outfox: Outfox, owned: Panel) -> None:
-    example = owned.floor.pending()
-    owned.vote(example, None, None)
-    owned.decide()
-    owned.vote(example, flag=FLAG)
+def test_late_flags_are_listed_with_their_kind(outfox: Outfox, campaign: Campaign) -> None:
+    example = campaign.add_example()
+    campaign.vote(example, None, None)
+    campaign.decide()
+    campaign.vote(example, flag=FLAG)
     assert json.loads(outfox("round", "decide", "sentiment", "--json").out)["flagged_late"] == 1
     text = outfox("round", "flags", "sentiment").out
     assert "verified, round 1" in text
@@ -68,21 +68,21 @@ def test_late_flags_are_listed_with_their_kind(outfox: Outfox, owned: Panel) -> 
 
 
 def test_a_flagged_gold_item_is_listed_with_the_row_to_correct(outfox: Outfox, home_tables: str) -> None:
-    (row,) = pack_of("sentiment").seed[:1]
+    (row,) = built_in_pack("sentiment").seed[:1]
     with open_store(home_tables) as store:
-        panel = seat_panel(store, validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+        campaign = start_campaign(store, validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
         with store.write() as session:
-            update_gold(session, panel.floor.task, [row], now=panel.now)
-        judged(panel, flagging(panel))
+            update_gold(session, campaign.task, [row], now=campaign.now)
+        judged(campaign, flagging(campaign))
     text = outfox("round", "flags", "sentiment").out
     assert all(word in text for word in (row.id, "two at once", "outfox task create sentiment"))
     (told,) = json.loads(outfox("round", "flags", "sentiment", "--json").out)["gold"]
     assert (told["row"], told["flags"][0]["comment"]) == (row.id, "two at once")
 
 
-def test_control_characters_in_workers_texts_are_escaped(outfox: Outfox, owned: Panel) -> None:
-    example = owned.floor.pending()
-    owned.vote(example, flag="\x1b[31mred\x9b2J \u202eturned")
+def test_control_characters_in_workers_texts_are_escaped(outfox: Outfox, campaign: Campaign) -> None:
+    example = campaign.add_example()
+    campaign.vote(example, flag="\x1b[31mred\x9b2J \u202eturned")
     text = outfox("round", "flags", "sentiment").out
     assert not set("\x1b\x9b\u202e") & set(text)
     assert "\\u001b[31mred" in text
@@ -102,16 +102,16 @@ def test_control_characters_in_workers_texts_are_escaped(outfox: Outfox, owned: 
     ],
 )
 def test_a_wrong_argument_is_reported_with_a_hint(
-    outfox: Outfox, owned: Panel, arguments: list[str], named: str
+    outfox: Outfox, campaign: Campaign, arguments: list[str], named: str
 ) -> None:
-    ran = outfox("round", "decide", owned.floor.spec.name, *arguments)
+    ran = outfox("round", "decide", campaign.spec.name, *arguments)
     assert (ran.code, named in ran.err) == (2, True)
 
 
-def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Panel) -> None:
-    (example,) = owned.written("W1")
-    owned.written("W2")
-    owned.vote(example, None, None)
+def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, campaign: Campaign) -> None:
+    (example,) = campaign.confirmed_examples("W1")
+    campaign.confirmed_examples("W2")
+    campaign.vote(example, None, None)
     ran = outfox("round", "metrics", "sentiment")
     assert ran.code == 0, ran.err
     assert "50.0%" in ran.out
@@ -128,9 +128,9 @@ def test_metrics_are_shown_for_people_and_for_programs(outfox: Outfox, owned: Pa
     assert "W1" not in outfox("round", "metrics", "sentiment", "--by", "worker").out
 
 
-def test_undecided_fooling_examples_of_a_closed_round_are_reported(outfox: Outfox, owned: Panel) -> None:
-    owned.written("W1")
-    owned.close()
+def test_undecided_fooling_examples_of_a_closed_round_are_reported(outfox: Outfox, campaign: Campaign) -> None:
+    campaign.confirmed_examples("W1")
+    campaign.mark_closed()
     text = outfox("round", "metrics", "sentiment").out
     assert "1 fooling example was never decided" in text
     (told,) = json.loads(outfox("round", "metrics", "sentiment", "--json").out)
@@ -144,9 +144,9 @@ def test_a_draft_has_no_metrics_yet(outfox: Outfox) -> None:
     assert (ran.code, "outfox round open sentiment" in ran.err) == (2, True)
 
 
-def test_an_aggregation_is_shown_and_settles_only_with_a_reason(outfox: Outfox, owned: Panel) -> None:
-    for label in owned.floor.spec.label_names:
-        owned.vote(owned.floor.pending(label=label), None, None, voters=["Ann", "Bob"])
+def test_an_aggregation_is_shown_and_settles_only_with_a_reason(outfox: Outfox, campaign: Campaign) -> None:
+    for label in campaign.spec.label_names:
+        campaign.vote(campaign.add_example(label=label), None, None, voters=["Ann", "Bob"])
     told = json.loads(outfox("round", "aggregate", "sentiment", "--json").out)
     assert (told["examples"], told["same"], told["settled"]) == (3, 3, None)
     assert outfox("round", "aggregate", "sentiment", "--settle").code == 2

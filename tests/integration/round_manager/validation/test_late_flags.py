@@ -19,147 +19,146 @@ from round_manager.validation.flags import (
 )
 from round_manager.validation.validators import gold_accuracy
 from round_manager.work.validation_work import Judgement
-from tests.integration.round_manager.validation.conftest import SeatPanel
-from tests.integration.round_manager.validation.panel import OWNER, Panel
-from tests.integration.round_manager.work.floor import pack_of
+from tests.campaign import OWNER, Campaign, NewCampaign
+from tests.campaign.base import built_in_pack
 
 FLAG = "It names a person"
 WHY = "I looked at it."
 
 
 @pytest.fixture
-def golden(seat: SeatPanel) -> Panel:
+def gold_campaign(new_campaign: NewCampaign) -> Campaign:
     """A task whose pages to validate have one known answer and one example."""
-    return seat(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+    return new_campaign(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
 
 
-def known(panel: Panel) -> Example:
+def known(campaign: Campaign) -> Example:
     """An example that people agreed on: the next page shows it as gold."""
-    terms: dict[str, Any] = {"gold_label": "positive", "decided_at": panel.now, "votes_wanted": 0}
-    return panel.floor.pending(status=ExampleStatus.VERIFIED, **terms)
+    terms: dict[str, Any] = {"gold_label": "positive", "decided_at": campaign.now, "votes_wanted": 0}
+    return campaign.add_example(status=ExampleStatus.VERIFIED, **terms)
 
 
-def judged(panel: Panel, judgement: Judgement, voter: str = "V1") -> WorkSession:
+def judged(campaign: Campaign, judgement: Judgement, voter: str = "V1") -> WorkSession:
     """A confirmed page on which a worker gave every item the same judgement."""
-    panel.floor.pending()
-    page = panel.floor.validating(voter)
-    panel.floor.judge_all(page, judgement)
-    panel.floor.finish(page)
-    panel.floor.confirm(page)
+    campaign.add_example()
+    page = campaign.open_validation_page(voter)
+    campaign.judge_all(page, judgement)
+    campaign.finish_page(page)
+    campaign.confirm(page)
     return page
 
 
-def flagging(panel: Panel) -> Judgement:
-    return Judgement(flag=panel.floor.spec.validation.flag_reasons[1], comment="two at once")
+def flagging(campaign: Campaign) -> Judgement:
+    return Judgement(flag=campaign.spec.validation.flag_reasons[1], comment="two at once")
 
 
-def late(panel: Panel) -> list[Flagged]:
-    with panel.store.read() as session:
-        return [one for one in flagged(session, panel.round) if not one.waits]
+def late(campaign: Campaign) -> list[Flagged]:
+    with campaign.store.read() as session:
+        return [one for one in flagged(session, campaign.round) if not one.waits]
 
 
-def gold_flags(panel: Panel) -> list[FlaggedGold]:
-    with panel.store.read() as session:
-        return flagged_gold(session, panel.round)
+def gold_flags(campaign: Campaign) -> list[FlaggedGold]:
+    with campaign.store.read() as session:
+        return flagged_gold(session, campaign.round)
 
 
-def accuracy(panel: Panel) -> list[str]:
-    with panel.store.read() as session:
-        rates = gold_accuracy(session, session.get_one(Task, panel.floor.task.id)).values()
+def accuracy(campaign: Campaign) -> list[str]:
+    with campaign.store.read() as session:
+        rates = gold_accuracy(session, session.get_one(Task, campaign.task.id)).values()
     return [f"{rate.count} of {rate.of}" for rate in rates]
 
 
-def say(panel: Panel, decision: Any, example: Example) -> None:
-    with panel.store.write() as session:
-        row = find_example(session, session.get_one(Task, panel.floor.task.id), example.public_id)
-        decision(session, row, actor=OWNER, reason=WHY, now=panel.now)
+def say(campaign: Campaign, decision: Any, example: Example) -> None:
+    with campaign.store.write() as session:
+        row = find_example(session, session.get_one(Task, campaign.task.id), example.public_id)
+        decision(session, row, actor=OWNER, reason=WHY, now=campaign.now)
 
 
-def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(panel: Panel) -> None:
-    (example,) = panel.written()
-    panel.vote(example, None, None)
-    panel.decide()
-    assert late(panel) == []
-    panel.vote(example, flag=FLAG)
-    panel.decide()
-    assert (panel.status(example), panel.bonuses()) == (ExampleStatus.VERIFIED, {"owed": 1})
-    (shown,) = late(panel)
+def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(campaign: Campaign) -> None:
+    (example,) = campaign.confirmed_examples()
+    campaign.vote(example, None, None)
+    campaign.decide()
+    assert late(campaign) == []
+    campaign.vote(example, flag=FLAG)
+    campaign.decide()
+    assert (campaign.status_of(example), campaign.bonus_states()) == (ExampleStatus.VERIFIED, {"owed": 1})
+    (shown,) = late(campaign)
     assert (shown.example, shown.status, shown.votes[-1].flag) == (example.public_id, ExampleStatus.VERIFIED, FLAG)
-    with panel.store.read() as session:
-        assert count_late(session, panel.round) == 1
+    with campaign.store.read() as session:
+        assert count_late(session, campaign.round) == 1
 
 
-def test_a_kept_example_is_listed_again_only_if_another_validator_flags_it(panel: Panel) -> None:
-    example = panel.floor.pending()
-    panel.vote(example, flag=FLAG)
-    say(panel, keep, example)
-    panel.vote(example, None, None)
-    panel.decide()
-    assert (panel.status(example), late(panel)) == (ExampleStatus.VERIFIED, [])
-    panel.vote(example, flag=FLAG)
-    assert len(late(panel)) == 1
-    say(panel, keep, example)
-    assert (panel.status(example), late(panel)) == (ExampleStatus.VERIFIED, [])
+def test_a_kept_example_is_listed_again_only_if_another_validator_flags_it(campaign: Campaign) -> None:
+    example = campaign.add_example()
+    campaign.vote(example, flag=FLAG)
+    say(campaign, keep, example)
+    campaign.vote(example, None, None)
+    campaign.decide()
+    assert (campaign.status_of(example), late(campaign)) == (ExampleStatus.VERIFIED, [])
+    campaign.vote(example, flag=FLAG)
+    assert len(late(campaign)) == 1
+    say(campaign, keep, example)
+    assert (campaign.status_of(example), late(campaign)) == (ExampleStatus.VERIFIED, [])
     with pytest.raises(DecisionRefused):
-        say(panel, keep, example)
+        say(campaign, keep, example)
 
 
-def test_a_withdrawn_example_is_no_longer_listed(panel: Panel) -> None:
-    example = panel.floor.pending()
-    panel.vote(example, None, None)
-    panel.decide()
-    panel.vote(example, flag=FLAG)
-    say(panel, withdraw, example)
-    assert (panel.status(example), late(panel)) == (ExampleStatus.WITHDRAWN, [])
+def test_a_withdrawn_example_is_no_longer_listed(campaign: Campaign) -> None:
+    example = campaign.add_example()
+    campaign.vote(example, None, None)
+    campaign.decide()
+    campaign.vote(example, flag=FLAG)
+    say(campaign, withdraw, example)
+    assert (campaign.status_of(example), late(campaign)) == (ExampleStatus.WITHDRAWN, [])
 
 
-def test_a_flag_on_gold_reaches_the_owner_and_lowers_no_score(golden: Panel) -> None:
-    gold = known(golden)
-    judged(golden, flagging(golden))
-    (shown,) = late(golden)
+def test_a_flag_on_gold_reaches_the_owner_and_lowers_no_score(gold_campaign: Campaign) -> None:
+    gold = known(gold_campaign)
+    judged(gold_campaign, flagging(gold_campaign))
+    (shown,) = late(gold_campaign)
     assert (shown.example, shown.round, shown.votes[0].comment) == (gold.public_id, 1, "two at once")
-    assert golden.status(gold) is ExampleStatus.VERIFIED
-    assert accuracy(golden) == []
-    say(golden, keep, gold)
-    assert late(golden) == []
+    assert gold_campaign.status_of(gold) is ExampleStatus.VERIFIED
+    assert accuracy(gold_campaign) == []
+    say(gold_campaign, keep, gold)
+    assert late(gold_campaign) == []
 
 
-def test_a_flag_on_gold_of_a_closed_round_is_listed_and_can_be_kept(golden: Panel) -> None:
-    gold = known(golden)
-    judged(golden, flagging(golden))
-    golden.close()
+def test_a_flag_on_gold_of_a_closed_round_is_listed_and_can_be_kept(gold_campaign: Campaign) -> None:
+    gold = known(gold_campaign)
+    judged(gold_campaign, flagging(gold_campaign))
+    gold_campaign.mark_closed()
     with pytest.raises(DecisionRefused):
-        say(golden, withdraw, gold)
-    assert len(late(golden)) == 1
-    say(golden, keep, gold)
-    assert late(golden) == []
+        say(gold_campaign, withdraw, gold)
+    assert len(late(gold_campaign)) == 1
+    say(gold_campaign, keep, gold)
+    assert late(gold_campaign) == []
 
 
-def test_withdrawn_gold_lowers_no_score(golden: Panel) -> None:
-    gold = known(golden)
-    judged(golden, Judgement(label="negative"))
-    assert accuracy(golden) == ["0 of 1"]
-    say(golden, withdraw, gold)
-    assert accuracy(golden) == []
+def test_withdrawn_gold_lowers_no_score(gold_campaign: Campaign) -> None:
+    gold = known(gold_campaign)
+    judged(gold_campaign, Judgement(label="negative"))
+    assert accuracy(gold_campaign) == ["0 of 1"]
+    say(gold_campaign, withdraw, gold)
+    assert accuracy(gold_campaign) == []
 
 
-def test_a_flag_on_the_owners_gold_is_listed_until_the_row_is_corrected(golden: Panel) -> None:
-    (row,) = pack_of("sentiment").seed[:1]
-    with golden.store.write() as session:
-        update_gold(session, golden.floor.task, [row], now=golden.now)
-    judged(golden, flagging(golden))
-    (shown,) = gold_flags(golden)
+def test_a_flag_on_the_owners_gold_is_listed_until_the_row_is_corrected(gold_campaign: Campaign) -> None:
+    (row,) = built_in_pack("sentiment").seed[:1]
+    with gold_campaign.store.write() as session:
+        update_gold(session, gold_campaign.task, [row], now=gold_campaign.now)
+    judged(gold_campaign, flagging(gold_campaign))
+    (shown,) = gold_flags(gold_campaign)
     assert (shown.row, shown.target, shown.flags[0].comment) == (row.id, row.label, "two at once")
-    assert accuracy(golden) == []
-    with golden.store.write() as session:
-        update_gold(session, golden.floor.task, [], now=golden.now)
-    assert gold_flags(golden) == []
+    assert accuracy(gold_campaign) == []
+    with gold_campaign.store.write() as session:
+        update_gold(session, gold_campaign.task, [], now=gold_campaign.now)
+    assert gold_flags(gold_campaign) == []
 
 
-def test_unconfirmed_flags_are_ignored(golden: Panel) -> None:
-    known(golden)
-    golden.floor.pending()
-    page = golden.floor.validating()
-    golden.floor.judge_all(page, flagging(golden))
-    golden.floor.finish(page)
-    assert late(golden) == []
+def test_unconfirmed_flags_are_ignored(gold_campaign: Campaign) -> None:
+    known(gold_campaign)
+    gold_campaign.add_example()
+    page = gold_campaign.open_validation_page()
+    gold_campaign.judge_all(page, flagging(gold_campaign))
+    gold_campaign.finish_page(page)
+    assert late(gold_campaign) == []

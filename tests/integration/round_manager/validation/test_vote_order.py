@@ -13,9 +13,8 @@ from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, Source
 from round_manager.validation.metrics import round_metrics
 from round_manager.workers import ensure_worker
+from tests.campaign import MARKET, start_campaign
 from tests.integration.databases import Databases
-from tests.integration.round_manager.validation.panel import seat_panel
-from tests.integration.round_manager.work.floor import MARKET
 
 PATIENCE = 20
 WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -34,22 +33,22 @@ def is_done_or_waits(store: Store, deed: Future[Any]) -> bool:
 
 
 def test_a_slow_commit_of_a_vote_is_awaited_and_keeps_its_order(crowded: Store) -> None:
-    panel = seat_panel(crowded)
-    (example,) = panel.written()
+    campaign = start_campaign(crowded)
+    (example,) = campaign.confirmed_examples()
     with ThreadPoolExecutor(1) as pool:
         with crowded.write() as session:
-            slow = ensure_worker(session, MARKET, "slow", now=panel.now)
+            slow = ensure_worker(session, MARKET, "slow", now=campaign.now)
             row = session.get_one(Example, example.id)
-            terms: dict[str, Any] = {"source": Source.LABEL_STUDIO, "voted_at": panel.now}
-            cast_vote(session, row, slow.id, label=panel.other(example), **terms)
-            quick = pool.submit(panel.vote, example, None, None)
+            terms: dict[str, Any] = {"source": Source.LABEL_STUDIO, "voted_at": campaign.now}
+            cast_vote(session, row, slow.id, label=campaign.other_label(example), **terms)
+            quick = pool.submit(campaign.vote, example, None, None)
             end = monotonic() + PATIENCE
             while not is_done_or_waits(crowded, quick) and monotonic() < end:
                 pass
-            panel.decide()
+            campaign.decide()
         quick.result(PATIENCE)
-    panel.decide()
+    campaign.decide()
     with crowded.read() as session:
-        found = round_metrics(session, panel.round)
-    assert (found.differing, found.counts.verified_fooling) == (0, len(panel.owed_to()))
-    assert panel.status(example) is ExampleStatus.PENDING
+        found = round_metrics(session, campaign.round)
+    assert (found.differing, found.counts.verified_fooling) == (0, len(campaign.examples_with_bonus()))
+    assert campaign.status_of(example) is ExampleStatus.PENDING
