@@ -158,7 +158,7 @@ class Application:
     def training_ports(self, place: str | None, rotation_timeout: float) -> "TrainingPorts":
         """Return what a training in this process needs."""
         from ml_backend.targets.loading import footprint, load_target
-        from round_manager.learning.trainer import LocalTrainer
+        from round_manager.learning.training_data import LocalTrainer
         from round_manager.services.training import TrainingPorts
 
         return TrainingPorts(

@@ -16,7 +16,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.money.statement import Owed
+    from round_manager.money.budget import Owed
     from round_manager.services.payments import GroupTopUp
 
 

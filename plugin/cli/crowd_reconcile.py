@@ -16,7 +16,7 @@ from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.money.statement import StatementLine
+    from round_manager.money.budget import StatementLine
     from round_manager.services.payments import StatementReport
 
 MOST_DAYS = 3_660

@@ -30,7 +30,7 @@ def every_text(seconds: float) -> str:
 
 def asking(kind: "HitKind") -> str:
     """Return what HITs of a kind are for, as in `2 HITs to validate`."""
-    from round_manager.money.hit_terms import WORDS
+    from round_manager.crowd.hit_planning import WORDS
 
     return WORDS[kind]
 

@@ -17,7 +17,8 @@ from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
 from plugin.simulation.worker import make_profiles
 from round_manager.database.store import Store
-from round_manager.learning.training_jobs import pending_training, running_job
+from round_manager.learning.training_data import pending_training
+from round_manager.learning.training_jobs import running_job
 from round_manager.loop.manager_record import problem_steps
 from round_manager.loop.overview import task_overview
 from round_manager.models import RoundStatus

@@ -11,10 +11,9 @@ from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
-from round_manager.learning.evaluations import find_evaluation
-from round_manager.learning.rows import HeldOut, training_rows
+from round_manager.learning.training_data import HeldOut, training_rows
 from round_manager.learning.training_jobs import list_jobs
-from round_manager.learning.versions import find_versions
+from round_manager.learning.versions import find_evaluation, find_versions
 from round_manager.models import RoundStatus
 from round_manager.rates import Rate
 from round_manager.specs import spec_of

@@ -1,6 +1,5 @@
 """Planning: creates HITs to post, and reserves all the money that they can cost before anything is sent."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,15 +7,73 @@ from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from crowd.port import Crowd, HitTerms
+from crowd.port import Comparator, Crowd, HitTerms, Requirement, Restriction
+from crowd.profile import CrowdLimits
 from round_manager import audit
 from round_manager.database.columns import public_id
 from round_manager.errors import HitsNotAllowed
 from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Qualification, Round, RoundStatus, Task
+from round_manager.money.bonuses import most_bonuses
 from round_manager.money.budget import check_budget
-from round_manager.money.hit_terms import WORDS, shape_of, terms_of, wanted_for
-from round_manager.money.ledger import release, reserve
+from round_manager.money.ledger import PossiblePayment, release, reserve
 from round_manager.specs import spec_of
+from templates import TaskSpec
+
+MINUTE = 60
+# Workers are paid after this time at the latest, even if we stop reviewing.
+AUTO_APPROVE_SECONDS = 3 * 24 * 60 * MINUTE
+QUIZ_MINUTES = 30
+KEYWORDS = {
+    HitKind.CREATE: ("writing", "language model", "bonus"),
+    HitKind.VALIDATE: ("checking", "judgement", "language"),
+    HitKind.QUIZ: ("quiz", "qualification"),
+}
+LEADS = {HitKind.CREATE: "", HitKind.VALIDATE: "Check: ", HitKind.QUIZ: "Paid quiz: "}
+# How owners see a kind: "3 HITs to validate".
+WORDS = {HitKind.CREATE: "to create", HitKind.VALIDATE: "to validate", HitKind.QUIZ: "for the quiz"}
+
+
+def description_of(spec: TaskSpec, kind: HitKind) -> str:
+    """Return the description that workers read before they accept a HIT; the task's own describes only creation."""
+    if kind is HitKind.CREATE:
+        return spec.description
+    if kind is HitKind.QUIZ:
+        asked = len(spec.quiz.questions) if spec.quiz else 0
+        what = f"Read how this task works and answer {asked} question{'' if asked == 1 else 's'} about it."
+        return f"{what} It pays the same whether you pass or not; once you pass, you can take the task's other HITs."
+    most = spec.work.validations_per_hit
+    some = f"up to {most} of them" if most > 1 else "one of them"
+    if spec.kind == "qa":
+        return f"Other people asked questions about passages. Read {some} and select each answer in its passage."
+    return f"Other people wrote texts. Read {some} and say of each how you understand it; there is nothing to write."
+
+
+def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None, limits: CrowdLimits) -> HitTerms:
+    """Return the terms of a HIT. Without the task's qualification, workers can preview it but not accept it."""
+    reward_cents, minutes = {
+        HitKind.CREATE: (spec.pay.create_cents, spec.work.create_minutes),
+        HitKind.VALIDATE: (spec.pay.validate_cents, spec.work.validate_minutes),
+        HitKind.QUIZ: (spec.pay.quiz_cents, QUIZ_MINUTES),
+    }[kind]
+    held = Comparator.DOES_NOT_EXIST if kind is HitKind.QUIZ else Comparator.EXISTS
+    needs = () if qualification_id is None else (Requirement(qualification_id, held, restriction=Restriction.ACCEPT),)
+    return HitTerms(
+        title=f"{LEADS[kind]}{spec.title}"[: limits.title_length],
+        description=description_of(spec, kind)[: limits.description_length],
+        keywords=(*KEYWORDS[kind], spec.name),
+        reward_cents=reward_cents,
+        assignment_seconds=minutes * MINUTE,
+        auto_approve_seconds=AUTO_APPROVE_SECONDS,
+        requirements=needs,
+    )
+
+
+def wanted_for(spec: TaskSpec, kind: HitKind, terms: HitTerms, assignments: int, crowd: Crowd) -> list[PossiblePayment]:
+    """Return every payment that one such HIT can lead to, with fees."""
+    reward = PossiblePayment(EntryKind.REWARD, crowd.price(terms, assignments))
+    bonus = PossiblePayment(EntryKind.BONUS, crowd.bonus_price(spec.pay.fooled_bonus_cents))
+    return [reward] * assignments + [bonus] * (most_bonuses(spec, kind) * assignments)
+
 
 # While a round is validating, examples are still validated but no new ones are written.
 TAKES_HITS = {
@@ -86,9 +143,8 @@ def check_request(session: Session, round: Round, request: HitRequest, *, now: d
 
 def cost_of(session: Session, round: Round, request: HitRequest, crowd: Crowd) -> HitCost:
     """Return what a request would reserve; nothing is changed."""
-    spec = spec_of(round)
     terms = order_terms(session, round, request.kind, crowd)
-    wanted = wanted_for(spec, request.kind, terms, request.assignments, crowd)
+    wanted = wanted_for(spec_of(round), request.kind, terms, request.assignments, crowd)
     rewards = sum(one.price.cents for one in wanted if one.kind is EntryKind.REWARD)
     bonuses = sum(one.price.cents for one in wanted if one.kind is EntryKind.BONUS)
     return HitCost(
@@ -101,12 +157,11 @@ def plan_hits(session: Session, round: Round, request: HitRequest, crowd: Crowd,
     # Locked, so that the round's status stays as it is until the HITs are stored.
     round = session.get_one(Round, round.id, with_for_update={"key_share": True}, populate_existing=True)
     check_request(session, round, request, now=now)
-    spec = spec_of(round)
     terms = order_terms(session, round, request.kind, crowd)
+    each = wanted_for(spec_of(round), request.kind, terms, request.assignments, crowd)
     # Before any row is written: a request of a million HITs is refused as fast as a request of one.
-    check_budget(
-        session, session.get_one(Task, round.task_id), round, cost_of(session, round, request, crowd).total_cents
-    )
+    needed = sum(one.price.total_cents for one in each) * request.hits
+    check_budget(session, session.get_one(Task, round.task_id), round, needed)
     hits = []
     for _ in range(request.hits):
         own_id = public_id(now)
@@ -118,7 +173,7 @@ def plan_hits(session: Session, round: Round, request: HitRequest, crowd: Crowd,
                 round_id=round.id,
                 kind=request.kind,
                 marketplace=crowd.name,
-                reward_cents=shape_of(spec, request.kind).reward_cents,
+                reward_cents=terms.reward_cents,
                 max_assignments=request.assignments,
                 assignment_seconds=terms.assignment_seconds,
                 created_at=now,
@@ -127,7 +182,6 @@ def plan_hits(session: Session, round: Round, request: HitRequest, crowd: Crowd,
         )
     session.add_all(hits)
     session.flush()
-    each = wanted_for(spec, request.kind, terms, request.assignments, crowd)
     reserve(session, [(hit, one) for hit in hits for one in each], now=now)
     return hits
 
@@ -156,24 +210,13 @@ def cancel_planned(
     now: datetime,
 ) -> int:
     """Cancel the task's HITs, of one kind or of all, that no process has begun to send; return how many."""
-    which = [Hit.marketplace == marketplace, Hit.task_id == task.id]
-    if kind is not None:
-        which.append(Hit.kind == kind)
-    return _cancel(session, which, actor=actor, reason=reason, now=now)
+    kinds = list(HitKind) if kind is None else [kind]
+    which = (Hit.marketplace == marketplace, Hit.task_id == task.id, Hit.kind.in_(kinds))
+    return cancel_hits(session, *which, actor=actor, reason=reason, now=now)
 
 
-def cancel_creation(session: Session, round: Round, *, actor: str, reason: str, now: datetime) -> int:
-    """Cancel the round's creation HITs that no process has begun to send, on every marketplace; return how many."""
-    which = [Hit.round_id == round.id, Hit.kind == HitKind.CREATE]
-    return _cancel(session, which, actor=actor, reason=reason, now=now)
-
-
-def cancel_hits(session: Session, hits: Sequence[Hit], *, actor: str, reason: str, now: datetime) -> int:
+def cancel_hits(session: Session, *which: ColumnElement[bool], actor: str, reason: str, now: datetime) -> int:
     """Cancel those of the HITs that no process has begun to send; return how many."""
-    return _cancel(session, [Hit.id.in_([hit.id for hit in hits])], actor=actor, reason=reason, now=now)
-
-
-def _cancel(session: Session, which: Sequence[ColumnElement[bool]], *, actor: str, reason: str, now: datetime) -> int:
     wanted = select(Hit).where(*which, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None))
     # HITs that another process is about to send are left to that process.
     hits = session.scalars(wanted.order_by(Hit.id).with_for_update(skip_locked=True)).all()

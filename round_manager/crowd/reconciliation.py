@@ -130,8 +130,9 @@ class Reconciler:
         for hit in session.scalars(arrived).all():
             hit.sent_at = None
         session.flush()
-        over = session.scalars(select(Hit).where(ours, Hit.sent_at.is_(None), is_past_posting())).all()
-        outcome.given_up += cancel_hits(session, over, actor=self._sender.actor, reason=NOT_NEEDED, now=now)
+        outcome.given_up += cancel_hits(
+            session, ours, is_past_posting(), actor=self._sender.actor, reason=NOT_NEEDED, now=now
+        )
         return wanted
 
     def _doubtful_payments(self) -> list[Payment]:

@@ -39,7 +39,7 @@ from round_manager.models import (
     Task,
     Worker,
 )
-from round_manager.money.bonuses import bonuses_each, settle_bonuses
+from round_manager.money.bonuses import most_bonuses, settle_bonuses
 from round_manager.money.budget import figures
 from round_manager.money.ledger import Debt, PossiblePayment, owe_new, owe_rewards, owed_entry, reserve, rewards_of
 from round_manager.specs import spec_of
@@ -275,5 +275,6 @@ class Rejections:
     def _reserve_bonuses(self, session: Session, hit: Hit, now: datetime) -> None:
         """Reserve the possible bonuses again, which the rejection released."""
         owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
-        price = self._crowd.bonus_price(spec_of(owner).pay.fooled_bonus_cents)
-        reserve(session, [(hit, PossiblePayment(EntryKind.BONUS, price))] * bonuses_each(session, hit), now=now)
+        spec = spec_of(owner)
+        bonus = PossiblePayment(EntryKind.BONUS, self._crowd.bonus_price(spec.pay.fooled_bonus_cents))
+        reserve(session, [(hit, bonus)] * most_bonuses(spec, hit.kind), now=now)

@@ -67,12 +67,7 @@ class Ancestor:
 ReadManifest = Callable[[str], Manifest | None]
 
 
-def _read_none(name: str) -> Manifest | None:
-    """Return None: there is no registry to read."""
-    return None
-
-
-def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_none) -> list[Ancestor]:
+def lineage(session: Session, task: Task, name: str, read: ReadManifest) -> list[Ancestor]:
     """Return the version and its ancestors, newest first, as far back as they are known.
 
     A version that no round was played against is not registered: `read` returns its manifest, None if there is none.
@@ -87,7 +82,8 @@ def lineage(session: Session, task: Task, name: str, read: ReadManifest = _read_
         if version is not None:
             line.append(_registered(session, version, rounds))
         elif manifest is not None:
-            line.append(_ancestor(session, manifest.version, data_of(manifest), _settings(manifest), rounds))
+            settings = {"mode": manifest.mode, "parent": manifest.parent}
+            line.append(_ancestor(session, manifest.version, data_of(manifest), settings, rounds))
         else:
             break
         wanted = line[-1].parent
@@ -123,10 +119,6 @@ def _ancestor(
         tuple(_learned(session, source, rounds) for source in data.get("sources", [])),
         settings.get("parent"),
     )
-
-
-def _settings(manifest: Manifest) -> dict[str, Any]:
-    return {"mode": manifest.mode, "parent": manifest.parent}
 
 
 def _learned(session: Session, source: dict[str, Any], rounds: dict[int, Round]) -> Learned:

@@ -5,56 +5,41 @@ holder of the lock knows that a job still recorded as running belongs to a dead 
 others and carries their request to cancel; a job ends only once, so a process that lost its lock cannot end another's.
 """
 
-import enum
-import os
-import socket
+import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.clock import Clock
 from common.errors import Hint
-from round_manager.audit import note
+from common.progress import Progress
+from ml_backend.errors import TrainingCancelled
 from round_manager.database.store import Store, process_lock
-from round_manager.errors import DuplicateError, NoTraining, TrainingBusy, TrainingEnded, TrainingTooLate
-from round_manager.jobs import new_token
-from round_manager.learning.rows import closed_rounds, rows_to_learn
-from round_manager.models import AuditEntry, ModelVersion, Round, Task, TrainingJob, TrainingState
+from round_manager.errors import (
+    DuplicateError,
+    NoTraining,
+    RoundManagerError,
+    TrainingBusy,
+    TrainingEnded,
+    TrainingTooLate,
+)
+from round_manager.jobs import JobOwner, is_dead
+from round_manager.learning.training_data import closed_rounds, pending_training
+from round_manager.models import ModelVersion, Round, Task, TrainingJob, TrainingState
 from round_manager.tasks.tasks import find_task
 
-# After these a round needs no further training; after a failure or a stop it does.
-SETTLED = (TrainingState.ROTATED, TrainingState.REFUSED, TrainingState.CANCELLED)
 DIED = "the process died without reporting an end: it was killed, ran out of memory, or its machine went down"
 MAX_TEXT = 200
 # A live training sends a heartbeat every few seconds.
 HEARTBEAT_TIMEOUT = timedelta(minutes=1)
 # Two heartbeats and a margin: a job heard from this recently is alive, wherever it runs.
 FRESH = timedelta(seconds=5)
-# Linux reports the start of a process to the second.
-CLOCK_ERROR = timedelta(seconds=2)
-PROC = Path("/proc")
-# The audit log's action for a round that teaches nothing and needs no training.
-PASSED_OVER = "passed over"
-
-
-@dataclass(frozen=True)
-class JobOwner:
-    """The process that trains, and who started it; the token distinguishes this start from every other."""
-
-    actor: str
-    host: str
-    pid: int
-    token: str = field(default_factory=new_token)
-
-    @classmethod
-    def this_process(cls, actor: str, token: str | None = None) -> "JobOwner":
-        """Return this process as the owner of a job."""
-        return cls(actor, socket.gethostname(), os.getpid(), token or new_token())
 
 
 @dataclass(frozen=True)
@@ -65,26 +50,6 @@ class JobProgress:
     steps: int = 0
     total: int = 0
     note: str = ""
-
-
-class JobSignal(enum.Enum):
-    """The reply to a heartbeat: whether the job should continue."""
-
-    CONTINUE = "continue"
-    CANCEL = "cancel"
-    ENDED = "ended"  # another process recorded it as dead
-
-
-@dataclass(frozen=True)
-class PendingTraining:
-    """A closed round that no model has learned from yet, and how often that failed, with the last reason.
-
-    Failures that a retry may resolve, such as an unreachable registry, are not counted.
-    """
-
-    round: int
-    failures: int
-    reason: str | None
 
 
 @contextmanager
@@ -129,48 +94,39 @@ def fail_dead_job(session: Session, task: Task, reason: str, *, now: datetime) -
     return finish_job(session, job.id, TrainingState.FAILED, reason, now=now) if job else None
 
 
-def record_failure(
+def record_end(
     session: Session,
     task: Task,
     owner: JobOwner,
     mode: str | None,
     reason: str,
     *,
+    state: TrainingState = TrainingState.FAILED,
     retry: bool = False,
     now: datetime,
 ) -> TrainingJob | None:
-    """Record the job of a dead process as failed, unless it recorded its own end; requires the training lock.
+    """Record that the job of a dead process failed or was stopped, unless it recorded its own end; requires the lock.
 
-    A process that died before its job started gets a job now, so that failures are counted; None if no training
+    A process that failed before its job started gets a job now, so that failures are counted; None if no training
     is pending.
     """
     job = find_job(session, task, owner.token)
-    if job is None:
-        if pending_training(session, task) is None:
-            return None
+    if job is None and state is TrainingState.FAILED and pending_training(session, task) is not None:
         job = start_job(session, task, closed_rounds(session, task)[-1], mode or "unknown", owner, now=now)
-    if job.state is not TrainingState.RUNNING:
-        return job
-    return finish_job(session, job.id, TrainingState.FAILED, reason, now=now, retry=retry)
-
-
-def record_stop(session: Session, task: Task, token: str, reason: str, *, now: datetime) -> TrainingJob | None:
-    """Record the job of a process that was stopped, unless it recorded its own end; None if it has no job."""
-    job = find_job(session, task, token)
     if job is None or job.state is not TrainingState.RUNNING:
         return job
-    return finish_job(session, job.id, TrainingState.STOPPED, reason, now=now)
+    return finish_job(session, job.id, state, reason, now=now, retry=retry)
 
 
-def record_heartbeat(session: Session, job_id: int, progress: JobProgress, *, now: datetime) -> JobSignal:
-    """Record the progress of a job; return whether it should continue."""
+def record_heartbeat(session: Session, job_id: int, progress: JobProgress, *, now: datetime) -> bool:
+    """Record the progress of a job; return whether it should continue: not if it was cancelled or recorded as dead."""
     job = _locked(session, job_id)
     if job.state is not TrainingState.RUNNING:
-        return JobSignal.ENDED
+        return False
     job.beat_at = now
     job.stage, job.note = progress.stage[:MAX_TEXT], progress.note[:MAX_TEXT]
     job.steps, job.total = progress.steps, progress.total
-    return JobSignal.CONTINUE if job.cancel_at is None else JobSignal.CANCEL
+    return job.cancel_at is None
 
 
 def request_cancel(session: Session, task: Task, *, actor: str, now: datetime) -> TrainingJob:
@@ -195,15 +151,13 @@ def request_cancel(session: Session, task: Task, *, actor: str, now: datetime) -
     return job
 
 
-def start_rotation(session: Session, job_id: int, *, now: datetime) -> JobSignal:
+def start_rotation(session: Session, job_id: int, *, now: datetime) -> bool:
     """Record that the rotation starts, after which a job cannot be cancelled; return whether it should continue."""
     job = _locked(session, job_id)
-    if job.state is not TrainingState.RUNNING:
-        return JobSignal.ENDED
-    if job.cancel_at is not None:
-        return JobSignal.CANCEL
+    if job.state is not TrainingState.RUNNING or job.cancel_at is not None:
+        return False
     job.rotates_at = now
-    return JobSignal.CONTINUE
+    return True
 
 
 def finish_job(
@@ -260,50 +214,7 @@ def has_heartbeat(job: TrainingJob, *, now: datetime) -> bool:
 
 def is_process_gone(job: TrainingJob, *, now: datetime) -> bool:
     """Return whether the process of a running job was on this machine and no longer exists."""
-    if job.host != socket.gethostname() or now - job.beat_at < FRESH:
-        return False
-    try:
-        os.kill(job.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass  # Another user's process has that number.
-    return _is_another_process(job.pid, job.started_at)
-
-
-def pending_training(session: Session, task: Task) -> PendingTraining | None:
-    """Return the last closed round where it has rows to learn from and no training up to it has settled.
-
-    A running training does not count: see running_job.
-    """
-    rounds = closed_rounds(session, task)
-    if not rounds:
-        return None
-    last = rounds[-1]
-    if not rows_to_learn(session, last):
-        return None
-    mine = (TrainingJob.task_id == task.id, TrainingJob.round_id == last.id)
-    jobs = session.scalars(select(TrainingJob).where(*mine).order_by(TrainingJob.id)).all()
-    if any(job.state in SETTLED for job in jobs) or skipped_round(session, task):
-        return None
-    failed = [job for job in jobs if job.state is TrainingState.FAILED and not job.retry]
-    return PendingTraining(last.number, len(failed), failed[-1].reason if failed else None)
-
-
-def skip_round(session: Session, task: Task, reason: str, *, actor: str, now: datetime) -> None:
-    """Record that the last closed round teaches nothing, so that the next round need not wait for a training."""
-    if pending_training(session, task) is not None:
-        last = closed_rounds(session, task)[-1]
-        note(session, PASSED_OVER, last, actor=actor, reason=reason, now=now, of=last)
-
-
-def skipped_round(session: Session, task: Task) -> str | None:
-    """Return why the last closed round needs no training; None if it was not skipped."""
-    rounds = closed_rounds(session, task)
-    if not rounds:
-        return None
-    written = select(AuditEntry.reason).where(AuditEntry.round_id == rounds[-1].id, AuditEntry.action == PASSED_OVER)
-    return session.scalar(written.limit(1))
+    return now - job.beat_at >= FRESH and is_dead(job.host, job.pid, job.started_at)
 
 
 def _locked(session: Session, job_id: int) -> TrainingJob:
@@ -311,13 +222,76 @@ def _locked(session: Session, job_id: int) -> TrainingJob:
     return session.scalars(found.execution_options(populate_existing=True)).one()
 
 
-def _is_another_process(pid: int, since: datetime) -> bool:
-    """Return whether the process of that number is a zombie, or started later than the job."""
-    try:
-        # The name, in brackets, may hold anything.
-        state, *numbers = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        (booted,) = (line.split()[1] for line in (PROC / "stat").read_text().splitlines() if line.startswith("btime"))
-        began = int(booted) + int(numbers[18]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return False  # Not Linux, or the process has just ended; the next call finds out.
-    return state == "Z" or datetime.fromtimestamp(began, UTC) > since + CLOCK_ERROR
+HEARTBEAT_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class TrainingHeartbeat:
+    """A Progress that forwards to another one, and sends heartbeats from a thread until the end of the block."""
+
+    def __init__(
+        self, store: Store, job_id: int, clock: Clock, progress: Progress, interval: float = HEARTBEAT_SECONDS
+    ) -> None:
+        self._store = store
+        self._job_id = job_id
+        self._clock = clock
+        self._progress = progress
+        self._interval = interval
+        self._recorded = JobProgress()
+        self._continues = True
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="training-heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def start(self, total_steps: int, what: str) -> None:
+        """Begin a stage of that many steps."""
+        self._recorded = JobProgress(what, 0, total_steps)
+        self._progress.start(total_steps, what)
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """Report that more steps are done."""
+        self._recorded = replace(self._recorded, steps=self._recorded.steps + steps, note=note)
+        self._progress.advance(steps, note)
+
+    def finish(self) -> None:
+        """End the stage."""
+        self._progress.finish()
+
+    def is_cancelled(self) -> bool:
+        """Return whether the last heartbeat learned that the job should not continue."""
+        return not self._continues
+
+    def check(self) -> None:
+        """Send a heartbeat now; raise TrainingCancelled if the job should not continue."""
+        self._send()
+        self._raise_if_cancelled()
+
+    def seal(self) -> None:
+        """Ask for the last time: from now on the job cannot be cancelled. Raise TrainingCancelled where it was."""
+        with self._store.write() as session:
+            self._continues = start_rotation(session, self._job_id, now=self._clock.now())
+        self._raise_if_cancelled()
+
+    def _raise_if_cancelled(self) -> None:
+        if self.is_cancelled():
+            raise TrainingCancelled("training was cancelled; no model was rotated in")
+
+    def _run(self) -> None:
+        while not self._over.wait(self._interval):
+            try:
+                self._send()
+            except RoundManagerError as error:
+                # Whether to continue is asked again before anything changes, so a missed heartbeat is harmless.
+                log.warning("could not record the progress of the training: %s", error)
+
+    def _send(self) -> None:
+        with self._store.write() as session:
+            self._continues = record_heartbeat(session, self._job_id, self._recorded, now=self._clock.now())

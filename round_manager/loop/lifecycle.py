@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from common.text import dollars
 from round_manager import audit
-from round_manager.crowd.hit_planning import cancel_creation
+from round_manager.crowd.hit_planning import cancel_hits
 from round_manager.errors import RoundAlreadyClosed, RoundNotOpen, RoundNotReady
 from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import (
@@ -30,7 +30,7 @@ from round_manager.loop.waiting import (
     waiting,
     when,
 )
-from round_manager.models import AuditEntry, EntryState, LedgerEntry, Round, RoundStatus, Task
+from round_manager.models import AuditEntry, EntryState, Hit, HitKind, LedgerEntry, Round, RoundStatus, Task
 from round_manager.money.budget import figures
 from round_manager.specs import spec_of
 from round_manager.tasks.affordability import free_cents, least_cents, planning_fees
@@ -83,7 +83,8 @@ def begin_validating(session: Session, round: Round, *, actor: str, reason: str,
     # The clock of this machine may be behind that of the machine that opened the round.
     held.status, held.validating_at = RoundStatus.VALIDATING, max(now, held.opened_at or now)
     session.flush()
-    cancel_creation(session, held, actor=actor, reason=reason, now=now)
+    # On every marketplace.
+    cancel_hits(session, Hit.round_id == held.id, Hit.kind == HitKind.CREATE, actor=actor, reason=reason, now=now)
     _note(session, "began validating", held, RoundStatus.OPEN, actor=actor, reason=reason, now=now)
     return held
 

@@ -14,8 +14,8 @@ from round_manager.errors import HitsNotAllowed, RoundNotOpen
 from round_manager.loop.supply import pages_to_validate
 from round_manager.loop.supply_facts import lacking_votes, places_out
 from round_manager.models import HitKind, Round, Task
+from round_manager.money.bonuses import most_bonuses
 from round_manager.money.budget import BudgetFigures, figures
-from round_manager.money.hit_terms import shape_of
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
@@ -96,13 +96,12 @@ def quote(
     check_request(session, round, request, now=now)
     spec = spec_of(round)
     terms = order_terms(session, round, request.kind, crowd)
-    shape = shape_of(spec, request.kind)
     return Quote(
         task=task.name,
         round=round.number,
         request=request,
-        reward_cents=shape.reward_cents,
-        possible_bonus_cents=shape.bonuses * spec.pay.fooled_bonus_cents,
+        reward_cents=terms.reward_cents,
+        possible_bonus_cents=most_bonuses(spec, request.kind) * spec.pay.fooled_bonus_cents,
         cost=cost_of(session, round, request, crowd),
         at_once_cents=crowd.price(terms, request.assignments).total_cents * request.assignments * request.hits,
         account_cents=account_cents,

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from common.text import count, dollars
 from round_manager.crowd.fair_pay import missing_cents
+from round_manager.crowd.hit_planning import WORDS
 from round_manager.labelstudio.links import find_link
 from round_manager.models import (
     Assignment,
@@ -34,7 +35,6 @@ from round_manager.models import (
     Task,
     UncountedVote,
 )
-from round_manager.money.hit_terms import WORDS
 from round_manager.specs import spec_of
 from round_manager.tasks.affordability import free_cents, planning_fees, vote_cents
 

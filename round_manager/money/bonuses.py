@@ -26,15 +26,14 @@ from round_manager.models import (
     LedgerEntry,
     Round,
     RoundStatus,
-    Task,
     UncountedVote,
     Vote,
     WorkSession,
 )
 from round_manager.money.budget import figures
-from round_manager.money.hit_terms import shape_of
 from round_manager.money.ledger import PossiblePayment, owe_bonus, release, reserve
 from round_manager.specs import spec_of
+from templates import TaskSpec
 
 FOOLED = "You fooled the model, and other people agreed with your label. Thank you!"
 SUBMITTED = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
@@ -98,10 +97,9 @@ class HitLedger:
     paid: frozenset[int]
 
 
-def bonuses_each(session: Session, hit: Hit) -> int:
-    """Return how many bonuses one assignment of the HIT can lead to."""
-    owner = session.get_one(Round, hit.round_id) if hit.round_id is not None else session.get_one(Task, hit.task_id)
-    return shape_of(spec_of(owner), hit.kind).bonuses
+def most_bonuses(spec: TaskSpec, kind: HitKind) -> int:
+    """Return how many bonuses one assignment of such a HIT can lead to."""
+    return spec.work.examples_per_hit if kind is HitKind.CREATE and spec.pay.fooled_bonus_cents else 0
 
 
 def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> BonusSettlement:
@@ -113,7 +111,7 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
     outcome = BonusSettlement()
     for round_id, own in sorted(by_round.items()):
         round = session.get_one(Round, round_id)
-        each = shape_of(spec_of(round), HitKind.CREATE).bonuses
+        each = most_bonuses(spec_of(round), HitKind.CREATE)
         if each:
             outcome += _settle(session, round, own, each, now)
     if outcome.uncovered:

@@ -1,16 +1,16 @@
 """Budgets: what a task and a round may spend, and how much of it is reserved, owed and sent."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, SQLColumnExpression, and_, case, func, not_, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.text import dollars
 from round_manager import audit
 from round_manager.errors import BudgetError, RoundAlreadyClosed
-from round_manager.models import Round, RoundStatus, Task
+from round_manager.models import Assignment, EntryKind, EntryState, Hit, LedgerEntry, Round, RoundStatus, Task
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,167 @@ def check_budget(session: Session, task: Task, round: Round | None, cents: int) 
             raise BudgetError(
                 f"{problem}; raise budget.task_cents in task.yaml", hint=Hint("apply_task_yaml", task=task.name)
             )
+
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class StatementLine:
+    """The money of a round, or of a whole task, at one time; `newly_…` is what the day before it changed."""
+
+    task: str
+    round: int | None
+    at: datetime
+    figures: BudgetFigures
+    newly_reserved_cents: int
+    newly_owed_cents: int
+    newly_sent_cents: int
+    newly_released_cents: int
+    confirmed_cents: int
+    fee_cents: int
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the parts add up to the budget and none is negative."""
+        parts = self.figures
+        each = (parts.reserved_cents, parts.owed_cents, parts.sent_cents, parts.released_cents)
+        return min(each) >= 0 and sum(each) == parts.budget_cents
+
+
+def end_of(day: date) -> datetime:
+    """Return the end of a day in UTC."""
+    return datetime.combine(day, time(), UTC) + DAY
+
+
+def statement(session: Session, task: Task, *, at: datetime) -> list[StatementLine]:
+    """Return the task's whole budget first, then its rounds; the budgets are today's."""
+    rounds = session.scalars(select(Round).where(Round.task_id == task.id).order_by(Round.number)).all()
+    whole = _line(session, task, None, LedgerEntry.task_id == task.id, task.budget_cents, at)
+    return [whole, *(_line(session, task, one, LedgerEntry.round_id == one.id, one.budget_cents, at) for one in rounds)]
+
+
+def drift(session: Session, owner: Task | Round, line: StatementLine) -> int:
+    """Return by how many cents a statement of now differs from the sums in the database; always 0."""
+    stored = figures(session, owner)
+    stated = line.figures
+    return (
+        abs(stored.reserved_cents - stated.reserved_cents)
+        + abs(stored.owed_cents - stated.owed_cents)
+        + abs(stored.sent_cents - stated.sent_cents)
+    )
+
+
+def _line(
+    session: Session, task: Task, round: Round | None, whose: ColumnElement[bool], budget: int, at: datetime
+) -> StatementLine:
+    entry = LedgerEntry
+    cents = entry.cents + entry.fee_cents
+    owed, sent, settled = entry.owed_at < at, entry.sent_at < at, entry.settled_at < at
+    paid = and_(settled, entry.state == EntryState.CONFIRMED)
+    back = and_(settled, entry.state.in_((EntryState.RELEASED, EntryState.REFUSED)))
+    since = at - DAY
+
+    def total(condition: ColumnElement[bool], what: SQLColumnExpression[int] = cents) -> ColumnElement[int]:
+        return func.coalesce(func.sum(case((condition, what), else_=0)), 0)
+
+    # A comparison with NULL is NULL; `_is_true` makes it false.
+    row = session.execute(
+        select(
+            total(and_(not_(_is_true(owed)), not_(_is_true(back)))),
+            total(and_(_is_true(owed), not_(_is_true(sent)))),
+            total(and_(_is_true(sent), not_(_is_true(back)))),
+            total(entry.reserved_at >= since),
+            total(_is_true(and_(owed, entry.owed_at >= since))),
+            total(_is_true(and_(sent, entry.sent_at >= since))),
+            total(_is_true(and_(back, entry.settled_at >= since))),
+            total(_is_true(paid)),
+            total(_is_true(paid), entry.fee_cents),
+        ).where(whose, entry.reserved_at < at)
+    ).one()
+    parts = [int(part) for part in row]
+    number = round.number if round else None
+    return StatementLine(task.name, number, at, BudgetFigures(budget, *parts[:3]), *parts[3:])
+
+
+def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return func.coalesce(condition, False)
+
+
+@dataclass(frozen=True)
+class TaskMoney:
+    """A task's money on one marketplace, with fees; `in_doubt` was sent and is not settled."""
+
+    task: str
+    budget_cents: int
+    reserved_cents: int = 0
+    owed_rewards_cents: int = 0
+    owed_bonuses_cents: int = 0
+    in_doubt_cents: int = 0
+    paid_cents: int = 0
+
+    @property
+    def owed_cents(self) -> int:
+        """What workers are owed, with fees."""
+        return self.owed_rewards_cents + self.owed_bonuses_cents
+
+
+@dataclass(frozen=True)
+class Owed:
+    """The payments of one kind that are owed and not sent."""
+
+    kind: EntryKind
+    count: int
+    cents: int
+    fee_cents: int
+
+
+def money_by_task(session: Session, marketplace: str) -> list[TaskMoney]:
+    """Return the money of every task on a marketplace, by name."""
+    total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
+    wanted = (
+        select(LedgerEntry.task_id, LedgerEntry.state, LedgerEntry.kind, total)
+        .join(Hit, Hit.id == LedgerEntry.hit_id)
+        .where(Hit.marketplace == marketplace)
+        .group_by(LedgerEntry.task_id, LedgerEntry.state, LedgerEntry.kind)
+    )
+    sums: dict[int, dict[str, int]] = {}
+    for task_id, state, kind, cents in session.execute(wanted):
+        column = _column(state, kind)
+        if column:
+            task_sums = sums.setdefault(task_id, {})
+            task_sums[column] = task_sums.get(column, 0) + int(cents)
+    tasks = session.scalars(select(Task).order_by(Task.name))
+    return [TaskMoney(task.name, task.budget_cents, **sums.get(task.id, {})) for task in tasks]
+
+
+def owed_by_kind(session: Session, marketplace: str) -> list[Owed]:
+    """Return what would be paid now, rewards first."""
+    wanted = (
+        select(LedgerEntry.kind, func.count(), func.sum(LedgerEntry.cents), func.sum(LedgerEntry.fee_cents))
+        .join(Hit, Hit.id == LedgerEntry.hit_id)
+        .where(Hit.marketplace == marketplace, LedgerEntry.state == EntryState.OWED)
+        .group_by(LedgerEntry.kind)
+    )
+    found = [Owed(kind, count, int(cents), int(fees)) for kind, count, cents, fees in session.execute(wanted)]
+    order = list(EntryKind)
+    return sorted(found, key=lambda one: order.index(one.kind))
+
+
+def reward_cost(session: Session, work: Assignment) -> int:
+    """Return the price of an assignment's reward, with its fee."""
+    any_reward = select(LedgerEntry.cents + LedgerEntry.fee_cents).where(
+        LedgerEntry.hit_id == work.hit_id, LedgerEntry.kind == EntryKind.REWARD
+    )
+    return session.scalar(any_reward.limit(1)) or 0
+
+
+def _column(state: EntryState, kind: EntryKind) -> str:
+    if state is EntryState.OWED:
+        return "owed_rewards_cents" if kind is EntryKind.REWARD else "owed_bonuses_cents"
+    names = {
+        EntryState.RESERVED: "reserved_cents",
+        EntryState.SENT: "in_doubt_cents",
+        EntryState.CONFIRMED: "paid_cents",
+    }
+    return names.get(state, "")

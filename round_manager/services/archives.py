@@ -10,7 +10,7 @@ from round_manager.archive.freeze import Frozen, freeze
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
 from round_manager.errors import ArchiveNotFound, RoundNotClosed
-from round_manager.learning.rows import closed_rounds
+from round_manager.learning.training_data import closed_rounds
 from round_manager.models import Round, Task
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import find_round

@@ -15,11 +15,18 @@ from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target
 from round_manager.errors import ModelVersionNotFound
-from round_manager.learning.evaluations import GuardDecision, VersionComparison, find_evaluation, store_evaluation
-from round_manager.learning.heartbeat import TrainingHeartbeat
 from round_manager.learning.lineage import Ancestor, lineage
-from round_manager.learning.rows import HeldOut, training_rows
-from round_manager.learning.versions import check_fits, find_versions, register_version
+from round_manager.learning.training_data import HeldOut, training_rows
+from round_manager.learning.training_jobs import TrainingHeartbeat
+from round_manager.learning.versions import (
+    GuardDecision,
+    VersionComparison,
+    check_fits,
+    find_evaluation,
+    find_versions,
+    register_version,
+    store_evaluation,
+)
 from round_manager.services.context import ServiceContext
 from round_manager.specs import spec_of
 from round_manager.tasks.tasks import find_task

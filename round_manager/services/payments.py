@@ -15,7 +15,7 @@ from round_manager.crowd.status import LooseEnds, loose_ends
 from round_manager.errors import NothingHeld
 from round_manager.loop.waiting import awaits_only_pay
 from round_manager.models import EntryState, LedgerEntry, Round, Task
-from round_manager.money.statement import (
+from round_manager.money.budget import (
     Owed,
     StatementLine,
     TaskMoney,

@@ -10,8 +10,8 @@ from round_manager.crowd.reviews import UndecidedWork, find_assignment, undecide
 from round_manager.errors import AssignmentNotFound, AssignmentStateError, BudgetError, ReasonRequired
 from round_manager.loop.queues import undecided_work
 from round_manager.models import AssignmentStatus, EntryKind
+from round_manager.money.budget import reward_cost
 from round_manager.money.ledger import owe_rewards, owed_entry
-from round_manager.money.statement import reward_cost
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.tasks import find_task

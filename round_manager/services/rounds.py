@@ -13,7 +13,8 @@ from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from round_manager.errors import NoModelVersion, RoundAlreadyOpen, RoundError
-from round_manager.learning.training_jobs import pending_training, running_job
+from round_manager.learning.training_data import pending_training
+from round_manager.learning.training_jobs import running_job
 from round_manager.learning.versions import find_versions
 from round_manager.loop import lifecycle
 from round_manager.loop.lifecycle import Due, due, empty_round_reason, ended_empty, history, take_due

@@ -18,24 +18,22 @@ from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate
 from round_manager.audit import note
 from round_manager.errors import ModelVersionError, NothingToLearn, TrainingBusy
-from round_manager.learning.evaluations import GuardDecision
-from round_manager.learning.heartbeat import HEARTBEAT_SECONDS, TrainingHeartbeat
-from round_manager.learning.rows import TrainingRows, training_rows
-from round_manager.learning.trainer import ModelTrainer, TrainingOrder
+from round_manager.jobs import JobOwner
+from round_manager.learning.training_data import ModelTrainer, TrainingOrder, TrainingRows, skip_round, training_rows
 from round_manager.learning.training_jobs import (
     DIED,
-    JobOwner,
+    HEARTBEAT_SECONDS,
+    TrainingHeartbeat,
     fail_dead_job,
     finish_job,
     has_heartbeat,
     list_jobs,
     request_cancel,
     running_job,
-    skip_round,
     start_job,
     training_lock,
 )
-from round_manager.learning.versions import check_fits, find_versions, names_of
+from round_manager.learning.versions import GuardDecision, check_fits, find_versions, names_of
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import Evaluator, MeasureMemory, register_versions

@@ -3,19 +3,9 @@
 from dataclasses import dataclass
 
 from round_manager.errors import TrainingBusy
-from round_manager.jobs import JobOutcome, JobRequest, JobRunner, JobStatus
-from round_manager.learning.training_jobs import (
-    JobOwner,
-    PendingTraining,
-    find_job,
-    has_heartbeat,
-    pending_training,
-    record_failure,
-    record_stop,
-    running_job,
-    skipped_round,
-    training_lock,
-)
+from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobRunner, JobStatus
+from round_manager.learning.training_data import PendingTraining, pending_training, skipped_round
+from round_manager.learning.training_jobs import find_job, has_heartbeat, record_end, running_job, training_lock
 from round_manager.models import TrainingState
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.training import end_cancelled_training
@@ -124,10 +114,8 @@ def record_job_end(context: ServiceContext, actor: Actor, request: JobRequest, s
     try:
         with training_lock(context.store, request.task), context.store.write() as session:
             task = find_task(session, request.task)
-            if status.outcome is JobOutcome.STOPPED:
-                record_stop(session, task, request.token, status.reason, now=now)
-            else:
-                owner = JobOwner(actor.name, status.host, status.pid, request.token)
-                record_failure(session, task, owner, request.mode, status.reason, retry=status.retry, now=now)
+            owner = JobOwner(actor.name, status.host, status.pid, request.token)
+            state = TrainingState.STOPPED if status.outcome is JobOutcome.STOPPED else TrainingState.FAILED
+            record_end(session, task, owner, request.mode, status.reason, state=state, retry=status.retry, now=now)
     except TrainingBusy:
         return  # Another process trains already, and has recorded the end of the dead one.

@@ -19,7 +19,7 @@ from round_manager.models import (
     UncountedVote,
     WorkSession,
 )
-from round_manager.money.hit_terms import shape_of
+from round_manager.money.bonuses import most_bonuses
 from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.services.rounds import set_round_budget
 from round_manager.services.validation import count_votes
@@ -35,7 +35,7 @@ class VoteWork(HitWork):
     def add_paid_hit(self, assignments: int = 1) -> Hit:
         """Store a creation HIT as if it had been posted, with all that it can cost reserved."""
         hit = self.add_hit(max_assignments=assignments)
-        bonuses = shape_of(self.spec, HitKind.CREATE).bonuses * assignments
+        bonuses = most_bonuses(self.spec, HitKind.CREATE) * assignments
         reward = PossiblePayment(EntryKind.REWARD, Price(self.spec.pay.create_cents, 9))
         bonus = PossiblePayment(EntryKind.BONUS, Price(self.spec.pay.fooled_bonus_cents, 12))
         with self.store.write() as session:

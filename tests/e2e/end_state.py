@@ -19,7 +19,8 @@ from plugin.settings import Settings, load_settings
 from round_manager.crowd.status import loose_ends
 from round_manager.database.store import open_store
 from round_manager.learning.lineage import lineage
-from round_manager.learning.training_jobs import SETTLED, list_jobs
+from round_manager.learning.training_data import SETTLED
+from round_manager.learning.training_jobs import list_jobs
 from round_manager.models import (
     Assignment,
     EntryKind,
@@ -42,7 +43,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.money.statement import drift, statement
+from round_manager.money.budget import drift, statement
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.metrics import round_metrics
@@ -208,7 +209,8 @@ def each_round_is_learned_from_once(books: Books) -> Iterator[str]:
         if len(settled) != 1:
             yield f"round {one.number} has {len(settled)} finished trainings"
             continue
-        learned = [source.source for source in lineage(books.ours, books.task, _version(books, settled[0]))[0].learned]
+        line = lineage(books.ours, books.task, _version(books, settled[0]), lambda name: None)
+        learned = [source.source for source in line[0].learned]
         if learned != ["seed", *(f"round {number}" for number in range(1, one.number + 1))]:
             yield f"the model after round {one.number} learned from {learned}"
     if any(job.state is TrainingState.RUNNING for job in jobs):

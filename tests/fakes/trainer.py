@@ -8,7 +8,7 @@ from pathlib import Path
 from common.progress import Progress
 from ml_backend.errors import TrainingCancelled
 from ml_backend.hashing import rows_sha256
-from round_manager.learning.trainer import TrainingOrder, TrainingPlan
+from round_manager.learning.training_data import TrainingOrder, TrainingPlan
 from tests.fakes.registry import make_version
 
 STEPS = 3

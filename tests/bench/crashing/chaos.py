@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from round_manager.database.store import Store, open_store
 from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry, Round, Task
-from round_manager.money.statement import drift, statement
+from round_manager.money.budget import drift, statement
 from tests.bench.crashing.driver import Job
 from tests.bench.crashing.place import Busy, Place, marketplace
 from tests.fakes.clock import NOON

@@ -16,8 +16,9 @@ import pytest
 
 from ml_backend.registry.model_pool import ModelPool
 from round_manager.database.store import open_store
-from round_manager.learning.rows import closed_rounds
-from round_manager.learning.training_jobs import JobOwner, start_job
+from round_manager.jobs import JobOwner
+from round_manager.learning.training_data import closed_rounds
+from round_manager.learning.training_jobs import start_job
 from round_manager.work.reports import report
 from templates.label_config import read_elements
 from templates.payloads import results
@@ -309,7 +310,7 @@ def test_model_commands(
     # From here on models take no time.
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda folder, cache: FakeTrainer(folder))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda folder, cache: FakeTrainer(folder))
     ask("task create", pack.folder)
     ask("model jobs", TASK)
     with open_store(home_tables) as store:

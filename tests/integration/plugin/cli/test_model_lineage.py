@@ -118,7 +118,7 @@ def test_versions_that_were_not_compared_are_listed(
     outfox: Outfox, school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda models, cache: FakeTrainer(models))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
     (version,) = school.pinned()
     school.round_over(first_round())
     corrupt(school.models / TASK / version)

@@ -15,16 +15,9 @@ from common.clock import SystemClock
 from ml_backend.artefact import read_manifest
 from plugin.jobs.local import LocalJobRunner
 from round_manager.database.store import open_store
-from round_manager.jobs import JobRequest
-from round_manager.learning.rows import closed_rounds
-from round_manager.learning.training_jobs import (
-    JobOwner,
-    JobProgress,
-    list_jobs,
-    record_heartbeat,
-    running_job,
-    start_job,
-)
+from round_manager.jobs import JobOwner, JobRequest
+from round_manager.learning.training_data import closed_rounds
+from round_manager.learning.training_jobs import JobProgress, list_jobs, record_heartbeat, running_job, start_job
 from round_manager.learning.versions import find_versions
 from round_manager.models import TrainingState
 from round_manager.services.context import ServiceContext
@@ -156,7 +149,7 @@ def quick(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.
     pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda models, cache: FakeTrainer(models))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
     assert outfox("task", "create", pack.folder).code == 0
     with open_store(home_tables) as store:
         school = School(store, pack, folder / "models")
@@ -185,7 +178,7 @@ def test_a_terminated_process_records_its_stop_and_changes_nothing(
         os.kill(os.getpid(), signal.SIGTERM)
 
     ending = FakeTrainer(quick.models, before_step=terminate)
-    monkeypatch.setattr("round_manager.learning.trainer.LocalTrainer", lambda models, cache: ending)
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: ending)
     pinned, before = quick.pinned(), signal.getsignal(signal.SIGTERM)
     assert outfox("model", "retrain", TASK).code == 130
     assert signal.getsignal(signal.SIGTERM) == before

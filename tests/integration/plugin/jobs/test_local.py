@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from plugin.jobs.local import BUSY_CODE, LocalJobRunner
-from round_manager.jobs import JobOutcome, JobRequest, JobStatus
-from round_manager.learning.training_jobs import JobOwner, PendingTraining, list_jobs, pending_training, start_job
+from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus
+from round_manager.learning.training_data import PendingTraining, pending_training
+from round_manager.learning.training_jobs import list_jobs, start_job
 from round_manager.models import TrainingState
 from round_manager.services.training_supervisor import record_job_end
 from tests.fakes.clock import NOON

@@ -21,8 +21,8 @@ from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections
 from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
-from round_manager.jobs import JobOutcome, JobRequest, JobStatus
-from round_manager.learning.training_jobs import JobOwner, finish_job, start_job
+from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus
+from round_manager.learning.training_jobs import finish_job, start_job
 from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Assignment,

@@ -13,7 +13,8 @@ import pytest
 
 from plugin.jobs.local import PROGRAM
 from round_manager.database.store import Store, open_store
-from round_manager.learning.training_jobs import PendingTraining, list_jobs, pending_training
+from round_manager.learning.training_data import PendingTraining, pending_training
+from round_manager.learning.training_jobs import list_jobs
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.tasks.tasks import find_task
 from tests.conftest import Outfox

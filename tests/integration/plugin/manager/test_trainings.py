@@ -8,16 +8,9 @@ import pytest
 
 from plugin.manager.loop import StepOutcome
 from plugin.manager.round_steps import Open, Train
-from round_manager.jobs import JobOutcome, JobRequest, JobStatus
-from round_manager.learning.rows import closed_rounds
-from round_manager.learning.training_jobs import (
-    HEARTBEAT_TIMEOUT,
-    JobOwner,
-    finish_job,
-    record_failure,
-    skip_round,
-    start_job,
-)
+from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus
+from round_manager.learning.training_data import closed_rounds, skip_round
+from round_manager.learning.training_jobs import HEARTBEAT_TIMEOUT, finish_job, record_end, start_job
 from round_manager.loop.manager_record import problem_steps
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor
@@ -121,7 +114,7 @@ def test_a_reused_pid_does_not_inherit_an_earlier_success(small: Found) -> None:
     def record(token: str) -> None:
         with company.store.write() as session:
             owner = JobOwner(MANAGER, "here", number, token)
-            record_failure(session, find_task(session, TASK), owner, "head", "no memory", now=company.clock.now())
+            record_end(session, find_task(session, TASK), owner, "head", "no memory", now=company.clock.now())
 
     trained, _ = train(company, EndedRunner(JobOutcome.FAILED, record=record))
     assert trained.error.endswith("no memory")

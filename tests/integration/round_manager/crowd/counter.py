@@ -19,8 +19,7 @@ from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections, approve, give_bonus
 from round_manager.database.store import Store
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
-from round_manager.money.budget import BudgetFigures, figures
-from round_manager.money.statement import drift, statement
+from round_manager.money.budget import BudgetFigures, drift, figures, statement
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
 from tests.integration.round_manager.stage import Stage, set_stage

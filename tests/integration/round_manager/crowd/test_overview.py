@@ -11,8 +11,8 @@ from round_manager.crowd.status import live_hits
 from round_manager.crowd.workers import worker_figures
 from round_manager.errors import BonusAlreadyGiven, BudgetError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
+from round_manager.money.budget import money_by_task, owed_by_kind
 from round_manager.money.ledger import send
-from round_manager.money.statement import money_by_task, owed_by_kind
 from tests.integration.plugin.cli.crowd.shop import BONUS, BONUS_FEE, EACH, REWARD, REWARD_FEE, SENTIMENT
 from tests.integration.round_manager.crowd.counter import OWNER, Counter
 

@@ -17,8 +17,8 @@ from ml_backend.registry.pins import Pins
 from round_manager.audit import note
 from round_manager.database.columns import public_id
 from round_manager.database.store import Store
-from round_manager.learning.rows import SPLIT, TrainingRows, training_rows
-from round_manager.learning.training_jobs import JobOwner
+from round_manager.jobs import JobOwner
+from round_manager.learning.training_data import SPLIT, TrainingRows, training_rows
 from round_manager.learning.versions import find_versions
 from round_manager.models import (
     Evaluation,

@@ -7,18 +7,16 @@ from sqlalchemy import text
 
 from round_manager.database.store import Store, open_store
 from round_manager.errors import NoTraining, TrainingBusy, TrainingEnded
+from round_manager.jobs import JobOwner
+from round_manager.learning.training_data import PendingTraining, pending_training
 from round_manager.learning.training_jobs import (
     DIED,
     HEARTBEAT_TIMEOUT,
-    JobOwner,
     JobProgress,
-    JobSignal,
-    PendingTraining,
     fail_dead_job,
     finish_job,
     list_jobs,
-    pending_training,
-    record_failure,
+    record_end,
     record_heartbeat,
     running_job,
     start_job,
@@ -89,7 +87,7 @@ def test_the_next_training_records_that_the_last_one_died(school: School) -> Non
         start_job(session, task, school.round(1), "head", OWNER, now=NOON + timedelta(hours=1))
     assert jobs(school) == [(TrainingState.RUNNING, None), (TrainingState.FAILED, DIED)]
     with school.store.write() as session:
-        assert record_heartbeat(session, job.id, JobProgress("still here"), now=NOON) is JobSignal.ENDED
+        assert record_heartbeat(session, job.id, JobProgress("still here"), now=NOON) is False
         with pytest.raises(TrainingEnded):
             finish_job(session, job.id, TrainingState.ROTATED, "all well", now=NOON)
 
@@ -98,10 +96,7 @@ def test_progress_is_visible_and_a_cancel_arrives_with_the_next_heartbeat(school
     job = begun(school)
     later = NOON + timedelta(seconds=5)
     with school.store.write() as session:
-        assert (
-            record_heartbeat(session, job.id, JobProgress("epoch 1", 3, 10, "loss 0.5" * 100), now=later)
-            is JobSignal.CONTINUE
-        )
+        assert record_heartbeat(session, job.id, JobProgress("epoch 1", 3, 10, "loss 0.5" * 100), now=later) is True
     with school.store.read() as session:
         seen = running_job(session, school.task(session))
         assert seen is not None
@@ -111,7 +106,7 @@ def test_progress_is_visible_and_a_cancel_arrives_with_the_next_heartbeat(school
             asked = cancel_training(ServiceContext(other, SettableClock()), Actor(who), TASK)
         assert (asked.state, asked.cancel_by) == (TrainingState.RUNNING, "ada@desk")
     with school.store.write() as session:
-        assert record_heartbeat(session, job.id, JobProgress(), now=later) is JobSignal.CANCEL
+        assert record_heartbeat(session, job.id, JobProgress(), now=later) is False
 
 
 def test_a_dead_training_can_be_cancelled_and_cancelling_none_is_an_error(school: School) -> None:
@@ -155,11 +150,11 @@ def test_a_process_that_failed_before_its_job_started_is_counted_too(school: Sch
     for token in ("one", "one", "two"):
         with school.store.write() as session:
             gone = JobOwner("outfox", "here", 8, token)
-            record_failure(session, school.task(session), gone, None, "the pack is gone", now=NOON)
+            record_end(session, school.task(session), gone, None, "the pack is gone", now=NOON)
     assert waiting(school) == PendingTraining(1, 2, "the pack is gone"), "each process once"
     with school.store.write() as session:
         start_job(session, school.task(session), school.round(1), "head", OWNER, now=NOON)
-        record_failure(session, school.task(session), OWNER, "head", "killed", now=NOON)
+        record_end(session, school.task(session), OWNER, "head", "killed", now=NOON)
     assert waiting(school) == PendingTraining(1, 3, "killed")
 
 
@@ -171,7 +166,7 @@ def test_a_reused_pid_is_not_mistaken_for_the_job(school: School) -> None:
     school.round_over([Row("Of the second round.")])
     again = JobOwner(OWNER.actor, OWNER.host, OWNER.pid)
     with school.store.write() as session:
-        record_failure(session, school.task(session), again, "head", "the pack is gone", now=NOON)
+        record_end(session, school.task(session), again, "head", "the pack is gone", now=NOON)
     assert waiting(school) == PendingTraining(2, 1, "the pack is gone")
 
 
@@ -187,7 +182,7 @@ def test_only_failures_that_a_retry_cannot_resolve_are_counted(school: School) -
 
 def test_a_failure_without_a_pending_training_is_not_recorded(school: School) -> None:
     with school.store.write() as session:
-        assert record_failure(session, school.task(session), OWNER, None, "no round", now=NOON) is None
+        assert record_end(session, school.task(session), OWNER, None, "no round", now=NOON) is None
     assert jobs(school) == []
 
 

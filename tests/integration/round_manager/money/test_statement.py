@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from crowd.errors import CrowdUnavailable
 from round_manager.models import EntryKind, Task
-from round_manager.money.statement import StatementLine, end_of, statement
+from round_manager.money.budget import StatementLine, end_of, statement
 from tests.integration.databases import Databases
 from tests.integration.round_manager.crowd.counter import DAY, OWNER, Counter, open_counter
 

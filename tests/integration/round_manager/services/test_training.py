@@ -9,7 +9,7 @@ from sqlalchemy import select
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.rotation import rollback
 from round_manager.database.store import Store
-from round_manager.learning.training_jobs import pending_training
+from round_manager.learning.training_data import pending_training
 from round_manager.models import AuditEntry, Evaluation, Split, TrainingState
 from tests.fakes.registry import eventually, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer

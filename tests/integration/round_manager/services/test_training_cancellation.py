@@ -12,13 +12,8 @@ from ml_backend.errors import TrainingCancelled
 from ml_backend.registry.pins import Pins
 from round_manager.database.store import Store, open_store
 from round_manager.errors import TrainingTooLate
-from round_manager.learning.training_jobs import (
-    HEARTBEAT_TIMEOUT,
-    fail_dead_job,
-    finish_job,
-    pending_training,
-    start_job,
-)
+from round_manager.learning.training_data import pending_training
+from round_manager.learning.training_jobs import HEARTBEAT_TIMEOUT, fail_dead_job, finish_job, start_job
 from round_manager.models import TrainingState
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.training import cancel_training, end_cancelled_training

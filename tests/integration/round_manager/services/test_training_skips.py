@@ -4,7 +4,8 @@ import pytest
 from sqlalchemy import select
 
 from round_manager.errors import NothingToLearn, RoundError
-from round_manager.learning.training_jobs import list_jobs, pending_training
+from round_manager.learning.training_data import pending_training
+from round_manager.learning.training_jobs import list_jobs
 from round_manager.models import AuditEntry
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.round_manager.learning.school import Row, School, first_round, retrain

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from round_manager.crowd.reviews import approve, find_assignment, undecided
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Example, ExampleStatus, LedgerEntry, Vote, WorkSession
-from round_manager.money.statement import StatementLine, drift, statement
+from round_manager.money.budget import StatementLine, drift, statement
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.decisions import decide_round
 from tests.e2e.plugin.web.work.stage import WorkStage

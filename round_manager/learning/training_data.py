@@ -1,29 +1,45 @@
-"""The rows that the next model of a task is trained and evaluated on: its seed, and the splits of every closed round.
+"""What a next model learns from: the seed and the splits of every closed round; and the port that trains it.
 
 No training row has the content of a held-out row of the seed or of any round: copies are left out, and so are
 duplicates of training rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
+from common.progress import Progress
 from common.text import count
 from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource
+from round_manager.audit import note
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.submissions import content_sha256
-from round_manager.models import AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
-from templates import SeedRow, TaskSpec
+from round_manager.models import (
+    AuditEntry,
+    Example,
+    ExampleStatus,
+    Round,
+    RoundStatus,
+    Split,
+    Task,
+    TrainingJob,
+    TrainingState,
+)
+from templates import Pack, SeedRow, TaskSpec
 
 ROWS_AT_A_TIME = 1_000
 SEED = "seed"
-# The audit log's action for a round that was split completely.
-SPLIT = "split"
+# The audit log's actions for a round that was split completely, and for one that teaches nothing.
+SPLIT, PASSED_OVER = "split", "passed over"
+# After these a round needs no further training; after a failure or a stop it does.
+SETTLED = (TrainingState.ROTATED, TrainingState.REFUSED, TrainingState.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -165,3 +181,113 @@ def _row(
     if not isinstance(start, int) or passage[start : start + len(text)] != text:
         start = passage.find(text)
     return SeedRow(own_id, split.value, texts, None, text, start, {}) if start >= 0 else None
+
+
+@dataclass(frozen=True)
+class PendingTraining:
+    """A closed round that no model has learned from yet, and how often that failed, with the last reason.
+
+    Failures that a retry may resolve, such as an unreachable registry, are not counted.
+    """
+
+    round: int
+    failures: int
+    reason: str | None
+
+
+def pending_training(session: Session, task: Task) -> PendingTraining | None:
+    """Return the last closed round where it has rows to learn from and no training up to it has settled.
+
+    A running training does not count: see running_job.
+    """
+    rounds = closed_rounds(session, task)
+    if not rounds:
+        return None
+    last = rounds[-1]
+    if not rows_to_learn(session, last):
+        return None
+    mine = (TrainingJob.task_id == task.id, TrainingJob.round_id == last.id)
+    jobs = session.scalars(select(TrainingJob).where(*mine).order_by(TrainingJob.id)).all()
+    if any(job.state in SETTLED for job in jobs) or skipped_round(session, task):
+        return None
+    failed = [job for job in jobs if job.state is TrainingState.FAILED and not job.retry]
+    return PendingTraining(last.number, len(failed), failed[-1].reason if failed else None)
+
+
+def skip_round(session: Session, task: Task, reason: str, *, actor: str, now: datetime) -> None:
+    """Record that the last closed round teaches nothing, so that the next round need not wait for a training."""
+    if pending_training(session, task) is not None:
+        last = closed_rounds(session, task)[-1]
+        note(session, PASSED_OVER, last, actor=actor, reason=reason, now=now, of=last)
+
+
+def skipped_round(session: Session, task: Task) -> str | None:
+    """Return why the last closed round needs no training; None if it was not skipped."""
+    rounds = closed_rounds(session, task)
+    if not rounds:
+        return None
+    written = select(AuditEntry.reason).where(AuditEntry.round_id == rounds[-1].id, AuditEntry.action == PASSED_OVER)
+    return session.scalar(written.limit(1))
+
+
+@dataclass(frozen=True)
+class TrainingOrder:
+    """What to train: the pack's model on these rows, from these sources, in this mode (the pack's own if None)."""
+
+    pack: Pack
+    rows: Sequence[SeedRow]
+    sources: Sequence[DataSource]
+    mode: str | None
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How an order will be carried out: the mode, and the folder of an existing version of exactly this order."""
+
+    mode: str
+    existing: Path | None
+
+
+class ModelTrainer(Protocol):
+    """Trains model versions. The same order gives the same version."""
+
+    def plan(self, order: TrainingOrder) -> TrainingPlan:
+        """Return how the order will be carried out; raise where it cannot be."""
+        ...
+
+    def train(self, order: TrainingOrder, progress: Progress, cancel: Callable[[], bool]) -> Path:
+        """Return the folder of the new version; raise TrainingCancelled as soon as `cancel` returns True."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalTrainer:
+    """Trains in this process, into the models' folder; `cache` keeps the features of a frozen encoder."""
+
+    models: Path
+    cache: Path
+
+    def plan(self, order: TrainingOrder) -> TrainingPlan:
+        """Check the rows, and look for a version with the same recipe."""
+        from ml_backend.artefact import list_versions
+        from ml_backend.training.data import Recipe
+
+        recipe, name = Recipe.of(order.pack, order.rows, order.mode), order.pack.spec.name
+        matching = (one.version for one in list_versions(self.models, name) if recipe.made(one))
+        return TrainingPlan(recipe.settings.mode, next((self.models / name / version for version in matching), None))
+
+    def train(self, order: TrainingOrder, progress: Progress, cancel: Callable[[], bool]) -> Path:
+        """Train from the base model on all rows, so that a version depends on its rows and on no earlier version."""
+        from ml_backend.training import train
+
+        trained = train(
+            order.pack,
+            self.models,
+            mode=order.mode,
+            rows=order.rows,
+            sources=order.sources,
+            cache=self.cache,
+            progress=progress,
+            cancel=cancel,
+        )
+        return trained.directory

@@ -7,7 +7,7 @@ import pytest
 from round_manager.archive.freeze import split_round
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.submissions import content_sha256
-from round_manager.learning.rows import TrainingRows, rows_to_learn, training_rows
+from round_manager.learning.training_data import TrainingRows, rows_to_learn, training_rows
 from round_manager.models import ExampleStatus, Round, Split
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
@@ -147,7 +147,7 @@ def test_a_round_of_duplicates_has_nothing_to_learn(school: School) -> None:
 
 
 def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:
-    from round_manager.learning.rows import _row
+    from round_manager.learning.training_data import _row
 
     fields = {"question": "Who rows?", "passage": "Anna rows. Anna sings."}
     return _row("1", Split.TRAIN, fields, None, answer, spec)

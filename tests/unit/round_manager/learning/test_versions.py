@@ -1,6 +1,6 @@
 import pytest
 
-from round_manager.learning.evaluations import GuardDecision, VersionComparison
+from round_manager.learning.versions import GuardDecision, VersionComparison
 
 
 def compared(before: float | None, after: float) -> VersionComparison:

@@ -3,8 +3,8 @@
 import pytest
 
 from crowd.profile import CrowdLimits
+from round_manager.crowd.hit_planning import terms_of
 from round_manager.models import HitKind
-from round_manager.money.hit_terms import terms_of
 from templates import find_pack
 
 
