@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from round_manager.rates import Rate
     from round_manager.services.context import ServiceContext
     from round_manager.validation.metrics import Counts, RoundMetrics
-    from round_manager.validation.validators import Validator
+    from round_manager.validation.voted_examples import Validator
 
 COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/verified", "$/verified")
 

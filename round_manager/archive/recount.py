@@ -22,10 +22,9 @@ from round_manager.archive.tables import Columns
 from round_manager.errors import ArchiveError, PolicyError
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import ExampleStatus, Split
-from round_manager.validation.outcomes import VoteCounter, VoteValue
+from round_manager.validation.decisions import DECIDED, VoteCounter, VoteValue
 from templates import TaskSpec
 
-DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 NOT_YET = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED, ExampleStatus.UNCONFIRMED)
 # With more votes there are too many orders to try.
 MOST_IN_ANY_ORDER = 6

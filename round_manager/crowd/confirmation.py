@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from round_manager import audit
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import VoteRefused
-from round_manager.examples.submissions import TAKES_WORK
 from round_manager.examples.votes import cast_vote, lock_examples
 from round_manager.models import (
     Assignment,
@@ -115,7 +114,7 @@ def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None
         Example.status == ExampleStatus.UNCONFIRMED,
     )
     for example in session.scalars(written.order_by(Example.item)).all():
-        if session.get_one(Round, example.round_id).status not in TAKES_WORK:
+        if session.get_one(Round, example.round_id).status not in LIVE:
             _note(session, work, "came too late", CLOSED, now, example=example.id)
         elif why := _why_withdrawn(session, example):
             example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, now, 0

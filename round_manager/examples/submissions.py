@@ -1,7 +1,7 @@
 """Submissions: what a person wrote, checked and stored as an example with the verdict that counts for it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,13 +10,13 @@ from uuid import UUID
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from ml_backend.errors import VerdictError
 from ml_backend.hashing import json_sha256
 from ml_backend.text import normalise
 from ml_backend.verdict import Verdict
-from round_manager.database.columns import equals_unindexed, public_id
-from round_manager.errors import SubmissionRefused
+from round_manager.database.columns import equals_unindexed, json_text, public_id
+from round_manager.errors import BadValueError, StaleVerdict, SubmissionRefused
 from round_manager.examples.attempts import link_attempts, unclaimed_attempts
-from round_manager.examples.submission_rules import check_verdict, field_problem, target_of, target_problem
 from round_manager.models import (
     Attempt,
     Context,
@@ -24,7 +24,6 @@ from round_manager.models import (
     ExampleStatus,
     ModelVersion,
     Round,
-    RoundStatus,
     SessionStatus,
     Source,
     Worker,
@@ -32,10 +31,110 @@ from round_manager.models import (
 )
 from round_manager.policies import first_votes
 from round_manager.specs import spec_of
-from round_manager.tasks.rounds import pinned_versions
+from round_manager.tasks.rounds import LIVE, pinned_versions
 from templates import TaskSpec
+from templates.spec import TaskField
+from templates.texts import is_blank, too_long
 
-TAKES_WORK = (RoundStatus.OPEN, RoundStatus.VALIDATING)
+WRITTEN = ("input", "reason", "extra")
+
+
+@dataclass(frozen=True)
+class InputProblem:
+    """What is wrong with a field, a label or an answer; pages replace names in backticks by the titles of fields."""
+
+    text: str
+    is_too_long: bool = False
+
+
+def field_problem(spec: TaskSpec, fields: Mapping[str, str], explanation: Mapping[str, str]) -> InputProblem | None:
+    """Return the first field that is empty, too long, unknown or cannot be stored; None if all are valid."""
+    for field in spec.fields:
+        if field.role != "span":
+            there = explanation if field.role == "reason" else fields
+            problem = _text_problem(spec, field, there.get(field.name))
+            if problem:
+                return problem
+    reasons = {field.name for field in spec.with_role("reason")}
+    others = {field.name for field in spec.fields if field.role in ("context", "input", "extra")}
+    unknown = sorted([*(set(fields) - others), *(set(explanation) - reasons)])
+    if unknown:
+        return InputProblem(f"`{unknown[0]}` is not a field of {spec.name}")
+    return None
+
+
+def target_problem(
+    spec: TaskSpec, fields: Mapping[str, str], label: str | None, answer: Mapping[str, Any] | None
+) -> InputProblem | None:
+    """Return what is wrong with the label, or with the selected answer; None if it is valid."""
+    if spec.kind == "classification":
+        if answer is not None:
+            return InputProblem(f"an answer was selected, but {spec.name} asks for a label")
+        if label not in spec.label_names:
+            return InputProblem(f"the label is {label!r}; {spec.name} has {', '.join(spec.label_names)}")
+        return None
+    if label is not None:
+        return InputProblem(f"a label was chosen, but {spec.name} asks for an answer")
+    (span,) = spec.with_role("span")
+    return answer_problem(answer, fields[spec.model_input[1]], span)
+
+
+def answer_problem(answer: Mapping[str, Any] | None, passage: str, span: TaskField) -> InputProblem | None:
+    """Return what is wrong with an answer that must be a piece of the passage; None if it is valid."""
+    if answer is None:
+        return InputProblem(f"no answer is selected in the passage (`{span.name}`)")
+    text, start, end = (answer.get(name) for name in ("text", "start", "end"))
+    if not isinstance(text, str) or not text.strip():
+        return InputProblem(f"the answer that is selected (`{span.name}`) is empty")
+    if not _is_place(start) or not _is_place(end) or passage[start:end] != text:
+        return InputProblem(f"the passage does not have the answer (`{span.name}`) where it was selected")
+    if too_long(span, text):
+        return _too_long(f"the answer (`{span.name}`)", span, text)
+    return None
+
+
+def target_of(label: str | None, answer: Mapping[str, Any] | None) -> str | None:
+    """Return the target that a verdict on the submission must have."""
+    return label if answer is None else str(answer["text"])
+
+
+def check_verdict(
+    spec: TaskSpec, verdict: Verdict, fields: Mapping[str, str], target: str | None, pinned: Sequence[str]
+) -> None:
+    """Raise StaleVerdict unless the verdict is about exactly this, by exactly the pinned versions."""
+    try:
+        is_about = verdict.is_about(spec, fields, target)
+    except VerdictError as error:
+        raise StaleVerdict(f"{error}; judge again") from error
+    if not is_about or verdict.fooled is None:
+        raise StaleVerdict("the verdict is about other inputs than were submitted; judge again")
+    if tuple(one.version for one in verdict.outputs) != tuple(pinned):
+        raise StaleVerdict(f"the verdict is not of the versions that the round pins ({', '.join(pinned)}); judge again")
+
+
+def _text_problem(spec: TaskSpec, field: TaskField, text: str | None) -> InputProblem | None:
+    if text is None or is_blank(text):
+        # What the model reads is required even if the pack says otherwise.
+        return InputProblem(f"`{field.name}` is empty") if field.required or field.name in spec.model_input else None
+    if field.role in WRITTEN and too_long(field, text):
+        return _too_long(f"`{field.name}`", field, text)
+    if field.choices and text not in field.choices:
+        return InputProblem(f"`{field.name}` is {text[:40]!r}; it can be {', '.join(field.choices)}")
+    try:
+        json_text(text)
+    except BadValueError as error:
+        return InputProblem(f"`{field.name}`: {error}")
+    return None
+
+
+def _too_long(what: str, field: TaskField, text: str) -> InputProblem:
+    return InputProblem(f"{what} has {len(text)} characters; at most {field.max_chars} are accepted", is_too_long=True)
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 # Sessions that count for their worker. Expired and unconfirmed ones do not: anyone with the link can open a page.
 VALID_SESSIONS = (SessionStatus.OPEN, SessionStatus.SUBMITTED, SessionStatus.CONFIRMED)
 
@@ -85,11 +184,15 @@ class StoredVerdict:
         return cls(verdict.id, verdict.to_record(), version, first.confidence, bool(verdict.fooled))
 
 
+def submission_problem(spec: TaskSpec, given: Submission) -> InputProblem | None:
+    """Return what is wrong with a field or the target; None if all are valid."""
+    fields = given.fields
+    return field_problem(spec, fields, given.explanation) or target_problem(spec, fields, given.label, given.answer)
+
+
 def check_submission(spec: TaskSpec, submission: Submission) -> None:
     """Raise SubmissionRefused if a field or the target is invalid."""
-    problem = field_problem(spec, submission.fields, submission.explanation) or target_problem(
-        spec, submission.fields, submission.label, submission.answer
-    )
+    problem = submission_problem(spec, submission)
     if problem:
         raise SubmissionRefused(problem.text)
 
@@ -100,14 +203,12 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     The verdict must be about exactly this submission and come from exactly the versions that the round pins.
     """
     spec = spec_of(round)
-    if round.status not in TAKES_WORK:
+    if round.status not in LIVE:
         raise SubmissionRefused(f"round {round.number} of {spec.name} is {round.status.value} and takes no examples")
     check_submission(spec, submission)
     _check_context(session, round, spec, submission)
     pinned = pinned_versions(session, round)
     check_verdict(spec, verdict, submission.fields, target_of(submission.label, submission.answer), pinned)
-    if lock_author(session, submission.author_id) is None:
-        raise SubmissionRefused("the author is not known")
     if is_duplicate(session, round, submission):
         raise SubmissionRefused("the author has submitted the same text in this round before")
     attempts = unclaimed_attempts(session, round, submission.label_studio_task_id, submission.submitted_at)
@@ -121,7 +222,9 @@ def new_example(
 ) -> Example:
     """Return the row of a new example; one from a worker page is unconfirmed until the marketplace names its author."""
     spec, own_id = spec_of(round), public_id(now)
-    wanted = verdict.fooled or is_sampled(own_id, spec.validation.sample_non_fooling)
+    # Whether an example that fooled no model is validated follows from its id, so that it can be recomputed.
+    drawn = int.from_bytes(hashlib.sha256(own_id.bytes).digest()[:8]) / 2**64
+    wanted = verdict.fooled or drawn < spec.validation.sample_non_fooling
     status = ExampleStatus.PENDING if wanted else ExampleStatus.UNCHECKED
     return Example(
         public_id=own_id,
@@ -164,13 +267,12 @@ def content_sha256(spec: TaskSpec, fields: Mapping[str, str]) -> str:
     return json_sha256([normalise(fields[name]) for name in spec.model_input])
 
 
-def lock_author(session: Session, author_id: int) -> int | None:
-    """Lock the author's row: of two equal submissions at the same time, one sees the other. None if unknown."""
-    return session.scalar(select(Worker.id).where(Worker.id == author_id).with_for_update(key_share=True))
-
-
 def is_duplicate(session: Session, round: Round, submission: Submission) -> bool:
-    """Whether the author has submitted the same text in this round before; expired pages do not count."""
+    """Whether the author has submitted the same text in this round before; expired pages do not count.
+
+    The author's row is locked: of two equal submissions at the same time, one sees the other.
+    """
+    session.execute(select(Worker.id).where(Worker.id == submission.author_id).with_for_update(key_share=True))
     same = (
         select(Example.id)
         .outerjoin(WorkSession, WorkSession.id == Example.session_id)
@@ -184,12 +286,6 @@ def is_duplicate(session: Session, round: Round, submission: Submission) -> bool
         )
     )
     return session.scalar(same.limit(1)) is not None
-
-
-def is_sampled(own_id: UUID, share: float) -> bool:
-    """Whether an example that fooled no model is validated: decided by its id, so that it can be recomputed."""
-    place = int.from_bytes(hashlib.sha256(own_id.bytes).digest()[:8]) / 2**64
-    return place < share
 
 
 def _check_context(session: Session, round: Round, spec: TaskSpec, submission: Submission) -> None:

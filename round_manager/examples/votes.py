@@ -9,14 +9,12 @@ from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, DuplicateError, VoteRefused
-from round_manager.examples.submission_rules import answer_problem
-from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
+from round_manager.examples.submissions import answer_problem
+from round_manager.models import Example, ExampleStatus, Round, Source, Vote
 from round_manager.specs import spec_of
+from round_manager.tasks.rounds import LIVE
 from templates import TaskSpec
 
-__all__ = ["VoteRefused", "cast_vote", "lock_examples"]
-
-TAKES_VOTES = (RoundStatus.OPEN, RoundStatus.VALIDATING)
 # An example that is decided stays decided; the owner sees the flag among the late ones.
 CAN_BE_FLAGGED = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED)
 TWICE = "the validator has judged this example already"
@@ -41,7 +39,7 @@ def cast_vote(
     lock_examples(session, [example.id])
     round = session.get_one(Round, example.round_id)
     spec = spec_of(round)
-    if round.status not in TAKES_VOTES:
+    if round.status not in LIVE:
         raise VoteRefused(f"round {round.number} of {spec.name} is {round.status.value} and takes no votes")
     if example.status is ExampleStatus.WITHDRAWN:
         raise VoteRefused("the example was withdrawn")

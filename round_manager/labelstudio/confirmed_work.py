@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, null, or_, select
 from sqlalchemy.orm import aliased
 
-from round_manager.examples.votes import TAKES_VOTES
 from round_manager.labelstudio.tasks import is_active, is_answered
 from round_manager.models import (
     Example,
@@ -26,6 +25,7 @@ from round_manager.models import (
     Worker,
     WorkSession,
 )
+from round_manager.tasks.rounds import LIVE
 
 # An example that was submitted too late to count stays unconfirmed, though its author is known.
 NOT_SHOWN = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
@@ -108,6 +108,6 @@ def _may_be_asked(link: LabelStudioLink) -> ColumnElement[bool]:
     undecided = or_(is_short, differing.exists(), uncounted.exists(), to_check.exists())
     return and_(
         Vote.flag.is_(None),
-        Round.status.in_(TAKES_VOTES),
+        Round.status.in_(LIVE),
         or_(Example.status == ExampleStatus.FLAGGED, and_(Example.status == ExampleStatus.PENDING, undecided)),
     )

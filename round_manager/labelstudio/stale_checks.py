@@ -10,7 +10,6 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from round_manager.database.store import Store
-from round_manager.examples.votes import TAKES_VOTES
 from round_manager.labelstudio.links import archive_task
 from round_manager.labelstudio.port import LabelStudio
 from round_manager.labelstudio.tasks import adopt_tasks, find_task_ids, is_active, lock_link
@@ -22,6 +21,7 @@ from round_manager.models import (
     LabelStudioTask,
     Round,
 )
+from round_manager.tasks.rounds import LIVE
 
 TASKS_AT_ONCE = 100
 # A flagged example can return to validation.
@@ -54,7 +54,7 @@ def remove_stale_checks(store: Store, label_studio: LabelStudio, link: LabelStud
 def stale_checks(session: Session, link: LabelStudioLink) -> list[StaleCheck]:
     """Return the project's stale checks, as far as its annotations were read; oldest first."""
     read = select(LabelStudioAnnotation.id).where(LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id)
-    takes_votes = and_(Round.status.in_(TAKES_VOTES), Example.status.in_(MAY_BE_JUDGED))
+    takes_votes = and_(Round.status.in_(LIVE), Example.status.in_(MAY_BE_JUDGED))
     rows = session.execute(
         select(LabelStudioTask.id, LabelStudioTask.key, LabelStudioTask.external_id)
         .join(Example, Example.id == LabelStudioTask.example_id)

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.examples.votes import TAKES_VOTES
 from round_manager.labelstudio.port import LabelStudio
 from round_manager.models import (
     Context,
@@ -25,7 +24,7 @@ from round_manager.models import (
     Vote,
 )
 from round_manager.tasks.contexts import pack_context
-from round_manager.tasks.rounds import live_round
+from round_manager.tasks.rounds import LIVE, live_round
 from round_manager.work.context_strategies import RANKS, ContextUsage, SeededOrder, order_key
 from templates import TaskSpec
 from templates.payloads import next_target
@@ -106,7 +105,7 @@ def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -
         .join(Round, Round.id == Example.round_id)
         .where(
             Example.task_id == link.task_id,
-            Round.status.in_(TAKES_VOTES),
+            Round.status.in_(LIVE),
             Example.status == ExampleStatus.PENDING,
         )
         .order_by(Example.id)
@@ -137,7 +136,7 @@ def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
             LabelStudioTask.external_id.is_(None),
             or_(
                 Context.id.is_not(None) & Context.retired_at.is_(None),
-                (Example.status == ExampleStatus.PENDING) & Round.status.in_(TAKES_VOTES),
+                (Example.status == ExampleStatus.PENDING) & Round.status.in_(LIVE),
             ),
         )
         .order_by(LabelStudioTask.id)

@@ -8,12 +8,12 @@ from round_manager.models import ExampleStatus, Round, RoundStatus
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import list_rounds, opened_rounds
 from round_manager.tasks.tasks import find_task
-from round_manager.validation import aggregation, flags, metrics, validators
-from round_manager.validation.aggregation import PolicyComparison, Settlement
+from round_manager.validation import aggregation, flags, metrics, voted_examples
+from round_manager.validation.aggregation import PolicyComparison
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.validation.flags import Flagged, FlaggedGold
 from round_manager.validation.metrics import Group, RoundMetrics
-from round_manager.validation.validators import Validator
+from round_manager.validation.voted_examples import Validator
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Aggregation:
     task: str
     number: int
     comparison: PolicyComparison
-    settlement: Settlement | None
+    settlement: Decisions | None
 
 
 def count_votes(context: ServiceContext, task: str, *, number: int | None = None) -> VotesCounted:
@@ -159,7 +159,7 @@ def list_validators(context: ServiceContext, task: str, *, number: int | None = 
     """Return everyone who voted in a round, with their agreement and their accuracy on gold items."""
     round = _newest(context, task, number)
     with context.store.read() as session:
-        return validators.validators(session, round)
+        return voted_examples.validators(session, round)
 
 
 def _newest(context: ServiceContext, task: str, number: int | None) -> Round:

@@ -19,9 +19,8 @@ from round_manager.errors import MetricsUnavailable, RoundAlreadyClosed
 from round_manager.models import Example, ExampleStatus, Round
 from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
-from round_manager.validation.decisions import settle_bonuses_of
-from round_manager.validation.metrics import DECIDED
-from round_manager.validation.outcomes import SETTLED, VoteCounter, settled_ids, voted_batches
+from round_manager.validation.decisions import DECIDED, Decisions, VoteCounter, settle_bonuses_of
+from round_manager.validation.voted_examples import SETTLED, settled_ids, voted_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,24 +48,6 @@ class PolicyComparison:
     # The policy found no gold label, and the model's label has at least this probability.
     could_settle: int
     least: float
-
-
-@dataclass(frozen=True)
-class Settlement:
-    """Examples that got the model's label, by whether it is the author's; and bonuses that are owed or not covered."""
-
-    verified: int = 0
-    disputed: int = 0
-    bonuses: int = 0
-    uncovered: int = 0
-
-    def __add__(self, other: "Settlement") -> "Settlement":
-        return Settlement(
-            self.verified + other.verified,
-            self.disputed + other.disputed,
-            self.bonuses + other.bonuses,
-            self.uncovered + other.uncovered,
-        )
 
 
 def dawid_skene(votes: "pd.DataFrame") -> "pd.DataFrame":
@@ -114,7 +95,7 @@ def compare(session: Session, round: Round, *, least: float) -> PolicyComparison
     return PolicyComparison(len(found), same, differing, could_settle, least)
 
 
-def settle(store: Store, round: Round, *, least: float, actor: str, reason: str, now: datetime) -> Settlement:
+def settle(store: Store, round: Round, *, least: float, actor: str, reason: str, now: datetime) -> Decisions:
     """Give disputed examples the model's label if it is probable enough; each one is audited. Safe to repeat.
 
     With the author's label an example becomes verified and earns its bonus; with another label it stays disputed, with
@@ -126,7 +107,7 @@ def settle(store: Store, round: Round, *, least: float, actor: str, reason: str,
             text = f"round {round.number} is {status.value}; labels can be settled only in an open or validating round"
             raise RoundAlreadyClosed(text)
         labels = {one.example_id: one for one in aggregate(session, round) if one.probability >= least}
-    outcome, after = Settlement(), 0
+    outcome, after = Decisions(), 0
     while True:
         with store.write() as session:
             next_ids = select(Example.id).where(*_unsettled(round, after)).order_by(Example.id).limit(BATCH)
@@ -138,7 +119,7 @@ def settle(store: Store, round: Round, *, least: float, actor: str, reason: str,
                 outcome += _settle(session, round, example, labels[example.id], actor=actor, reason=reason, now=now)
             session.flush()
             bonuses = settle_bonuses_of(session, held, now=now)
-            outcome += Settlement(bonuses=bonuses.owed, uncovered=len(bonuses.uncovered))
+            outcome += Decisions(bonuses=bonuses.owed, uncovered=len(bonuses.uncovered))
         if not ids:
             return outcome
         after = ids[-1]
@@ -146,7 +127,7 @@ def settle(store: Store, round: Round, *, least: float, actor: str, reason: str,
 
 def _settle(
     session: Session, round: Round, example: Example, found: Aggregated, *, actor: str, reason: str, now: datetime
-) -> Settlement:
+) -> Decisions:
     example.gold_label = found.label
     is_authors = found.label == example.label
     if is_authors:
@@ -155,7 +136,7 @@ def _settle(
     after = {"status": example.status.value, "gold_label": found.label, "probability": sure}
     before = {"status": ExampleStatus.DISPUTED.value}
     audit.note(session, SETTLED, example, actor=actor, reason=reason, now=now, of=round, before=before, after=after)
-    return Settlement(verified=int(is_authors), disputed=int(not is_authors))
+    return Decisions(verified=int(is_authors), disputed=int(not is_authors))
 
 
 def _unsettled(round: Round, after: int) -> tuple[ColumnElement[bool], ...]:

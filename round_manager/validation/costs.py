@@ -26,7 +26,7 @@ from round_manager.models import (
     Vote,
     WorkSession,
 )
-from round_manager.validation.outcomes import VotedExample
+from round_manager.validation.voted_examples import VotedExample
 
 SPENT = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
 SUBMITTED = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)

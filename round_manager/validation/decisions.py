@@ -1,26 +1,113 @@
-"""Decisions: votes make examples verified or disputed, and earned bonuses become owed in the same transaction.
+"""Decisions: a policy counts the votes. They make examples verified or disputed, and bonuses owed.
 
 Each vote adds a note, which is removed when the vote has been counted. So only changes are processed, and a killed
 process leaves a consistent state. Examples that another process has locked keep their notes until the next run.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from datetime import datetime
+from functools import cached_property
+from operator import add
+from typing import Any
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from ml_backend.verdict import f1_score
 from round_manager.database.store import Store
 from round_manager.errors import RefusedError, StoreBusyError
 from round_manager.models import Example, ExampleStatus, Hit, Round, RoundStatus, UncountedVote, Vote, WorkSession
 from round_manager.money.bonuses import BonusSettlement, settle_bonuses, settle_closed
+from round_manager.policies import Grouping, Policy, Settled, exactly, find_policy, replay
 from round_manager.specs import spec_of
-from round_manager.validation.outcomes import Outcome, VoteCounter, VoteValue
+from templates import TaskSpec
 
 BATCH = 100
 PATIENCE = 5
 CLOSED_MEANWHILE = "guard_example_decided"
+DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
+Json = dict[str, Any]
+Same = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
+class VoteValue:
+    """One vote as it was given: a label, an answer, or a flag."""
+
+    label: str | None = None
+    answer: Json | None = None
+    flag: str | None = None
+
+    @property
+    def said(self) -> str:
+        """The counted value of a vote that is not a flag."""
+        return self.label if self.label is not None else str((self.answer or {}).get("text"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of an example's votes: its status, and the gold label or answer."""
+
+    status: ExampleStatus
+    gold_label: str | None = None
+    gold_answer: Json | None = None
+    votes_wanted: int = 0
+
+
+@dataclass(frozen=True)
+class VoteCounter:
+    """Counts the votes of one round, by the terms that it was opened with."""
+
+    spec: TaskSpec
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The round's policy."""
+        return find_policy(self.spec.validation.policy)
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """How votes are grouped before they are counted."""
+        if self.spec.kind == "classification":
+            return exactly
+        return lambda votes, author: group_answers(votes, author, self.agree)
+
+    def agree(self, one: str, other: str) -> bool:
+        """Return whether two labels are equal, or two answers share enough words."""
+        return one == other or (self.spec.kind == "qa" and f1_score(one, other) >= self.spec.validation.span_f1)
+
+    def outcome(self, label: str | None, answer: Json | None, votes: Sequence[VoteValue]) -> Outcome:
+        """Return the outcome for an example with its author's label or answer; flags do not count."""
+        author = VoteValue(label, answer)
+        judged = [vote for vote in votes if vote.flag is None]
+        said = [vote.said for vote in judged]
+        ruling = replay(self.policy, self.spec.validation, said, author.said, self.grouping)
+        flags = len(votes) - len(judged)
+        if not isinstance(ruling, Settled):
+            # A flag takes the place of a vote but says nothing about the label.
+            return Outcome(ExampleStatus.PENDING, votes_wanted=ruling.votes + flags)
+        if ruling.gold is None:
+            return Outcome(ExampleStatus.DISPUTED)
+        if ruling.gold == author.said:
+            return Outcome(ExampleStatus.VERIFIED, label, answer)
+        other = next(vote for vote in judged if vote.said == ruling.gold)
+        return Outcome(ExampleStatus.DISPUTED, other.label, other.answer)
+
+
+def group_answers(answers: Sequence[str], author: str, same: Same) -> list[str]:
+    """Return the group of each answer: the author's for all that agree with it, then the answer that most agree with.
+
+    Agreement is not transitive, so groups are filled one after the other, in an order that does not depend on the order
+    of the answers.
+    """
+    named: dict[str, str] = {one: author for one in set(answers) if same(one, author)}
+    left = [one for one in answers if one not in named]
+    while left:
+        name = min(set(left), key=lambda one: (-sum(same(other, one) for other in left), one))
+        named |= {other: name for other in set(left) if other == name or same(other, name)}
+        left = [one for one in left if one not in named]
+    return [named[one] for one in answers]
 
 
 @dataclass(frozen=True)
@@ -35,14 +122,7 @@ class Decisions:
     uncovered: int = 0
 
     def __add__(self, other: "Decisions") -> "Decisions":
-        return Decisions(
-            self.verified + other.verified,
-            self.disputed + other.disputed,
-            self.want_more + other.want_more,
-            self.bonuses + other.bonuses,
-            self.released + other.released,
-            self.uncovered + other.uncovered,
-        )
+        return Decisions(*map(add, astuple(self), astuple(other)))
 
 
 def decide_round(store: Store, round: Round, *, now: datetime) -> Decisions:

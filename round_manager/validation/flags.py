@@ -26,13 +26,11 @@ from round_manager.models import (
     WorkItem,
 )
 from round_manager.specs import spec_of
-from round_manager.validation.decisions import decide_examples, settle_bonuses_of
-from round_manager.validation.outcomes import VoteCounter
+from round_manager.validation.decisions import DECIDED, VoteCounter, decide_examples, settle_bonuses_of
 from round_manager.work.gold import each_gold_flag
 from templates.contract import judged_fields
 
 BATCH = 500
-DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 # The audit action of an owner who keeps an example; its entry names the flags that they saw.
 KEPT, SEEN = "kept", "flags"
 

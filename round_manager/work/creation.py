@@ -7,14 +7,14 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from round_manager.errors import NothingToDo
-from round_manager.examples.submission_rules import InputProblem, field_problem, target_problem
 from round_manager.examples.submissions import (
+    InputProblem,
     StoredVerdict,
     Submission,
     is_duplicate,
-    lock_author,
     new_example,
     store_example,
+    submission_problem,
 )
 from round_manager.models import Attempt, Context, Example, LeaseEnd, Source, WorkItem, WorkSession
 from round_manager.tasks.contexts import pack_context
@@ -129,9 +129,7 @@ def _checked(
 ) -> Attempt:
     """Return the attempt whose verdict counts for the submission, or raise a WorkRefused."""
     spec = context.spec
-    problem = field_problem(spec, submission.fields, submission.explanation) or target_problem(
-        spec, submission.fields, submission.label, submission.answer
-    )
+    problem = submission_problem(spec, submission)
     if problem:
         raise input_error(spec, problem)
     attempt = item.attempt_on(asked)
@@ -141,7 +139,6 @@ def _checked(
         often = count(spec.work.tries_before_skip, "time")
         text = f"the model was right; try at least {often} before you hand in a text that does not fool it"
         raise MoreAttemptsNeeded(f"{text}; that is {item.attempts_missing} more")
-    lock_author(session, submission.author_id)
     if is_duplicate(session, context.open_round, submission):
         raise DuplicateText("you have handed in the same text already; write another one")
     # Read again: another page of this worker may have submitted while this one waited for the author's lock.

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, NothingToDo
-from round_manager.examples.submission_rules import InputProblem, answer_problem
+from round_manager.examples.submissions import InputProblem, answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.work.attempts import ANSWER_KEYS, input_error, read_target
 from round_manager.work.context_strategies import order_key, seed_of

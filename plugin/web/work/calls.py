@@ -9,7 +9,7 @@ from ml_backend.judge import Judge
 from plugin.web.work.access import OpenPage, PageLimits
 from plugin.web.work.page_json import creation_json, quiz_json, state_json, validation_json, verdict_json
 from round_manager.database.store import LazyStore
-from round_manager.examples.submission_rules import InputProblem
+from round_manager.examples.submissions import InputProblem
 from round_manager.labelstudio.annotations import read_judgement, read_submission
 from round_manager.labelstudio.errors import UnreadableAnnotation
 from round_manager.models import WorkSession

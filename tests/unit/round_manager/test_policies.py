@@ -22,7 +22,7 @@ from round_manager.policies import (
     register_policy,
     replay,
 )
-from round_manager.validation.outcomes import group_answers
+from round_manager.validation.decisions import group_answers
 from templates.sections import Validation
 
 AUTHOR = "a"

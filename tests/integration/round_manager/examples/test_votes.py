@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
+from round_manager.errors import VoteRefused
 from round_manager.examples.submissions import submit
-from round_manager.examples.votes import VoteRefused, cast_vote
+from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
 from tests.fakes.clock import NOON
 from tests.integration.round_manager.stage import Stage

@@ -8,7 +8,8 @@ import pytest
 from round_manager.errors import MetricsUnavailable, RoundAlreadyClosed
 from round_manager.loop.waiting import UNDECIDED_VOTES, reasons_not_to_close
 from round_manager.models import Example, ExampleStatus
-from round_manager.validation.aggregation import Settlement, aggregate, compare, settle
+from round_manager.validation.aggregation import aggregate, compare, settle
+from round_manager.validation.decisions import Decisions
 from round_manager.validation.metrics import round_metrics
 from tests.campaign import OWNER, Campaign, NewCampaign
 
@@ -46,7 +47,7 @@ def test_reliable_validators_weigh_more_and_can_break_a_tie(new_campaign: NewCam
     assert done.verified >= 1
     assert campaign.status_of(split) is ExampleStatus.VERIFIED
     assert campaign.examples_with_bonus() == [split.id]
-    assert settle(campaign.store, campaign.round, least=0.9, **terms) == Settlement()
+    assert settle(campaign.store, campaign.round, least=0.9, **terms) == Decisions()
     entry = next(entry for entry in campaign.audit("settled") if entry.subject_id == split.id)
     assert (entry.reason, (entry.after or {})["gold_label"]) == (WHY, split.label)
     with campaign.store.read() as session:

@@ -17,7 +17,7 @@ from round_manager.validation.flags import (
     keep,
     withdraw,
 )
-from round_manager.validation.validators import gold_accuracy
+from round_manager.validation.voted_examples import gold_accuracy
 from round_manager.work.validation_work import Judgement
 from tests.campaign import OWNER, Campaign, NewCampaign
 from tests.campaign.base import built_in_pack

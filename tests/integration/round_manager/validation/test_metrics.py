@@ -12,7 +12,7 @@ from round_manager.models import Assignment, Context, Example, ExampleStatus, Hi
 from round_manager.money.ledger import owe_rewards
 from round_manager.validation.costs import Cost
 from round_manager.validation.metrics import Counts, RoundMetrics, metrics_by, round_metrics
-from round_manager.validation.validators import validators
+from round_manager.validation.voted_examples import validators
 from round_manager.work.validation_work import Judgement
 from tests.campaign import Campaign, NewCampaign
 

@@ -6,7 +6,7 @@ from itertools import zip_longest
 import pytest
 
 from round_manager.rates import Rate
-from round_manager.validation.validators import Agreement
+from round_manager.validation.voted_examples import Agreement
 
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), sections A to C; a star is a missing value.
 BINARY = ("0100000010", "1110010000")

@@ -1,105 +1,27 @@
-"""Outcomes of votes: how a policy counts the votes on an example, and a round's examples with their votes."""
+"""A round's examples with their votes; how far validators agree beyond chance, and how each of them does.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+For Krippendorff's alpha, each example is a unit and each vote a value; examples with fewer than two votes are left
+out, so validators may judge any number of examples. 1 is full agreement, 0 is chance level, and less than 0 is
+systematic disagreement.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from ml_backend.verdict import f1_score
-from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Vote
-from round_manager.policies import Grouping, Policy, Ruling, Settled, exactly, find_policy, replay
-from templates import TaskSpec
-
-Json = dict[str, Any]
-Same = Callable[[str, str], bool]
-
-
-@dataclass(frozen=True)
-class VoteValue:
-    """One vote as it was given: a label, an answer, or a flag."""
-
-    label: str | None = None
-    answer: Json | None = None
-    flag: str | None = None
-
-    @property
-    def said(self) -> str:
-        """The counted value of a vote that is not a flag."""
-        return self.label if self.label is not None else str((self.answer or {}).get("text"))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of an example's votes: its status, and the gold label or answer."""
-
-    status: ExampleStatus
-    gold_label: str | None = None
-    gold_answer: Json | None = None
-    votes_wanted: int = 0
-
-
-@dataclass(frozen=True)
-class VoteCounter:
-    """Counts the votes of one round, by the terms that it was opened with."""
-
-    spec: TaskSpec
-
-    @cached_property
-    def policy(self) -> Policy:
-        """The round's policy."""
-        return find_policy(self.spec.validation.policy)
-
-    @cached_property
-    def grouping(self) -> Grouping:
-        """How votes are grouped before they are counted."""
-        if self.spec.kind == "classification":
-            return exactly
-        return lambda votes, author: group_answers(votes, author, self.agree)
-
-    def agree(self, one: str, other: str) -> bool:
-        """Return whether two labels are equal, or two answers share enough words."""
-        return one == other or (self.spec.kind == "qa" and f1_score(one, other) >= self.spec.validation.span_f1)
-
-    def ruling(self, votes: Sequence[str], author: str) -> Ruling:
-        """Return the policy's ruling on votes in their order."""
-        return replay(self.policy, self.spec.validation, votes, author, self.grouping)
-
-    def outcome(self, label: str | None, answer: Json | None, votes: Sequence[VoteValue]) -> Outcome:
-        """Return the outcome for an example with its author's label or answer; flags do not count."""
-        author = VoteValue(label, answer)
-        judged = [vote for vote in votes if vote.flag is None]
-        ruling = self.ruling([vote.said for vote in judged], author.said)
-        flags = len(votes) - len(judged)
-        if not isinstance(ruling, Settled):
-            # A flag takes the place of a vote but says nothing about the label.
-            return Outcome(ExampleStatus.PENDING, votes_wanted=ruling.votes + flags)
-        if ruling.gold is None:
-            return Outcome(ExampleStatus.DISPUTED)
-        if ruling.gold == author.said:
-            return Outcome(ExampleStatus.VERIFIED, label, answer)
-        other = next(vote for vote in judged if vote.said == ruling.gold)
-        return Outcome(ExampleStatus.DISPUTED, other.label, other.answer)
-
-
-def group_answers(answers: Sequence[str], author: str, same: Same) -> list[str]:
-    """Return the group of each answer: the author's for all that agree with it, then the answer that most agree with.
-
-    Agreement is not transitive, so groups are filled one after the other, in an order that does not depend on the order
-    of the answers.
-    """
-    named: dict[str, str] = {one: author for one in set(answers) if same(one, author)}
-    left = [one for one in answers if one not in named]
-    while left:
-        name = min(set(left), key=lambda one: (-sum(same(other, one) for other in left), one))
-        named |= {other: name for other in set(left) if other == name or same(other, name)}
-        left = [one for one in left if one not in named]
-    return [named[one] for one in answers]
-
+from round_manager.bulk_rows import worker_names
+from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Task, Vote
+from round_manager.rates import Rate
+from round_manager.specs import spec_of
+from round_manager.validation.decisions import Outcome, VoteCounter, VoteValue
+from round_manager.work.gold import each_gold_answer
 
 BATCH = 1_000
+PAIR = 2
 # The audit action of an owner who settled an example; it does not count as a difference from the votes.
 SETTLED = "settled"
 # Statuses that votes decide; all others depend on the owner or the marketplace.
@@ -198,3 +120,82 @@ def _votes(session: Session, first: int, last: int) -> dict[int, list[CastVote]]
         cast = CastVote(worker_id, session_id, item, active_ms, VoteValue(label, answer, flag))
         found.setdefault(example_id, []).append(cast)
     return found
+
+
+@dataclass
+class Agreement:
+    """Computes alpha incrementally; it keeps sums per label, not the units."""
+
+    values: Counter[str] = field(default_factory=Counter)
+    units: int = 0
+    # The number of differing pairs of votes per unit, divided by the unit's votes less one.
+    disagreement: float = 0.0
+
+    def add(self, votes: Sequence[str]) -> None:
+        """Add one example's votes, without flags."""
+        if len(votes) < PAIR:
+            return
+        counts = Counter(votes)
+        pairs = len(votes) ** 2 - sum(count * count for count in counts.values())
+        self.disagreement += pairs / (len(votes) - 1)
+        self.values += counts
+        self.units += 1
+
+    @property
+    def alpha(self) -> float | None:
+        """Krippendorff's alpha; None if all votes have the same label or there are none."""
+        total = self.values.total()
+        expected = total * total - sum(count * count for count in self.values.values())
+        if not expected:
+            return None
+        return 1 - (total - 1) * self.disagreement / expected
+
+
+@dataclass(frozen=True)
+class Validator:
+    """One validator by pseudonym; `gold` covers the whole task, because gold items are the same in every round."""
+
+    name: str
+    votes: int
+    flags: int
+    # Of votes on examples with a gold label: those that agree with it.
+    agreed: Rate
+    gold: Rate
+
+
+def gold_accuracy(session: Session, task: Task) -> dict[int, Rate]:
+    """Return each worker's accuracy on gold items, by their database id."""
+    given: Counter[int] = Counter()
+    right: Counter[int] = Counter()
+    for answer in each_gold_answer(session, task):
+        given[answer.worker_id] += 1
+        right[answer.worker_id] += answer.is_right
+    return {worker_id: Rate(right[worker_id], count) for worker_id, count in given.items()}
+
+
+def validators(session: Session, round: Round) -> list[Validator]:
+    """Return everyone who voted in the round or judged gold items of its task, most votes first."""
+    counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
+    votes: Counter[int] = Counter()
+    flags: Counter[int] = Counter()
+    compared: Counter[int] = Counter()
+    agreed: Counter[int] = Counter()
+    for batch in voted_batches(session, round):
+        for example in batch:
+            outcome = decision(example, counter, settled)
+            has_gold = outcome.gold_label is not None or outcome.gold_answer is not None
+            gold = VoteValue(outcome.gold_label, outcome.gold_answer).said
+            for vote in example.votes:
+                votes[vote.worker_id] += 1
+                flags[vote.worker_id] += vote.given.flag is not None
+                if has_gold and vote.given.flag is None:
+                    compared[vote.worker_id] += 1
+                    agreed[vote.worker_id] += counter.agree(vote.given.said, gold)
+    task = session.get_one(Task, round.task_id)
+    known = gold_accuracy(session, task)
+    names = worker_names(session, task, votes.keys() | known.keys())
+    found = [
+        Validator(name, votes[one], flags[one], Rate(agreed[one], compared[one]), known.get(one, Rate(0, 0)))
+        for one, name in names.items()
+    ]
+    return sorted(found, key=lambda validator: (-validator.votes, validator.name))
