@@ -73,7 +73,7 @@ class Application:
     def open_store(self, *, upgrade: bool = False) -> "Iterator[Store]":
         """Open the database; close it at the end of the block."""
         from round_manager.database.store import open_store
-        from round_manager.tasks.affordability import FEES
+        from round_manager.money.prices import FEES
 
         info = {FEES: self.crowd_profile.fees}
         with open_store(self.settings.database, upgrade=upgrade, info=info) as store:
@@ -83,7 +83,7 @@ class Application:
     def lazy_store(self) -> "LazyStore":
         """The database of a server, opened on first use; the process closes it when it ends."""
         from round_manager.database.store import LazyStore, open_store
-        from round_manager.tasks.affordability import FEES
+        from round_manager.money.prices import FEES
 
         info = {FEES: self.crowd_profile.fees}
         return LazyStore(self.settings.database, opener=lambda url: open_store(url, info=info))

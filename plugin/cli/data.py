@@ -14,7 +14,7 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from round_manager.tasks.data_access import ListedToken
+    from round_manager.services.data_access import ListedToken
 
 MOST_DAYS = 3_650
 
@@ -34,18 +34,18 @@ def token(app: Application, task: str, days: int, why: str) -> None:
 
     For example: outfox data token sentiment --days 30 --why "for Ada's thesis"
     """
-    from round_manager.services.data_tokens import create_token
+    from round_manager.services.data_access import create_token
 
     with app.services() as services:
         made = create_token(services, app.actor, task, days=days, reason=why)
-    one, url = made.token, app.settings.web_url.rstrip("/")
+    one, url = made.row, app.settings.web_url.rstrip("/")
     lines = (
         made.secret,
         f"valid for {task} until {when(one.expires_at)}; it is not shown again",
         f"revoke it with: outfox data revoke {one.key}",
         f'in Python: outfox.load("{task}", url="{url}", token="…")',
     )
-    show({"token": made.secret, **_token_data(one, one.created_at), "url": f"{url}/data/{task}"}, "\n".join(lines))
+    show({"token": made.secret, **_token_data(made, one.created_at), "url": f"{url}/data/{task}"}, "\n".join(lines))
 
 
 @data.command("list")
@@ -53,19 +53,20 @@ def token(app: Application, task: str, days: int, why: str) -> None:
 @data_command
 def list_(app: Application, task: str | None) -> None:
     """List public tasks and tokens, of one task or of all."""
-    from round_manager.services.data_tokens import list_tokens
+    from round_manager.services.data_access import list_tokens
 
     with app.services() as services:
         found = list_tokens(services, task)
+    listed = [_token_data(one, app.clock.now()) for one in found.tokens]
     rows = [
-        [one.key, one.task, one.state(found.at), when(one.created_at), when(one.expires_at), one.note]
-        for one in found.tokens
+        [one["key"], one["task"], one["state"], when(one["created_at"]), when(one["expires_at"]), one["note"]]
+        for one in listed
     ]
     if found.public and not wants_json():
         click.echo(f"public: {', '.join(found.public)}")
     nothing = f"there are no tokens yet; create one with `{command_for(Hint('create_data_token'))}`"
-    listed = {"public": list(found.public), "tokens": [_token_data(one, found.at) for one in found.tokens]}
-    show(listed, table(("token", "task", "state", "created", "expires", "note"), rows) if rows else nothing)
+    data = {"public": list(found.public), "tokens": listed}
+    show(data, table(("token", "task", "state", "created", "expires", "note"), rows) if rows else nothing)
 
 
 @data.command()
@@ -74,7 +75,7 @@ def list_(app: Application, task: str | None) -> None:
 @data_command
 def revoke(app: Application, key: str, why: str) -> None:
     """Revoke a token at once; TOKEN is its name in `outfox data list`."""
-    from round_manager.services.data_tokens import revoke_token
+    from round_manager.services.data_access import revoke_token
 
     with app.services() as services:
         revoked = revoke_token(services, app.actor, key, reason=why)
@@ -87,10 +88,10 @@ def revoke(app: Application, key: str, why: str) -> None:
 @data_command
 def publish(app: Application, task: str, why: str) -> None:
     """Make a task's frozen rounds readable without a token."""
-    from round_manager.services.data_tokens import publish_task
+    from round_manager.services.data_access import set_public
 
     with app.services() as services:
-        publish_task(services, app.actor, task, reason=why)
+        set_public(services, app.actor, task, public=True, reason=why)
     url = f"{app.settings.web_url.rstrip('/')}/data/{task}"
     show({"task": task, "public": True, "url": url}, f"the frozen rounds of {task} are public: {url}")
 
@@ -101,20 +102,13 @@ def publish(app: Application, task: str, why: str) -> None:
 @data_command
 def unpublish(app: Application, task: str, why: str) -> None:
     """Require a token again; copies that people have made are not affected."""
-    from round_manager.services.data_tokens import unpublish_task
+    from round_manager.services.data_access import set_public
 
     with app.services() as services:
-        unpublish_task(services, app.actor, task, reason=why)
+        set_public(services, app.actor, task, public=False, reason=why)
     show({"task": task, "public": False}, f"the frozen rounds of {task} need a token")
 
 
 def _token_data(one: "ListedToken", now: "datetime") -> dict[str, Any]:
-    return {
-        "key": one.key,
-        "task": one.task,
-        "state": one.state(now),
-        "note": one.note,
-        "created_at": one.created_at,
-        "expires_at": one.expires_at,
-        "revoked_at": one.revoked_at,
-    }
+    times = {name: getattr(one.row, name) for name in ("created_at", "expires_at", "revoked_at")}
+    return {"key": one.row.key, "task": one.task, "state": one.state(now), "note": one.row.note, **times}

@@ -44,8 +44,8 @@ def list_packs(app: Application) -> None:
 @json_option
 def show_pack(pack: Pack) -> None:
     """Show a pack's settings, its pay and its costs."""
+    from round_manager.money.prices import pack_costs
     from round_manager.policies import first_votes, most_votes
-    from round_manager.tasks.affordability import pack_costs
 
     spec, costs = pack.spec, pack_costs(pack.spec)
     votes = spec.validation

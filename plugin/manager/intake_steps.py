@@ -5,7 +5,7 @@ from common.text import count
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.reviews import approve_waiting, waiting_work
+from round_manager.services.reviews import approve_waiting, select_work
 from round_manager.services.work import end_overdue_work
 from round_manager.services.workers import qualify_passed
 from round_manager.tasks.rounds import live_round
@@ -79,8 +79,8 @@ class Approve(CrowdStep):
         return StepResult(done, waits=_unfinished_text(result.unfinished))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        waiting = waiting_work(context.services, crowd, task, our_pages=context.our_pages).approvable
-        return f"approve {count(len(waiting), 'assignment')}" if waiting else ""
+        found = select_work(context.services, crowd, task=task, our_pages=context.our_pages).chosen
+        return f"approve {count(len(found), 'assignment')}" if found else ""
 
 
 def _unfinished_text(number: int) -> str:

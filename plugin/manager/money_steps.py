@@ -4,7 +4,7 @@ from common.errors import Hint
 from common.text import count, dollars
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.loop.queues import held_for_a_person
+from round_manager.loop.overview import held_for_a_person
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.payments import missing_pay, owed_payments, top_up_round
 

@@ -6,9 +6,15 @@ from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.loop.queues import rounds_to_write_for, unsent_hits
 from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.hits import expire_unneeded, find_unneeded, needed_supply, plan_supply
+from round_manager.services.hits import (
+    expire_unneeded,
+    find_unneeded,
+    needed_supply,
+    plan_supply,
+    rounds_to_write_for,
+    unsent_hits,
+)
 
 
 class Expire(CrowdStep):
@@ -50,7 +56,7 @@ class Post(CrowdStep):
     name = "post"
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        if not self._unsent(context, crowd):
+        if not unsent_hits(context.services, crowd):
             return NOTHING
         held = self._without_model(context, crowd) if context.check_pages() else {}
         sent = crowd.poster.run(not_to_write_for=list(held))
@@ -63,20 +69,14 @@ class Post(CrowdStep):
         return StepResult(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        unsent = self._unsent(context, crowd)
+        unsent = unsent_hits(context.services, crowd)
         return f"post {count(unsent, 'HIT')}" if unsent else ""
-
-    def _unsent(self, context: ManagerContext, crowd: ConnectedCrowd) -> int:
-        with context.store.read() as session:
-            return unsent_hits(session, crowd.crowd.name)
 
     def _without_model(self, context: ManagerContext, crowd: ConnectedCrowd) -> dict[int, str]:
         """Return the rounds whose creation HITs must wait, by id, and what each of them waits for."""
-        with context.store.read() as session:
-            rounds = rounds_to_write_for(session, crowd.crowd.name)
         held: dict[int, str] = {}
         silent: BackendUnreachable | None = None
-        for one in rounds:
+        for one in rounds_to_write_for(context.services, crowd):
             try:
                 # One backend serves all tasks: if it does not answer, it is not asked again for the next task.
                 if silent is not None:

@@ -14,9 +14,8 @@ from round_manager.database.store import Store
 from round_manager.learning.training_data import HeldOut, training_rows
 from round_manager.learning.training_jobs import list_jobs
 from round_manager.learning.versions import find_evaluation, find_versions
-from round_manager.models import RoundStatus
+from round_manager.models import RoundStatus, spec_of
 from round_manager.rates import Rate
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.costs import PaidWork, paid_work

@@ -16,7 +16,7 @@ from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveConflict, ArchiveError
 from round_manager.models import Round
 from round_manager.services.context import ServiceContext
-from round_manager.services.data_tokens import ReadableTask, read_task
+from round_manager.services.data_access import ReadableTask, read_task
 
 NAME = re.compile(r"(examples|votes|attempts|contexts|models)\.(parquet|jsonl|csv)")
 TYPES = {

@@ -21,8 +21,7 @@ from round_manager.audit import note
 from round_manager.bulk_rows import NameLookup, PlainRows
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import ArchiveConflict, RoundNotClosed
-from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task
-from round_manager.specs import spec_of
+from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task, spec_of
 from round_manager.tasks.rounds import collected
 
 # Actions of the audit log.

@@ -26,8 +26,8 @@ from round_manager.models import (
     Table,
     Task,
     Vote,
+    spec_of,
 )
-from round_manager.specs import spec_of
 
 BATCH, TEXTS = 20_000, 10_000
 Told = TypeVar("Told")

@@ -28,9 +28,9 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
+    spec_of,
 )
 from round_manager.money.bonuses import settle_bonuses
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR

@@ -28,9 +28,9 @@ from round_manager.models import (
     LedgerEntry,
     Round,
     Task,
+    spec_of,
 )
 from round_manager.money.ledger import Debt, owe_new, owed_entry
-from round_manager.specs import spec_of
 
 HOUR = 3_600
 PAID_STATES = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)

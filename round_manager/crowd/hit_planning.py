@@ -12,11 +12,10 @@ from crowd.profile import CrowdLimits
 from round_manager import audit
 from round_manager.database.columns import public_id
 from round_manager.errors import HitsNotAllowed
-from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Qualification, Round, RoundStatus, Task
+from round_manager.models import EntryKind, Hit, HitKind, HitStatus, Qualification, Round, RoundStatus, Task, spec_of
 from round_manager.money.bonuses import most_bonuses
 from round_manager.money.budget import check_budget
 from round_manager.money.ledger import PossiblePayment, release, reserve
-from round_manager.specs import spec_of
 from templates import TaskSpec
 
 MINUTE = 60

@@ -21,10 +21,10 @@ from round_manager.models import (
     Hit,
     HitStatus,
     LedgerEntry,
+    ensure_worker,
 )
 from round_manager.money.bonuses import settle_bonuses
 from round_manager.money.ledger import confirm, owe_rewards, release, send
-from round_manager.workers import ensure_worker
 
 BY_MARKETPLACE = "marketplace"
 NO_FEEDBACK = "rejected on the marketplace, with no reason"

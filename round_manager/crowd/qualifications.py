@@ -15,10 +15,8 @@ from crowd.port import Crowd
 from round_manager import audit
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import DuplicateError, ReasonRequired
-from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker
-from round_manager.specs import spec_of
+from round_manager.models import Block, Qualification, QualificationGrant, Task, Worker, ensure_worker, spec_of
 from round_manager.work.quizzes import ungranted_passes
-from round_manager.workers import ensure_worker
 
 FULL_SCORE = 100
 QUIZ_ACTOR = "quiz"

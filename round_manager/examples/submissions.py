@@ -28,9 +28,9 @@ from round_manager.models import (
     Source,
     Worker,
     WorkSession,
+    spec_of,
 )
 from round_manager.policies import first_votes
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE, pinned_versions
 from templates import TaskSpec
 from templates.spec import TaskField

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, DuplicateError, VoteRefused
 from round_manager.examples.submissions import answer_problem
-from round_manager.models import Example, ExampleStatus, Round, Source, Vote
-from round_manager.specs import spec_of
+from round_manager.models import Example, ExampleStatus, Round, Source, Vote, spec_of
 from round_manager.tasks.rounds import LIVE
 from templates import TaskSpec
 

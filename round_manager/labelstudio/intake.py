@@ -36,10 +36,10 @@ from round_manager.models import (
     Round,
     Source,
     Task,
+    ensure_worker,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round, pinned_versions
-from round_manager.workers import ensure_worker
 from templates import TaskSpec
 from templates.contract import judged_fields
 

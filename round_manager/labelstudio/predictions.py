@@ -13,8 +13,7 @@ from round_manager.labelstudio.links import linked_projects
 from round_manager.labelstudio.port import Json, LabelStudio, Project, ProjectTask
 from round_manager.labelstudio.push import Progress
 from round_manager.labelstudio.tasks import submitted_on
-from round_manager.models import LabelStudioLink, ProjectKind
-from round_manager.specs import spec_of
+from round_manager.models import LabelStudioLink, ProjectKind, spec_of
 from templates import TaskSpec
 from templates.label_config import Element, read_elements
 from templates.payloads import Span, results

@@ -17,8 +17,7 @@ from round_manager.labelstudio.tasks import (
     plan_validation,
     unsent_tasks,
 )
-from round_manager.models import LabelStudioLink, ProjectKind, Task
-from round_manager.specs import spec_of
+from round_manager.models import LabelStudioLink, ProjectKind, Task, spec_of
 from templates import TaskSpec
 from templates.payloads import creation_task, validation_task
 

@@ -28,8 +28,8 @@ from round_manager.models import (
     Task,
     Vote,
     Worker,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from templates import TaskSpec
 
 # Longer than a request can take: after it, what was sent last has arrived, or never will.

@@ -30,10 +30,9 @@ from round_manager.loop.waiting import (
     waiting,
     when,
 )
-from round_manager.models import AuditEntry, EntryState, Hit, HitKind, LedgerEntry, Round, RoundStatus, Task
-from round_manager.money.budget import figures
-from round_manager.specs import spec_of
-from round_manager.tasks.affordability import free_cents, least_cents, planning_fees
+from round_manager.models import AuditEntry, EntryState, Hit, HitKind, LedgerEntry, Round, RoundStatus, Task, spec_of
+from round_manager.money.budget import figures, free_cents
+from round_manager.money.prices import least_cents, planning_fees
 from round_manager.tasks.rounds import LIVE, NOT_COUNTED
 from round_manager.work.leases import lock_task
 

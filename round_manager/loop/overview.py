@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import exists, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
@@ -17,30 +17,30 @@ from round_manager.labelstudio.links import find_link
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, running_job
 from round_manager.loop.lifecycle import empty_round_reason, ended_empty
-from round_manager.loop.queues import (
-    held_for_a_person,
-    pages_to_confirm,
-    payments_of,
-    unfinished_hits,
-    unsent_to_label_studio,
-    work_to_decide,
-)
 from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import (
+    Assignment,
+    AssignmentStatus,
     EntryState,
     ExampleStatus,
     Hit,
     HitKind,
+    HitStatus,
+    LabelStudioLink,
+    LabelStudioTask,
+    LedgerEntry,
     ProjectKind,
     Round,
     RoundStatus,
+    SessionStatus,
     Task,
     TrainingJob,
+    WorkSession,
+    spec_of,
 )
 from round_manager.money.budget import BudgetFigures, figures
 from round_manager.rates import Rate
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
 
 RUN_MANAGER = Hint("run_manager")
@@ -113,20 +113,30 @@ def missing_intake(session: Session, round: Round, *, has_marketplace: bool) -> 
     return WaitReason(text, Hint("connect_label_studio", task=name))
 
 
+def held_for_a_person(session: Session, task_id: int | None = None) -> int:
+    """Return the number of HITs and payments that only a person can settle."""
+    hits = select(func.count()).select_from(Hit).where(Hit.finished_at.is_(None), Hit.status == HitStatus.HELD)
+    entries = select(func.count()).select_from(LedgerEntry)
+    entries = entries.where(LedgerEntry.state == EntryState.SENT, LedgerEntry.held_at.is_not(None))
+    if task_id is not None:
+        hits, entries = hits.where(Hit.task_id == task_id), entries.where(LedgerEntry.task_id == task_id)
+    return (session.scalar(hits) or 0) + (session.scalar(entries) or 0)
+
+
 def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int]) -> dict[str, int]:
-    hits = unfinished_hits(session, round)
+    hits = _unfinished_hits(session, round)
     # Examples that were undecided when the round was closed stay undecided.
     undecided = {} if round.status is RoundStatus.CLOSED else tallies
     return {
         "examples_waiting_for_votes": sum(n for (status, _), n in undecided.items() if status is ExampleStatus.PENDING),
         "examples_waiting_for_owner": sum(n for (status, _), n in undecided.items() if status is ExampleStatus.FLAGGED),
         **{f"hits_to_{kind.value}": number for kind, number in sorted(hits.items())},
-        "pages_to_confirm": pages_to_confirm(session, task.id),
-        "work_to_approve": work_to_decide(session, task.id),
-        "payments_owed": payments_of(session, task.id, EntryState.OWED),
-        "payments_in_doubt": payments_of(session, task.id, EntryState.SENT),
+        "pages_to_confirm": _pages_to_confirm(session, task.id),
+        "work_to_approve": _work_to_decide(session, task.id),
+        "payments_owed": _payments_of(session, task.id, EntryState.OWED),
+        "payments_in_doubt": _payments_of(session, task.id, EntryState.SENT),
         "held_for_a_person": held_for_a_person(session, task.id),
-        "unsent_to_label_studio": unsent_to_label_studio(session, task.id),
+        "unsent_to_label_studio": _unsent_to_label_studio(session, task.id),
     }
 
 
@@ -171,3 +181,46 @@ def _has_project(session: Session, round: Round) -> bool:
 
 def _has_hits(session: Session, round: Round) -> bool:
     return bool(session.scalar(select(exists().where(Hit.round_id == round.id, Hit.kind == HitKind.CREATE))))
+
+
+def _unfinished_hits(session: Session, round: Round) -> dict[HitKind, int]:
+    """Return the number of the round's unfinished HITs by kind."""
+    wanted = (
+        select(Hit.kind, func.count())
+        # The addition keeps databases from using the index on rounds; the index on unfinished HITs is much shorter.
+        .where(Hit.finished_at.is_(None), Hit.round_id + 0 == round.id, Hit.status != HitStatus.REFUSED)
+        .group_by(Hit.kind)
+    )
+    return {kind: int(number) for kind, number in session.execute(wanted)}
+
+
+def _work_to_decide(session: Session, task_id: int) -> int:
+    """Return the number of submitted assignments that are not approved yet."""
+    # Counted HIT by HIT, so that no plan starts from all assignments in the database. The addition is explained above.
+    of_hit = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status == AssignmentStatus.SUBMITTED)
+    wanted = select(func.sum(of_hit.scalar_subquery())).where(Hit.finished_at.is_(None), Hit.task_id + 0 == task_id)
+    return int(session.scalar(wanted) or 0)
+
+
+def _pages_to_confirm(session: Session, task_id: int) -> int:
+    """Return the number of submitted pages that the marketplace has not confirmed yet."""
+    waiting = select(func.count()).select_from(WorkSession).join(Hit, Hit.id == WorkSession.hit_id)
+    wanted = waiting.where(WorkSession.status == SessionStatus.SUBMITTED, Hit.task_id == task_id)
+    return session.scalar(wanted) or 0
+
+
+def _payments_of(session: Session, task_id: int, state: EntryState) -> int:
+    """Return the number of the task's payments in an unsettled state."""
+    wanted = select(func.count()).where(LedgerEntry.task_id == task_id, LedgerEntry.state == state)
+    return session.scalar(wanted) or 0
+
+
+def _unsent_to_label_studio(session: Session, task_id: int) -> int:
+    """Return the number of tasks that are planned for Label Studio but not sent yet."""
+    wanted = (
+        select(func.count())
+        .select_from(LabelStudioTask)
+        .join(LabelStudioLink, LabelStudioLink.id == LabelStudioTask.link_id)
+        .where(LabelStudioTask.external_id.is_(None), LabelStudioLink.task_id == task_id)
+    )
+    return session.scalar(wanted) or 0

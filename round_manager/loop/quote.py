@@ -13,10 +13,9 @@ from round_manager.crowd.hit_planning import HitCost, HitRequest, check_request,
 from round_manager.errors import HitsNotAllowed, RoundNotOpen
 from round_manager.loop.supply import pages_to_validate
 from round_manager.loop.supply_facts import lacking_votes, places_out
-from round_manager.models import HitKind, Round, Task
+from round_manager.models import HitKind, Round, Task, spec_of
 from round_manager.money.bonuses import most_bonuses
 from round_manager.money.budget import BudgetFigures, figures
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 

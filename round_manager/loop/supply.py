@@ -17,11 +17,10 @@ from crowd.port import Crowd
 from crowd.profile import FeeSchedule
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.loop.supply_facts import SupplyFacts, find_facts, people_lately, places_out
-from round_manager.models import Hit, HitKind, Round, RoundStatus, Task
+from round_manager.models import Hit, HitKind, Round, RoundStatus, Task, spec_of
+from round_manager.money.prices import least_cents, vote_cents
 from round_manager.policies import first_votes, most_votes
 from round_manager.rates import Rate
-from round_manager.specs import spec_of
-from round_manager.tasks.affordability import least_cents, vote_cents
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 

@@ -24,7 +24,7 @@ from round_manager.models import (
     UncountedVote,
     Vote,
 )
-from round_manager.tasks.affordability import free_cents
+from round_manager.money.budget import free_cents
 from round_manager.tasks.rounds import NOT_COUNTED
 from templates import TaskSpec
 

@@ -34,9 +34,10 @@ from round_manager.models import (
     RoundTally,
     Task,
     UncountedVote,
+    spec_of,
 )
-from round_manager.specs import spec_of
-from round_manager.tasks.affordability import free_cents, planning_fees, vote_cents
+from round_manager.money.budget import free_cents
+from round_manager.money.prices import planning_fees, vote_cents
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)

@@ -32,9 +32,9 @@ from round_manager.models.market import (
 from round_manager.models.money import EntryKind, EntryState, LedgerEntry
 from round_manager.models.operations import AuditEntry, DataToken, ManagerStep
 from round_manager.models.pages import GoldItem, QuizResult, WorkItem
-from round_manager.models.people import Block, Qualification, QualificationGrant, Worker
+from round_manager.models.people import Block, Qualification, QualificationGrant, Worker, ensure_worker
 from round_manager.models.table import Table
-from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task
+from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task, spec_of
 from round_manager.models.validation import Lease, LeaseEnd, UncountedVote, Vote
 
 attach(Table.metadata, TRIGGERS)
@@ -87,4 +87,6 @@ __all__ = [
     "WorkItem",
     "WorkSession",
     "Worker",
+    "ensure_worker",
+    "spec_of",
 ]

@@ -1,11 +1,12 @@
-"""Workers, qualifications and blocks."""
+"""Workers, who are created when they first appear, qualifications and blocks."""
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import ForeignKey, UniqueConstraint, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from round_manager.database.columns import LimitedText
+from round_manager.errors import DuplicateError
 from round_manager.models.table import Numbered, check, filled, index
 
 
@@ -80,3 +81,18 @@ class Block(Numbered):
     blocked_by: Mapped[str] = mapped_column(LimitedText(120))
     blocked_at: Mapped[datetime]
     lifted_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
+    """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
+    wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
+    found = session.scalar(wanted)
+    if found is not None:
+        return found
+    worker = Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
+    try:
+        with session.begin_nested():
+            session.add(worker)
+    except DuplicateError:  # Another process created them in the meantime.
+        return session.scalars(wanted).one()
+    return worker

@@ -1,14 +1,17 @@
-"""Tasks, rounds and contexts."""
+"""Tasks, rounds and contexts, and the terms that tasks and rounds store."""
 
 import enum
 import uuid
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from common.errors import Hint
 from round_manager.database.columns import Cents, LimitedText
+from round_manager.errors import StoredSpecInvalid
 from round_manager.models.table import (
     WORD,
     Numbered,
@@ -22,6 +25,7 @@ from round_manager.models.table import (
     together,
     whole_cents,
 )
+from templates import TaskSpec
 
 WITHIN_BUDGET = (
     "reserved_cents >= 0 AND owed_cents >= 0 AND sent_cents >= 0"
@@ -158,3 +162,16 @@ class Context(Numbered):
     extra: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+def spec_of(record: Task | Round) -> TaskSpec:
+    """Return the current spec of a task, or the spec that a round was opened with."""
+    try:
+        return TaskSpec.model_validate(record.spec)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        hint = Hint("create_task", pack=record.name) if isinstance(record, Task) else None
+        raise StoredSpecInvalid(
+            f"the stored spec of {record!r} is invalid at {where}: {first['msg']}", hint=hint
+        ) from error

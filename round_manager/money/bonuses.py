@@ -29,10 +29,10 @@ from round_manager.models import (
     UncountedVote,
     Vote,
     WorkSession,
+    spec_of,
 )
 from round_manager.money.budget import figures
 from round_manager.money.ledger import PossiblePayment, owe_bonus, release, reserve
-from round_manager.specs import spec_of
 from templates import TaskSpec
 
 FOOLED = "You fooled the model, and other people agreed with your label. Thank you!"

@@ -40,6 +40,12 @@ def figures(session: Session, owner: Task | Round, *, lock: bool = False) -> Bud
     return BudgetFigures(*session.execute(wanted.with_for_update(key_share=True) if lock else wanted).one())
 
 
+def free_cents(session: Session, round: Round) -> int:
+    """Return what can still be reserved for the round: the lesser of the round's and the task's remaining budget."""
+    task = session.get_one(Task, round.task_id)
+    return min(figures(session, round).released_cents, figures(session, task).released_cents)
+
+
 def set_round_budget(
     session: Session, task: Task, round: Round, cents: int, *, actor: str, reason: str, now: datetime
 ) -> BudgetFigures:

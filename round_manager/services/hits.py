@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import ColumnElement, func, select
+
 from common.errors import Hint
 from common.progress import NoProgress, Progress
 from crowd.errors import CrowdError, NotOnCrowd
@@ -15,11 +17,10 @@ from round_manager.loop import quote as quotes
 from round_manager.loop.quote import Quote
 from round_manager.loop.supply import Supply, supply_round, wanted_supply
 from round_manager.loop.supply_facts import unneeded_hits
-from round_manager.models import HitKind, Round
+from round_manager.models import Hit, HitKind, HitStatus, Round, Task, spec_of
 from round_manager.money.budget import check_budget, figures
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 
@@ -35,6 +36,16 @@ class WaitingHits:
 
     all: int
     same: int
+
+
+@dataclass(frozen=True)
+class UnsentCreation:
+    """A round with HITs to create that wait to be posted."""
+
+    id: int
+    task: str
+    number: int
+    unsent: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,26 @@ def creation_rounds(context: ServiceContext, crowd: ConnectedCrowd, *, also: str
         names |= {also} if also else set()
         rounds = {name: live_round(session, find_task(session, name).id) for name in sorted(names)}
     return {name: live.number for name, live in rounds.items() if live}
+
+
+def unsent_hits(context: ServiceContext, crowd: ConnectedCrowd) -> int:
+    """Return the number of HITs that wait to be posted in rounds that accept them now."""
+    with context.store.read() as session:
+        return session.scalar(select(func.count()).select_from(Hit).where(*_unsent(crowd.name))) or 0
+
+
+def rounds_to_write_for(context: ServiceContext, crowd: ConnectedCrowd) -> list[UnsentCreation]:
+    """Return the rounds with HITs to create that wait to be posted and can be posted now."""
+    unsent = select(Hit.round_id, func.count().label("hits")).where(*_unsent(crowd.name), Hit.kind == HitKind.CREATE)
+    of_round = unsent.group_by(Hit.round_id).subquery()
+    wanted = (
+        select(Round.id, Task.name, Round.number, of_round.c.hits)
+        .join(of_round, of_round.c.round_id == Round.id)
+        .join(Task, Task.id == Round.task_id)
+        .order_by(Round.id)
+    )
+    with context.store.read() as session:
+        return [UnsentCreation(*row) for row in session.execute(wanted)]
 
 
 def quote_hits(
@@ -231,3 +262,8 @@ def _cancel_planned(
         )
         session.flush()
         return hits, before.reserved_cents - figures(session, found).reserved_cents
+
+
+def _unsent(marketplace: str) -> tuple[ColumnElement[bool], ...]:
+    here = Hit.marketplace == marketplace
+    return here, Hit.status == HitStatus.PLANNED, Hit.sent_at.is_(None), hit_planning.may_be_posted()

@@ -24,8 +24,8 @@ from round_manager.labelstudio.predictions import PredictionResult, predict_task
 from round_manager.labelstudio.push import Progress, PushResult, fill_projects
 from round_manager.labelstudio.status import LabelStudioStatus, find_status
 from round_manager.labelstudio.sync import SyncResult, read_projects
+from round_manager.models import spec_of
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.specs import spec_of
 from round_manager.tasks.tasks import find_task
 from templates import Pack, load_pack
 

@@ -27,8 +27,8 @@ from round_manager.learning.versions import (
     register_version,
     store_evaluation,
 )
+from round_manager.models import spec_of
 from round_manager.services.context import ServiceContext
-from round_manager.specs import spec_of
 from round_manager.tasks.tasks import find_task
 from templates import SeedRow, TaskSpec
 

@@ -7,8 +7,8 @@ from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
 from ml_backend.verdict import find_rule
 from round_manager.errors import PolicyError
+from round_manager.money.prices import pack_costs
 from round_manager.policies import find_policy
-from round_manager.tasks.affordability import pack_costs
 from templates import Pack, PackError, Problem, SeedRow
 from templates.markup import check_markup
 from templates.rows import MAX_PROBLEMS

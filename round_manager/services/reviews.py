@@ -8,7 +8,6 @@ from crowd.profile import Price
 from round_manager.crowd import reviews
 from round_manager.crowd.reviews import UndecidedWork, find_assignment, undecided
 from round_manager.errors import AssignmentNotFound, AssignmentStateError, BudgetError, ReasonRequired
-from round_manager.loop.queues import undecided_work
 from round_manager.models import AssignmentStatus, EntryKind
 from round_manager.money.budget import reward_cost
 from round_manager.money.ledger import owe_rewards, owed_entry
@@ -26,14 +25,6 @@ class WorkSelection:
 
     chosen: list[UndecidedWork]
     left_out: list[UndecidedWork]
-
-
-@dataclass(frozen=True)
-class WaitingWork:
-    """The ids of a task's submitted work: to approve, and for a person to decide because its page was not finished."""
-
-    approvable: list[str]
-    unfinished: list[str]
 
 
 @dataclass(frozen=True)
@@ -84,32 +75,19 @@ def approve_work(
         return reviews.approve(session, found, actor=actor.name, reason=reason, now=context.now())
 
 
-def waiting_work(context: ServiceContext, crowd: ConnectedCrowd, task: str, *, our_pages: bool) -> WaitingWork:
-    """Return a task's submitted work without a decision."""
-    with context.store.read() as session:
-        rows = undecided_work(session, crowd.name, find_task(session, task).id)
-    return WaitingWork(
-        [one for one, is_finished in rows if is_finished or not our_pages],
-        [one for one, is_finished in rows if our_pages and not is_finished],
-    )
-
-
 def approve_waiting(
     context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str, *, our_pages: bool
 ) -> ApprovalResult:
     """Approve all of a task's submitted work, except work whose page was not finished."""
-    waiting = waiting_work(context, crowd, task, our_pages=our_pages)
+    found = select_work(context, crowd, task=task, our_pages=our_pages)
     approved, problem = 0, None
-    for first in range(0, len(waiting.approvable), BATCH):
+    for first in range(0, len(found.chosen), BATCH):
         try:
-            with context.store.write() as session:
-                some = [find_assignment(session, crowd.name, one) for one in waiting.approvable[first : first + BATCH]]
-                approved += reviews.approve(
-                    session, some, actor=actor.name, reason=APPROVED_BY_DEFAULT, now=context.now()
-                )
+            some = found.chosen[first : first + BATCH]
+            approved += approve_work(context, actor, crowd, some, reason=APPROVED_BY_DEFAULT)
         except BudgetError as error:
             problem = error
-    return ApprovalResult(approved, len(waiting.approvable) - approved, len(waiting.unfinished), problem)
+    return ApprovalResult(approved, len(found.chosen) - approved, len(found.left_out), problem)
 
 
 def ensure_collected(crowd: ConnectedCrowd, context: ServiceContext, assignment: str, progress: Progress) -> None:

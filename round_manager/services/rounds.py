@@ -20,16 +20,15 @@ from round_manager.loop import lifecycle
 from round_manager.loop.lifecycle import Due, due, empty_round_reason, ended_empty, history, take_due
 from round_manager.loop.overview import missing_intake
 from round_manager.loop.waiting import WaitReason, waiting
-from round_manager.models import Round, RoundStatus
+from round_manager.models import Round, RoundStatus, spec_of
 from round_manager.money import budget
 from round_manager.money.budget import BudgetFigures, figures
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import register_versions
-from round_manager.specs import spec_of
 from round_manager.tasks import rounds
-from round_manager.tasks.affordability import check_can_open
 from round_manager.tasks.rounds import (
     Collected,
+    check_can_open,
     choose_round,
     collected,
     draft_round,

@@ -6,10 +6,9 @@ from datetime import datetime
 
 from round_manager.loop.manager_record import last_pass, problem_steps
 from round_manager.loop.overview import TaskOverview, task_overview
-from round_manager.models import ManagerStep
+from round_manager.models import ManagerStep, spec_of
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.rounds import RoundSummary, summarize_round
-from round_manager.specs import spec_of
 from round_manager.tasks import contexts, tasks
 from round_manager.tasks.contexts import ContextUse, count_contexts
 from round_manager.tasks.rounds import list_rounds

@@ -34,10 +34,9 @@ from round_manager.learning.training_jobs import (
     training_lock,
 )
 from round_manager.learning.versions import GuardDecision, check_fits, find_versions, names_of
-from round_manager.models import TrainingJob, TrainingState
+from round_manager.models import TrainingJob, TrainingState, spec_of
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import Evaluator, MeasureMemory, register_versions
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.tasks.tasks import find_task
 from templates import Pack

@@ -19,9 +19,8 @@ from sqlalchemy.orm import Session
 from common.errors import CodedError
 from ml_backend.judge import Judge
 from round_manager.errors import TimeIsOver, WorkRefused
-from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession
+from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
 from round_manager.services.context import ServiceContext
-from round_manager.specs import spec_of
 from round_manager.work import quizzes, reports, sessions
 from round_manager.work.attempts import (
     CreationItem,

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
+from common.text import dollars
 from round_manager import audit
-from round_manager.errors import RoundAlreadyOpen, RoundError, RoundNotFound, RoundNotOpen
+from round_manager.errors import BudgetError, NoContexts, RoundAlreadyOpen, RoundError, RoundNotFound, RoundNotOpen
 from round_manager.models import (
     Attempt,
+    Context,
     ExampleStatus,
     ModelVersion,
     Round,
@@ -19,8 +21,10 @@ from round_manager.models import (
     RoundStatus,
     RoundTally,
     Task,
+    spec_of,
 )
-from round_manager.tasks.affordability import check_can_open
+from round_manager.money.budget import figures
+from round_manager.money.prices import least_cents, planning_fees
 
 LIVE = (RoundStatus.OPEN, RoundStatus.VALIDATING)
 # Page parameters can be forged: examples that the marketplace has not confirmed do not count.
@@ -104,6 +108,25 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
     session.add(draft)
     session.flush()
     return draft
+
+
+def check_can_open(session: Session, task: Task, draft: Round) -> None:
+    """Raise an error if the draft has no contexts, or a budget that does not pay for any work."""
+    living = exists().where(Context.task_id == task.id, Context.retired_at.is_(None))
+    if not session.scalar(select(living)):
+        raise NoContexts(
+            f"{task.name} has no contexts to show to workers", hint=Hint("upload_contexts", task=task.name)
+        )
+    called = f"round {draft.number} of {task.name}"
+    least, left = least_cents(spec_of(draft), planning_fees(session)), figures(session, task)
+    set_budget = Hint("set_round_budget", task=task.name)
+    if draft.budget_cents < least:
+        text = f"{called} may cost {dollars(draft.budget_cents)}, and one creation HIT with its validation costs"
+        raise BudgetError(f"{text} {dollars(least)}; raise the round's budget", hint=set_budget)
+    if draft.budget_cents > left.released_cents:
+        text = f"{called} may cost {dollars(draft.budget_cents)}, and task {task.name} has"
+        advice = "lower the round's budget, or raise budget.task_cents in task.yaml"
+        raise BudgetError(f"{text} {dollars(left.released_cents)} left ({left}); {advice}", hint=set_budget)
 
 
 def open_round(

@@ -13,8 +13,7 @@ from common.errors import Hint
 from ml_backend.hashing import json_sha256
 from round_manager import audit
 from round_manager.errors import DuplicateError, TaskError, TaskNotFound
-from round_manager.models import GoldItem, Round, RoundStatus, Task
-from round_manager.specs import spec_of
+from round_manager.models import GoldItem, Round, RoundStatus, Task, spec_of
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.rounds import draft_round
 from templates import Pack, pack_folders

@@ -16,8 +16,7 @@ from sqlalchemy.orm import Session
 from round_manager import audit
 from round_manager.database.store import Store
 from round_manager.errors import MetricsUnavailable, RoundAlreadyClosed
-from round_manager.models import Example, ExampleStatus, Round
-from round_manager.specs import spec_of
+from round_manager.models import Example, ExampleStatus, Round, spec_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.validation.decisions import DECIDED, Decisions, VoteCounter, settle_bonuses_of
 from round_manager.validation.voted_examples import SETTLED, settled_ids, voted_batches

@@ -17,10 +17,19 @@ from sqlalchemy.orm import Session
 from ml_backend.verdict import f1_score
 from round_manager.database.store import Store
 from round_manager.errors import RefusedError, StoreBusyError
-from round_manager.models import Example, ExampleStatus, Hit, Round, RoundStatus, UncountedVote, Vote, WorkSession
+from round_manager.models import (
+    Example,
+    ExampleStatus,
+    Hit,
+    Round,
+    RoundStatus,
+    UncountedVote,
+    Vote,
+    WorkSession,
+    spec_of,
+)
 from round_manager.money.bonuses import BonusSettlement, settle_bonuses, settle_closed
 from round_manager.policies import Grouping, Policy, Settled, exactly, find_policy, replay
-from round_manager.specs import spec_of
 from templates import TaskSpec
 
 BATCH = 100

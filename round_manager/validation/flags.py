@@ -24,8 +24,8 @@ from round_manager.models import (
     Task,
     Vote,
     WorkItem,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from round_manager.validation.decisions import DECIDED, VoteCounter, decide_examples, settle_bonuses_of
 from round_manager.work.gold import each_gold_flag
 from templates.contract import judged_fields

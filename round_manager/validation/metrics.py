@@ -23,9 +23,9 @@ from round_manager.models import (
     SessionStatus,
     Task,
     WorkSession,
+    spec_of,
 )
 from round_manager.rates import Rate
-from round_manager.specs import spec_of
 from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
 from round_manager.validation.decisions import DECIDED, Outcome, VoteCounter
 from round_manager.validation.voted_examples import Agreement, VotedExample, decision, settled_ids, voted_batches

@@ -25,8 +25,8 @@ from round_manager.models import (
     Vote,
     WorkItem,
     WorkSession,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.sessions import SessionContext
 from templates import TaskSpec

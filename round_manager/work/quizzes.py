@@ -23,8 +23,8 @@ from round_manager.models import (
     Task,
     Worker,
     WorkSession,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, InvalidInput, PageUnknown
 from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec

@@ -26,6 +26,7 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
+    ensure_worker,
 )
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.creation import assign_contexts
@@ -41,7 +42,6 @@ from round_manager.work.leases import end_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
 from round_manager.work.sessions import lock_session, session_context, sweep
 from round_manager.work.validation_work import assign_examples
-from round_manager.workers import ensure_worker
 
 LONGEST_ID = 255
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)

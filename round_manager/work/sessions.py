@@ -28,8 +28,8 @@ from round_manager.models import (
     Task,
     WorkItem,
     WorkSession,
+    spec_of,
 )
-from round_manager.specs import spec_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.context_strategies import is_live
 from round_manager.work.errors import (

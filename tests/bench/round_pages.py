@@ -10,8 +10,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from round_manager.database.store import open_store
-from round_manager.models import HitKind, Round, Task
-from round_manager.specs import spec_of
+from round_manager.models import HitKind, Round, Task, spec_of
 from round_manager.tasks.rounds import pinned_versions
 from tests.fakes.clock import SettableClock
 from tests.integration.plugin.web.work.office import Office

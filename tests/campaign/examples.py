@@ -7,8 +7,7 @@ from uuid import uuid4
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.verdict import ModelOutput, Verdict, inputs_hash, judge
 from round_manager.examples.submissions import Submission
-from round_manager.models import Context, LabelStudioLink, LabelStudioTask, ProjectKind, Source
-from round_manager.workers import ensure_worker
+from round_manager.models import Context, LabelStudioLink, LabelStudioTask, ProjectKind, Source, ensure_worker
 from tests.campaign.base import MINUTE, CampaignBase
 from tests.fakes.clock import NOON
 from tests.fakes.target import FakeTarget

@@ -27,6 +27,7 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
+    ensure_worker,
 )
 from round_manager.services import work as work_services
 from round_manager.work.attempts import (
@@ -41,7 +42,6 @@ from round_manager.work.creation import submit_item
 from round_manager.work.session_start import open_session
 from round_manager.work.sessions import find_session, session_context
 from round_manager.work.validation_work import Judgement, ValidationItem, judge_item, validation_items
-from round_manager.workers import ensure_worker
 from tests.campaign.base import MARKET
 from tests.campaign.examples import ExampleInputs
 from tests.fakes.target import FakeTarget

@@ -18,13 +18,13 @@ from round_manager.models import (
     Source,
     UncountedVote,
     WorkSession,
+    ensure_worker,
 )
 from round_manager.money.bonuses import most_bonuses
 from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.services.rounds import set_round_budget
 from round_manager.services.validation import count_votes
 from round_manager.validation.decisions import Decisions
-from round_manager.workers import ensure_worker
 from tests.campaign.base import MARKET
 from tests.campaign.hits import HitWork
 

@@ -16,10 +16,18 @@ from ml_backend.verdict import ModelOutput, Verdict, inputs_hash, judge
 from round_manager.database.store import Store
 from round_manager.examples.submissions import Submission
 from round_manager.learning.versions import register_version
-from round_manager.models import Context, LabelStudioLink, LabelStudioTask, ProjectKind, Round, Source, Task
+from round_manager.models import (
+    Context,
+    LabelStudioLink,
+    LabelStudioTask,
+    ProjectKind,
+    Round,
+    Source,
+    Task,
+    ensure_worker,
+)
 from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import create_task
-from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec
 from templates import find_pack as load_pack
 from templates.spec import TrainingSettings

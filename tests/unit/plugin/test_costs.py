@@ -1,4 +1,4 @@
-from round_manager.tasks.affordability import pack_costs
+from round_manager.money.prices import pack_costs
 from templates import find_pack
 
 

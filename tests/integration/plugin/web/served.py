@@ -10,8 +10,9 @@ from common.clock import SystemClock
 from plugin.settings import Settings
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
-from round_manager.tasks.data_access import make_token, publish
-from round_manager.tasks.tasks import create_task, find_task
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.data_access import create_token, set_public
+from round_manager.services.tasks import create_task
 from templates import BUILT_IN, load_pack
 from tests.integration.plugin.web.serving import Serving, serving
 from tests.integration.round_manager.archive.played import play, text_of
@@ -53,12 +54,9 @@ def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[S
         round = play(store, text=lambda number: texts.get(number) or text_of(number))
         round.freeze(open_archives(str(archives)))
         round.play_next().freeze(open_archives(str(archives)))
-        now = SystemClock().now()
-        with store.write() as session:
-            owner = find_task(session, "sentiment")
-            token = make_token(session, owner, days=1, actor="ada", reason="a test", now=now)[1]
-            publish(
-                session, create_task(session, load_pack(BUILT_IN / "nli"), now=now), actor="ada", reason="", now=now
-            )
+        services, ada = ServiceContext(store, SystemClock()), Actor("ada")
+        token = create_token(services, ada, "sentiment", days=1, reason="a test").secret
+        create_task(services, ada, load_pack(BUILT_IN / "nli"))
+        set_public(services, ada, "nli", public=True)
     with serving(settings) as web:
         yield Served(web, token, archives)

@@ -16,9 +16,9 @@ from plugin.web.middleware import WebMetrics, add_request_logging
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import LazyStore, open_store
-from round_manager.tasks.data_access import publish
-from round_manager.tasks.tasks import find_task
-from tests.fakes.clock import NOON, SettableClock
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.data_access import set_public
+from tests.fakes.clock import SettableClock
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.played import play
@@ -36,8 +36,7 @@ class Site:
     def frozen_at(self, place: str) -> "Site":
         with open_store(self.url) as store:
             play(store).freeze(open_archives(place))
-            with store.write() as session:
-                publish(session, find_task(session, "sentiment"), actor="ada", reason="", now=NOON)
+            set_public(ServiceContext(store, SettableClock()), Actor("ada"), "sentiment", public=True)
         return self
 
     def client(self) -> FlaskClient:

@@ -17,9 +17,19 @@ from round_manager.archive.storage import Archives
 from round_manager.database.columns import EPOCH
 from round_manager.database.store import Store
 from round_manager.examples.submissions import content_sha256
-from round_manager.models import Attempt, Example, ExampleStatus, ModelVersion, Round, RoundStatus, Source, Task, Vote
+from round_manager.models import (
+    Attempt,
+    Example,
+    ExampleStatus,
+    ModelVersion,
+    Round,
+    RoundStatus,
+    Source,
+    Task,
+    Vote,
+    ensure_worker,
+)
 from round_manager.tasks.rounds import open_round
-from round_manager.workers import ensure_worker
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.round_manager.stage import Stage, set_stage
 

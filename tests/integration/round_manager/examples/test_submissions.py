@@ -8,9 +8,8 @@ from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict, SubmissionRefused
 from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import Submission, check_submission, submit
-from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus
+from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus, ensure_worker
 from round_manager.tasks.rounds import collected
-from round_manager.workers import ensure_worker
 from tests.conftest import PACKS
 from tests.fakes.clock import NOON
 from tests.integration.round_manager.stage import MINUTE, Stage, new_id, set_stage

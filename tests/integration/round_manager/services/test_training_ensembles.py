@@ -22,11 +22,10 @@ from round_manager.database.store import Store
 from round_manager.errors import StaleVerdict
 from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import Submission, submit
-from round_manager.models import Attempt, ModelVersion, Source
+from round_manager.models import Attempt, ModelVersion, Source, ensure_worker
 from round_manager.tasks.rounds import collected, live_round, pinned_versions
 from round_manager.tasks.tasks import create_task, find_task
 from round_manager.validation.metrics import round_metrics
-from round_manager.workers import ensure_worker
 from templates import Pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.contexts import live_contexts

@@ -6,10 +6,9 @@ from sqlalchemy import select
 from round_manager.database.store import Store
 from round_manager.errors import ModelVersionError, RoundAlreadyOpen, RoundError, RoundNotFound
 from round_manager.learning.versions import check_fits, find_versions, register_version
-from round_manager.models import AuditEntry, ModelVersion, Round, RoundStatus
+from round_manager.models import AuditEntry, ModelVersion, Round, RoundStatus, ensure_worker
 from round_manager.tasks.rounds import collected, find_round, live_round, open_round, pinned_versions
 from round_manager.tasks.tasks import create_task
-from round_manager.workers import ensure_worker
 from templates import find_pack
 from tests.fakes.clock import NOON
 from tests.integration.round_manager.stage import Stage, manifest_for, set_stage

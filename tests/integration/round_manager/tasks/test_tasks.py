@@ -9,9 +9,8 @@ from sqlalchemy import select
 from common.errors import Hint
 from round_manager.database.store import Store
 from round_manager.errors import StoredSpecInvalid, TaskError, TaskNotFound
-from round_manager.models import AuditEntry, Context, GoldItem, Round, RoundStatus, Task
+from round_manager.models import AuditEntry, Context, GoldItem, Round, RoundStatus, Task, spec_of
 from round_manager.money.budget import set_round_budget
-from round_manager.specs import spec_of
 from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import draft_round, list_rounds
 from round_manager.tasks.tasks import create_task, find_task, list_tasks

@@ -4,8 +4,7 @@ from sqlalchemy import event, insert
 
 from round_manager import migrations
 from round_manager.database.store import open_store
-from round_manager.models import Example, ExampleStatus, Source, Vote
-from round_manager.workers import ensure_worker
+from round_manager.models import Example, ExampleStatus, Source, Vote, ensure_worker
 from tests.campaign import MARKET, Campaign, NewCampaign, start_campaign
 from tests.integration.databases import Databases
 

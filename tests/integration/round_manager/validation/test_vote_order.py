@@ -10,9 +10,8 @@ from sqlalchemy import text
 
 from round_manager.database.store import Store
 from round_manager.examples.votes import cast_vote
-from round_manager.models import Example, ExampleStatus, Source
+from round_manager.models import Example, ExampleStatus, Source, ensure_worker
 from round_manager.validation.metrics import round_metrics
-from round_manager.workers import ensure_worker
 from tests.campaign import MARKET, start_campaign
 from tests.integration.databases import Databases
 

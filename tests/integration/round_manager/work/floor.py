@@ -39,6 +39,7 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
+    ensure_worker,
 )
 from round_manager.services.context import ServiceContext
 from round_manager.services.work import ask_target
@@ -56,7 +57,6 @@ from round_manager.work.creation import submit_item
 from round_manager.work.session_start import open_session
 from round_manager.work.sessions import find_session, finish, session_context
 from round_manager.work.validation_work import Judgement, ValidationItem, judge_item, validation_items
-from round_manager.workers import ensure_worker
 from templates import Pack, TaskSpec, find_pack
 from tests.fakes.clock import SettableClock
 from tests.fakes.target import FakeTarget

@@ -9,7 +9,7 @@ from round_manager.loop import supply as planning
 from round_manager.loop.supply import MOST_AT_ONCE, Supply
 from round_manager.loop.supply_facts import SupplyFacts
 from round_manager.models import HitKind, RoundStatus
-from round_manager.tasks.affordability import least_cents, vote_cents
+from round_manager.money.prices import least_cents, vote_cents
 from templates import TaskSpec, find_pack
 
 FEES = FeeSchedule()

@@ -8,14 +8,15 @@ from sqlalchemy.orm import Session
 
 from round_manager.database.store import Store
 from round_manager.errors import DataRefused, DataTokenNotFound
-from round_manager.models import AuditEntry, DataToken, Task
-from round_manager.tasks.data_access import list_tokens, make_token, publish, readable_task, revoke_token, unpublish
+from round_manager.models import AuditEntry, DataToken
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.data_access import create_token, list_tokens, read_task, revoke_token, set_public
 from round_manager.tasks.tasks import create_task
 from templates import BUILT_IN, load_pack
-from tests.fakes.clock import NOON
+from tests.fakes.clock import NOON, SettableClock
 
 DAY = timedelta(days=1)
-WHO = {"actor": "ada@here", "reason": "a thesis"}
+ADA = Actor("ada@here")
 
 
 @pytest.fixture
@@ -26,10 +27,12 @@ def tasks(store: Store) -> Store:
     return store
 
 
+def services(store: Store, after: timedelta = timedelta(0)) -> ServiceContext:
+    return ServiceContext(store, SettableClock(NOON + after))
+
+
 def token_of(store: Store, name: str, days: int = 7) -> str:
-    with store.write() as session:
-        task = session.scalars(select(Task).where(Task.name == name)).one()
-        return make_token(session, task, days=days, now=NOON, **WHO)[1]
+    return create_token(services(store), ADA, name, days=days, reason="a thesis").secret
 
 
 def actions(session: Session, subject: str) -> list[str]:
@@ -38,11 +41,10 @@ def actions(session: Session, subject: str) -> list[str]:
 
 
 def opens(store: Store, token: str, name: str = "sentiment", after: timedelta = DAY) -> bool:
-    with store.read() as session:
-        try:
-            return readable_task(session, name, token, now=NOON + after).name == name
-        except DataRefused:
-            return False
+    try:
+        return read_task(services(store, after), name, token).name == name
+    except DataRefused:
+        return False
 
 
 def test_a_token_opens_its_own_task_until_it_expires(tasks: Store) -> None:
@@ -58,8 +60,8 @@ def test_strangers_cannot_tell_a_private_task_from_none(tasks: Store) -> None:
     for token in ("", "outfox-data-guess", "\x00", "é" * 500):
         told = set()
         for name in ("sentiment", "nothing", "a\x00b"):
-            with tasks.read() as session, pytest.raises(DataRefused) as caught:
-                readable_task(session, name, token, now=NOON)
+            with pytest.raises(DataRefused) as caught:
+                read_task(services(tasks), name, token)
             told.add(str(caught.value))
         assert len(told) == 1
 
@@ -76,25 +78,23 @@ def test_only_the_hash_of_a_token_is_kept(tasks: Store) -> None:
 
 def test_a_revoked_token_opens_nothing_and_is_revoked_once(tasks: Store) -> None:
     token, other = token_of(tasks, "sentiment"), token_of(tasks, "sentiment")
-    with tasks.read() as session:
-        key = list_tokens(session)[0].key
+    key = list_tokens(services(tasks)).tokens[0].row.key
     for later in (1, 2):
-        with tasks.write() as session:
-            revoke_token(session, key, now=NOON + later * DAY, **WHO)
+        revoke_token(services(tasks, later * DAY), ADA, key)
     assert (opens(tasks, token), opens(tasks, other)) == (False, True)
+    listed = list_tokens(services(tasks)).tokens
+    assert [one.state(NOON) for one in listed] == ["revoked", "valid"]
+    assert [one.state(NOON + 7 * DAY) for one in listed] == ["revoked", "expired"]
     with tasks.read() as session:
-        assert [one.state(NOON) for one in list_tokens(session)] == ["revoked", "valid"]
-        assert [one.state(NOON + 7 * DAY) for one in list_tokens(session)] == ["revoked", "expired"]
         done = actions(session, "data_token")
     assert done == ["made", "made", "revoked"]
-    with tasks.write() as session, pytest.raises(DataTokenNotFound):
-        revoke_token(session, "nobody", now=NOON, **WHO)
+    with pytest.raises(DataTokenNotFound):
+        revoke_token(services(tasks), ADA, "nobody")
 
 
 def test_a_public_task_is_readable_by_all_until_it_is_private_again(tasks: Store) -> None:
-    for change, anybody in ((publish, True), (publish, True), (unpublish, False), (unpublish, False)):
-        with tasks.write() as session:
-            change(session, session.scalars(select(Task).where(Task.name == "sentiment")).one(), now=NOON, **WHO)
+    for anybody in (True, True, False, False):
+        set_public(services(tasks), ADA, "sentiment", public=anybody)
         assert (opens(tasks, ""), opens(tasks, "wrong"), opens(tasks, "", "nli")) == (anybody, anybody, False)
     with tasks.read() as session:
         done = actions(session, "task")

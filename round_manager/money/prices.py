@@ -1,18 +1,11 @@
-"""What a task's work costs, and whether its budget covers the work."""
+"""What a task's work costs, with the crowd's fees."""
 
 from dataclasses import dataclass
 
-from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from common.errors import Hint
-from common.text import dollars
 from crowd.profile import FeeSchedule
-from round_manager.errors import BudgetError, NoContexts
-from round_manager.models import Context, Round, Task
-from round_manager.money.budget import figures
 from round_manager.policies import first_votes, most_votes
-from round_manager.specs import spec_of
 from templates import TaskSpec
 
 FEES = "crowd_fees"
@@ -71,31 +64,6 @@ def least_cents(spec: TaskSpec, fees: FeeSchedule) -> int:
     pages = -(-spec.work.examples_per_hit // spec.work.validations_per_hit)
     votes = first_votes(spec.validation) * pages * vote_cents(spec, fees)
     return _with_fee(spec.pay.create_cents, fees) + bonuses + votes
-
-
-def free_cents(session: Session, round: Round) -> int:
-    """Return what can still be reserved for the round: the lesser of the round's and the task's remaining budget."""
-    task = session.get_one(Task, round.task_id)
-    return min(figures(session, round).released_cents, figures(session, task).released_cents)
-
-
-def check_can_open(session: Session, task: Task, draft: Round) -> None:
-    """Raise an error if the draft has no contexts, or a budget that does not pay for any work."""
-    living = exists().where(Context.task_id == task.id, Context.retired_at.is_(None))
-    if not session.scalar(select(living)):
-        raise NoContexts(
-            f"{task.name} has no contexts to show to workers", hint=Hint("upload_contexts", task=task.name)
-        )
-    called = f"round {draft.number} of {task.name}"
-    least, left = least_cents(spec_of(draft), planning_fees(session)), figures(session, task)
-    set_budget = Hint("set_round_budget", task=task.name)
-    if draft.budget_cents < least:
-        text = f"{called} may cost {dollars(draft.budget_cents)}, and one creation HIT with its validation costs"
-        raise BudgetError(f"{text} {dollars(least)}; raise the round's budget", hint=set_budget)
-    if draft.budget_cents > left.released_cents:
-        text = f"{called} may cost {dollars(draft.budget_cents)}, and task {task.name} has"
-        advice = "lower the round's budget, or raise budget.task_cents in task.yaml"
-        raise BudgetError(f"{text} {dollars(left.released_cents)} left ({left}); {advice}", hint=set_budget)
 
 
 def _share(cents: int, parts: int) -> int:

@@ -10,7 +10,7 @@ from round_manager.database.store import Store
 from round_manager.errors import BudgetError, NoContexts, RoundManagerError
 from round_manager.models import AuditEntry, Context, Round, RoundStatus, Task
 from round_manager.money.budget import set_round_budget
-from round_manager.tasks.affordability import least_cents
+from round_manager.money.prices import least_cents
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
