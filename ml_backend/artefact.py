@@ -13,8 +13,17 @@ from typing import Any
 from common.errors import Hint
 from ml_backend.errors import ModelError, ModelFileCorrupt, ModelFileNotWritable, ModelNotFound
 from ml_backend.hashing import file_sha256
-from ml_backend.manifest import CARD, FILE, FileRecord, Manifest, card_of, read_manifest, version_of
-from ml_backend.model_files import check_model_folder
+from ml_backend.manifest import (
+    CARD,
+    FILE,
+    FileRecord,
+    Manifest,
+    TrainedManifest,
+    card_of,
+    read_manifest,
+    trained_only,
+    version_of,
+)
 
 __all__ = ["list_versions", "read_manifest", "verify", "version_folder", "write_version"]
 
@@ -24,35 +33,57 @@ DRAFT_LIFETIME_SECONDS = 24 * 60 * 60
 log = logging.getLogger(__name__)
 
 
-def write_version(models_root: Path, content: dict[str, Any], save: Callable[[Path], None]) -> tuple[Path, Manifest]:
-    """Store a version: `content` is its manifest without version and files, `save` writes the model into a folder.
+def write_version(
+    models_root: Path, content: dict[str, Any], save: Callable[[Path], None]
+) -> tuple[Path, TrainedManifest]:
+    """Store a trained version: `content` is its manifest without version and files, `save` writes the model's files.
 
     Nothing is visible until everything is on disk. An existing version is left unchanged.
     """
-    parent = models_root / str(content["task"])
+
+    def fill(draft: Path) -> str:
+        save(draft)
+        return _complete(draft, content)
+
+    try:
+        target = install(models_root / str(content["task"]), fill)
+    except OSError as error:
+        raise ModelFileNotWritable(
+            f"cannot write a model below {models_root}: {error.strerror or error}; check disk space and permissions"
+        ) from error
+    return target, trained_only(read_manifest(target))
+
+
+def install(parent: Path, fill: Callable[[Path], str]) -> Path:
+    """Fill a draft folder, flush it to disk and rename it to the name that `fill` returns.
+
+    If the folder exists already, or another process installs it first, that copy is verified and kept.
+    """
     draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent)
         draft.mkdir()
-        save(draft)
-        manifest = _complete(draft, content)
-        target = parent / manifest.version
-        if not _rename(draft, target):
-            return target, verify(target)
-    except OSError as error:
-        raise ModelFileNotWritable(
-            f"cannot write a model below {models_root}: {error.strerror or error}; check disk space and permissions"
-        ) from error
+        target = parent / fill(draft)
+        for path in (*draft.iterdir(), draft):
+            flush(path)
+        try:
+            draft.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+            verify(target)
+        else:
+            flush(parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return target, manifest
+    return target
 
 
 def verify(directory: Path) -> Manifest:
     """Return the manifest of a version, after a check that every file is present, safe and unchanged."""
     manifest = read_manifest(directory)
-    check_model_folder(directory)
+    manifest.check_folder(directory)
     present = {path.name: path for path in directory.iterdir() if path.name != FILE}
     if odd := sorted(present.keys() ^ manifest.files.keys()):
         raise ModelFileCorrupt(f"{directory / odd[0]} is missing or not in {FILE}; restore the folder or train again")
@@ -65,8 +96,8 @@ def verify(directory: Path) -> Manifest:
     return manifest
 
 
-def list_versions(models_root: Path, task: str | None = None) -> list[Manifest]:
-    """Return the manifests of the versions, newest first; invalid folders are logged and left out."""
+def list_versions(models_root: Path, task: str | None = None) -> list[TrainedManifest]:
+    """Return the manifests of the versions that were trained here, newest first; invalid folders are logged."""
     found = []
     for path in models_root.glob(f"*/*/{FILE}"):
         of_task, version = path.parent.parent.name, path.parent.name
@@ -77,10 +108,10 @@ def list_versions(models_root: Path, task: str | None = None) -> list[Manifest]:
         except ModelError as error:
             log.warning("ignoring an invalid model folder: %s", error)
             continue
-        if (manifest.task, manifest.version) == (of_task, version):
-            found.append(manifest)
-        else:
+        if (manifest.task, manifest.version) != (of_task, version):
             log.warning("ignoring %s: its name does not match its manifest", path.parent)
+        elif isinstance(manifest, TrainedManifest):
+            found.append(manifest)
     return sorted(found, key=lambda manifest: (manifest.created_at, manifest.version), reverse=True)
 
 
@@ -94,35 +125,23 @@ def version_folder(models_root: Path, task: str, version: str | None = None) -> 
     return models_root / task / (version or known[0])
 
 
-def _complete(draft: Path, content: dict[str, Any]) -> Manifest:
+def _complete(draft: Path, content: dict[str, Any]) -> str:
+    """Write the card and the manifest; return the version's id."""
     files = {path.name: _record(path) for path in sorted(draft.iterdir())}
-    described = {**content, "files": {name: record.model_dump() for name, record in files.items()}}
-    manifest = Manifest.model_validate({**described, "version": version_of({"format": 1, **described})})
+    described = {"format": 1, **content, "files": {name: record.model_dump() for name, record in files.items()}}
+    version = version_of(described)
+    manifest = TrainedManifest.model_validate({**described, "version": version})
     (draft / CARD).write_text(card_of(manifest), encoding="utf-8")
     manifest = manifest.model_copy(update={"files": {**files, CARD: _record(draft / CARD)}})
     (draft / FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
     for path in draft.iterdir():
         # Some writers make files private to their owner; a server may run as another user.
         path.chmod(0o644)
-        flush(path)
-    flush(draft)
-    return manifest
+    return version
 
 
 def _record(path: Path) -> FileRecord:
     return FileRecord(sha256=file_sha256(path), size=path.stat().st_size)
-
-
-def _rename(draft: Path, target: Path) -> bool:
-    """Rename the draft to its final name; return False if the version exists already."""
-    try:
-        draft.rename(target)
-    except OSError:
-        if target.is_dir():
-            return False
-        raise
-    flush(target.parent)
-    return True
 
 
 def flush(path: Path) -> None:

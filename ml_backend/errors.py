@@ -1,27 +1,55 @@
-"""What can go wrong with models.
+"""The errors of ml_backend.
 
 BackendError
-├── ModelError                a model that cannot be used
-│   ├── ModelNotFound         no version, folder or hub model of that name
-│   ├── ModelFileUnsafe       a file could run code when it is opened
-│   ├── ModelFileCorrupt      a file is missing, changed or unreadable
-│   ├── ModelFileNotWritable  the disk does not accept a model's files
-│   ├── ModelMismatch         the model was made for other labels, fields or lengths
-│   ├── ModelParityFailed     the model does not answer here as it did when it was trained
-│   ├── ModelExportFailed     the network cannot be exported to ONNX
-│   ├── RuntimeNotAvailable   the version cannot run on the requested runtime
-│   ├── TargetKindUnknown     no loader for that kind of target
-│   └── TrainingDiverged      the loss or the model's scores are not finite
-├── ModelInputInvalid         a row lacks a text that the model reads
-├── TrainingDataInvalid       the rows cannot be trained on
-├── EvaluationDataInvalid     the rows cannot be evaluated on
-├── TrainingCancelled         training was cancelled; nothing was written
-└── VerdictError              a verdict cannot be made
-    ├── FooledRuleError       a fooled rule is unknown or does not fit the task
-    └── VerdictNotTrusted     a signed verdict is forged, expired or another worker's
+├── ModelError                  a model that cannot be used
+│   ├── ModelNotFound           no version, folder or hub model of that name
+│   ├── ModelFileUnsafe         a file could run code when it is opened
+│   ├── ModelFileCorrupt        a file is missing, changed or unreadable
+│   ├── ModelFileNotWritable    the disk does not accept a model's files
+│   ├── ModelMismatch           the model was made for other labels, fields or lengths
+│   ├── ModelParityFailed       the model does not answer here as it did when it was trained
+│   ├── ModelExportFailed       the network cannot be exported to ONNX
+│   ├── RuntimeNotAvailable     the version cannot run on the requested runtime
+│   ├── TargetKindUnknown       no loader for that kind of target
+│   ├── TrainingDiverged        the loss or the model's scores are not finite
+│   ├── VersionNotFound         the registry has no such version
+│   └── VersionCorrupt          a version's files belong elsewhere or are not readable
+├── ModelInputInvalid           a row lacks a text that the model reads
+├── TrainingDataInvalid         the rows cannot be trained on
+├── EvaluationDataInvalid       the rows cannot be evaluated on
+├── TrainingCancelled           training was cancelled; nothing was written
+├── VerdictError                a verdict cannot be made
+│   ├── FooledRuleError         a fooled rule is unknown or does not fit the task
+│   └── VerdictNotTrusted       a signed verdict is forged, expired or another worker's
+├── RegistryError               the registry's content or a request to it is invalid
+│   ├── RegistryUnreachable     the registry does not answer; retrying can help
+│   ├── RegistryMisconfigured   the address, the credentials or the permissions are wrong
+│   ├── RegistryNotWritable     a file or folder cannot be written
+│   ├── RegistryCorrupt         a file in the registry is missing, corrupt or belongs elsewhere
+│   ├── RegistryBusy            another process holds the lock on the pins
+│   ├── InvalidPins             the name, version or round to pin is invalid
+│   ├── NoEarlierPins           there is nothing to roll back to
+│   ├── PinsChanged             another process changed the pins in the meantime
+│   ├── RotationRefused         a serving process could not load the version; the old pins are restored
+│   ├── RotationNotConfirmed    a serving process did not confirm in time; the old pins are restored
+│   └── NotServed               this process has no model for the task, or not yet
+│       ├── TaskNotServed       the task is not served by this process
+│       └── NoModelPinned       no model is pinned for the task
+├── RequestRefused              the request is wrong; sending it again does not help
+│   ├── InvalidRequest          400: the body is malformed
+│   ├── BodyTimeout             408: the body did not arrive in time
+│   ├── RequestTooLarge         413: the body, a text or the number of tasks is too large
+│   ├── UnknownTask             404: the backend does not serve the task
+│   ├── LabellingConfigMismatch 422: the project's labelling config is not one of the task
+│   └── InvalidTaskData         422: the task's data does not fit the pack
+├── Busy                        too many requests; retrying later helps
+│   └── AnswerTimeout           no answer in time
+└── Undeliverable               the receiver will never accept these attempts; keeping them does not help
 """
 
-from common.errors import CodedError
+from typing import ClassVar
+
+from common.errors import CodedError, Hint
 
 
 class BackendError(CodedError):
@@ -98,3 +126,136 @@ class FooledRuleError(VerdictError):
 
 class VerdictNotTrusted(VerdictError):
     """A signed verdict is forged, expired, or was given to another worker."""
+
+
+class RegistryError(BackendError):
+    """The registry, or something in it, cannot be used."""
+
+
+class RegistryUnreachable(RegistryError):
+    """The registry does not answer at the moment."""
+
+    retry = True
+
+
+class RegistryMisconfigured(RegistryError):
+    """The registry's address, credentials or permissions are wrong."""
+
+
+class RegistryNotWritable(RegistryError):
+    """A file or folder of the registry cannot be written."""
+
+
+class RegistryCorrupt(RegistryError):
+    """A file in the registry is missing, corrupt, or belongs to another task or version."""
+
+
+class RegistryBusy(RegistryError):
+    """Another process holds the lock on a task's pins."""
+
+
+class InvalidPins(RegistryError):
+    """A task name, version or round number that cannot be pinned."""
+
+
+class NoEarlierPins(RegistryError):
+    """There are no earlier pins to roll back to."""
+
+
+class PinsChanged(RegistryError):
+    """Another process changed the pins after the caller read them."""
+
+
+class RotationRefused(RegistryError):
+    """A serving process could not load the new versions."""
+
+
+class RotationNotConfirmed(RegistryError):
+    """Not every serving process confirmed the rotation in time."""
+
+    retry = True
+
+
+class NotServed(RegistryError):
+    """This process cannot answer for the task at the moment."""
+
+    retry = True
+
+
+class TaskNotServed(NotServed):
+    """This process does not serve the task."""
+
+    retry = False
+
+
+class NoModelPinned(NotServed):
+    """No model version is pinned for the task yet."""
+
+
+class VersionNotFound(ModelError):
+    """The registry has no such model version."""
+
+    def __init__(self, task: str, version: str) -> None:
+        super().__init__(f"task {task} has no model version {version}", hint=Hint("list_models", task=task))
+
+
+class VersionCorrupt(ModelError):
+    """The files of a version are corrupt or belong to another version."""
+
+
+class RequestRefused(BackendError):
+    """A request that cannot be answered; `status` is its HTTP status."""
+
+    status: ClassVar[int] = 400
+
+
+class InvalidRequest(RequestRefused):
+    """The request's body is malformed."""
+
+
+class BodyTimeout(RequestRefused):
+    """The request's body did not arrive in time."""
+
+    status = 408
+
+
+class RequestTooLarge(RequestRefused):
+    """The request's body, one of its texts or its number of tasks is too large."""
+
+    status = 413
+
+
+class UnknownTask(RequestRefused):
+    """The backend does not serve the task."""
+
+    status = 404
+
+
+class LabellingConfigMismatch(RequestRefused):
+    """The labelling config of the Label Studio project is not one of the task."""
+
+    status = 422
+
+
+class InvalidTaskData(RequestRefused):
+    """The data of a Label Studio task does not fit the task's pack."""
+
+    status = 422
+
+
+class Busy(BackendError):
+    """There is no capacity for a request at the moment; `after` is when to retry, in seconds."""
+
+    retry = True
+
+    def __init__(self, message: str, after: int = 1) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class AnswerTimeout(Busy):
+    """The request could not be answered in time."""
+
+
+class Undeliverable(BackendError):
+    """Attempts that the receiver would refuse again however often they are delivered."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from common.text import count
-from ml_backend.errors import ModelFileCorrupt
+from ml_backend.errors import ModelFileCorrupt, ModelMismatch, TargetKindUnknown
 from ml_backend.hashing import json_sha256
-from ml_backend.model_files import read_json_object
+from ml_backend.model_files import check_model_folder, read_json_object
 from templates.sections import Name
 from templates.spec import TrainingSettings
 
@@ -22,12 +22,13 @@ MAX_SOURCES = 1_000
 TRAINED = "trained"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Version = Annotated[str, Field(pattern=r"^m[0-9a-f]{12}$")]
+# A letter for the kind of target, and the start of its content hash.
+Version = Annotated[str, Field(pattern=r"^[a-z][0-9a-f]{12}$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 # What may differ between two runs of one training; everything else determines the version id.
-_NOT_CONTENT = frozenset({"version", "metrics", "serving", "sources", "code_version", "created_at"})
+_NOT_CONTENT = frozenset({"target", "version", "metrics", "serving", "sources", "code_version", "created_at"})
 _HOW = {
     "full": "all layers fine-tuned, the word embeddings unchanged",
     "head": "the encoder unchanged, a linear head fitted on its output",
@@ -92,19 +93,50 @@ class Serving(_Part):
 
 
 class Manifest(_Part):
-    """The manifest of a trained model version."""
+    """What every version has in common: its task, what it reads and predicts, and the files that it consists of.
+
+    A kind of target is a subclass with its own fields, in `MANIFESTS`. `letter` begins the ids of its versions.
+    """
+
+    letter: ClassVar[str]
 
     format: Literal[1] = 1
+    target: str
     task: Name
     version: Version
     kind: Literal["classification", "qa"]
     labels: tuple[Text, ...] = Field(max_length=1_000)
     model_input: tuple[Name, ...] = Field(min_length=1, max_length=2)
+    parent: Version | None = None
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    code_version: Text
+    created_at: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")]
+    files: dict[FileName, FileRecord] = Field(default_factory=dict, max_length=100)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the version was made from, as the database stores it."""
+        return {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the version was made, as the database stores it."""
+        return {"parent": self.parent}
+
+    def check_folder(self, directory: Path) -> None:
+        """Raise ModelError where the files in the folder are incomplete or not safe to open."""
+
+
+class TrainedManifest(Manifest):
+    """The manifest of a model that was trained here."""
+
+    letter: ClassVar[str] = "m"
+
+    target: Literal["trained"] = Field("trained", exclude=True)
     max_length: int = Field(ge=8)
     doc_stride: int = Field(ge=1)
     longest_answer: int = Field(ge=1)
     mode: Literal["full", "head"]
-    parent: Version | None
     base: Text
     base_sha256: Sha256
     training: TrainingSettings
@@ -112,11 +144,8 @@ class Manifest(_Part):
     held_out: DataRecord
     # The sources of the training rows; empty where they are not known.
     sources: tuple[DataSource, ...] = Field((), max_length=MAX_SOURCES)
-    metrics: dict[str, Any]
     # Versions from before there were ONNX exports have none: PyTorch serves them.
     serving: Serving | None = None
-    code_version: Text
-    created_at: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")]
     files: dict[FileName, FileRecord] = Field(min_length=1, max_length=100)
 
     @model_validator(mode="after")
@@ -137,39 +166,65 @@ class Manifest(_Part):
         """Whether ONNX Runtime serves this version."""
         return self.serving is not None and self.serving.runtime == "onnx"
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """The rows that the version was trained on, with their sources where known, and its base model."""
+        content = self.model_dump(mode="json")
+        names = ("train", "held_out", "base", "base_sha256", *(["sources"] if self.sources else []))
+        return {name: content[name] for name in names}
 
-def version_of(content: dict[str, Any]) -> str:
-    """Return the id of a version: a hash of everything that determines the trained model."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the version was trained."""
+        return {"mode": self.mode, "parent": self.parent, **self.training.model_dump(mode="json")}
+
+    def check_folder(self, directory: Path) -> None:
+        """Raise ModelError where the files in the folder are incomplete or not safe to open."""
+        check_model_folder(directory)
+
+
+# The manifest of each kind of target. A further kind adds its own here, and its loader to `targets.loading`.
+MANIFESTS: dict[str, type[Manifest]] = {TRAINED: TrainedManifest}
+
+
+def version_of(content: dict[str, Any], letter: str = TrainedManifest.letter) -> str:
+    """Return the id of a version: a letter for its kind, and a hash of everything that determines its answers."""
     named = {key: value for key, value in content.items() if key not in _NOT_CONTENT}
     # The card contains the time of writing.
     named["files"] = {name: record for name, record in content["files"].items() if name != CARD}
-    return f"m{json_sha256(named)[:12]}"
+    return f"{letter}{json_sha256(named)[:12]}"
 
 
 def read_manifest(directory: Path) -> Manifest:
     """Return the manifest of a version's folder, without looking at its files; raise ModelFileCorrupt if invalid."""
     path = directory / FILE
     content = read_json_object(path, MAX_BYTES)
+    kind = MANIFESTS.get(str(content.get("target", TRAINED)))
+    if kind is None:
+        known = ", ".join(MANIFESTS)
+        raise TargetKindUnknown(f"{path} is for a target of kind {content['target']!r}; known kinds are {known}")
     if content.get("format") != 1:
         raise ModelFileCorrupt(f"{path} has format {content.get('format')!r}; this version of Outfox reads format 1")
     try:
-        manifest = Manifest.model_validate(content)
+        manifest = kind.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
         raise ModelFileCorrupt(f"{path} is invalid at {where}: {first['msg']}; train the model again") from error
-    if manifest.version != version_of(manifest.model_dump(mode="json")):
+    if manifest.version != version_of(manifest.model_dump(mode="json"), manifest.letter):
         raise ModelFileCorrupt(f"{path} was changed: its content does not match version {manifest.version}; restore it")
     return manifest
 
 
-def read_target_kind(directory: Path) -> str:
-    """Return the kind of the target in a version's folder: the loader that it needs."""
-    return str(read_json_object(directory / FILE, MAX_BYTES).get("target", TRAINED))
+def trained_only(manifest: Manifest) -> TrainedManifest:
+    """Return the manifest of a model that was trained here; raise ModelMismatch for another kind of target."""
+    if not isinstance(manifest, TrainedManifest):
+        raise ModelMismatch(f"version {manifest.version} of {manifest.task} was not trained here")
+    return manifest
 
 
-def card_of(manifest: Manifest) -> str:
-    """The README.md of a model version."""
+def card_of(manifest: TrainedManifest) -> str:
+    """Return the README.md of a model version that was trained here."""
     parts = [
         f"# {manifest.task} {manifest.version}",
         f"{_what(manifest)} model in the loop for the task `{manifest.task}`. {_PURPOSE}",
@@ -190,14 +245,14 @@ def card_of(manifest: Manifest) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _what(manifest: Manifest) -> str:
+def _what(manifest: TrainedManifest) -> str:
     if manifest.kind == "qa":
         return "An extractive question answering"
     texts = "one text" if len(manifest.model_input) == 1 else "two texts"
     return f"A {len(manifest.labels)}-label classification ({texts})"
 
 
-def _figures(manifest: Manifest) -> Iterable[str]:
+def _figures(manifest: TrainedManifest) -> Iterable[str]:
     metrics = manifest.metrics
     named = [(name.replace("_", " "), f"{metrics[name]:.1f}") for name in _FIGURES if name in metrics]
     yield _table(("held out", "points of 100"), named)
@@ -213,7 +268,7 @@ def _figures(manifest: Manifest) -> Iterable[str]:
         yield _table(("right label ↓, model's →", *metrics["confusion"]), rows)
 
 
-def _facts(manifest: Manifest) -> Iterable[tuple[str, str]]:
+def _facts(manifest: TrainedManifest) -> Iterable[tuple[str, str]]:
     training = manifest.training
     yield "mode", f"{manifest.mode}: {_HOW[manifest.mode]}"
     yield "base", f"{manifest.base}, weights `{manifest.base_sha256}`"
@@ -244,7 +299,7 @@ def _served(serving: Serving) -> str:
     return f"{told}; not int8, because {serving.why}" if serving.why else told
 
 
-def _data(manifest: Manifest) -> Iterable[tuple[str, DataRecord | DataSource]]:
+def _data(manifest: TrainedManifest) -> Iterable[tuple[str, DataRecord | DataSource]]:
     yield "train", manifest.train
     for source in manifest.sources:
         yield f"of these from {'the seed' if source.round is None else f'round {source.round}'}", source

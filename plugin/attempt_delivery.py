@@ -14,10 +14,9 @@ import requests
 from common.clock import Clock
 from common.errors import Hint
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import BackendError
+from ml_backend.errors import BackendError, Undeliverable
 from ml_backend.registry.registry import Registry
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import Undeliverable
 from plugin.errors import PluginError
 from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError

@@ -13,7 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from ml_backend.registry.errors import RegistryCorrupt, RegistryMisconfigured, RegistryUnreachable
+from ml_backend.errors import RegistryCorrupt, RegistryMisconfigured, RegistryUnreachable
 
 # A small request must not block for long: two short attempts, at most 10 seconds in total.
 SMALL_REQUESTS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2})

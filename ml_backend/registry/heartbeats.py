@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ml_backend.registry.errors import RegistryCorrupt
+from ml_backend.errors import RegistryCorrupt
 from templates.sections import Name
 
 MAX_BYTES = 100_000

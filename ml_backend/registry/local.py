@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ml_backend import manifest as manifests
-from ml_backend.artefact import UNFINISHED, flush, read_manifest, sweep, verify
-from ml_backend.errors import ModelError
-from ml_backend.registry.errors import (
+from ml_backend.artefact import UNFINISHED, flush, install, read_manifest, verify
+from ml_backend.errors import (
+    ModelError,
     RegistryBusy,
     RegistryNotWritable,
     RegistryUnreachable,
@@ -195,27 +195,18 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def install_folder(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Fill a draft folder, verify its hashes, flush it to disk and rename it to `target`.
+    """Make a version's folder: `fill` writes its files, whose hashes are verified before it becomes visible."""
 
-    If another process installs the same folder first, its copy is verified and kept.
-    """
-    parent = target.parent
-    draft = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        sweep(parent)
-        draft.mkdir()
+    def fill_and_verify(draft: Path) -> str:
         fill(draft)
         verify(draft)
-        for path in (*draft.iterdir(), draft):
-            flush(path)
-        _move(draft, target)
+        return target.name
+
+    try:
+        return install(target.parent, fill_and_verify)
     except OSError as error:
         reason = error.strerror or str(error)
         raise RegistryNotWritable(f"cannot write {target}: {reason}; check free space and permissions") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return target
 
 
 def remove_folder(directory: Path) -> None:
@@ -247,14 +238,3 @@ def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
             flush(path.parent)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _move(draft: Path, target: Path) -> None:
-    try:
-        draft.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
-        verify(target)
-    else:
-        flush(target.parent)

@@ -8,17 +8,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from common.errors import Hint, one_line
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import BackendError, ModelError, ModelFileCorrupt, ModelMismatch
-from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
+from ml_backend.errors import (
+    BackendError,
+    ModelError,
+    ModelFileCorrupt,
+    ModelMismatch,
+    NoModelPinned,
+    NotServed,
+    TaskNotServed,
+)
 from ml_backend.registry.pin_watcher import PinWatcher
 from ml_backend.registry.pins import Pins, PinSet, clean_text
 from ml_backend.registry.registry import FollowedPins, PinFailure, Registry
 from ml_backend.targets.loading import check_ready, load_target
-from ml_backend.targets.target import Target
+from ml_backend.targets.target import Target, joint_concurrency
 from templates.pack import Pack
 
 Load = Callable[[Path], Target]
@@ -76,6 +84,11 @@ class ServedModels:
     round: int | None
     generation: int
     targets: tuple[Target, ...]
+
+    @cached_property
+    def concurrency(self) -> int | None:
+        """How many calls may run at a time; None if this machine's processors set the limit."""
+        return joint_concurrency(self.targets)
 
 
 @dataclass(frozen=True)

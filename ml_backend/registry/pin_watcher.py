@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import inf
 
-from ml_backend.registry.errors import NotServed, RegistryCorrupt, RegistryError
+from ml_backend.errors import NotServed, RegistryCorrupt, RegistryError
 from ml_backend.registry.heartbeats import ProcessIdentity
 from ml_backend.registry.registry import FollowedPins, Heartbeat, PinSet, Registry
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import Hint
-from ml_backend.registry.errors import InvalidPins, PinsChanged, RegistryCorrupt
+from ml_backend.errors import InvalidPins, PinsChanged, RegistryCorrupt
 from templates.sections import Name
 
 FILE = "pins.json"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from common.errors import Hint
 from common.progress import Progress
-from ml_backend.errors import BackendError
-from ml_backend.registry.errors import (
+from ml_backend.errors import (
+    BackendError,
     InvalidPins,
     NoEarlierPins,
     PinsChanged,

@@ -16,10 +16,16 @@ from typing import Self
 
 from ml_backend import manifest as manifests
 from ml_backend.artefact import read_manifest, verify
-from ml_backend.errors import ModelError
+from ml_backend.errors import (
+    ModelError,
+    ModelFileCorrupt,
+    PinsChanged,
+    RegistryCorrupt,
+    VersionCorrupt,
+    VersionNotFound,
+)
 from ml_backend.manifest import Manifest
 from ml_backend.registry.bucket import Bucket, PreconditionFailed
-from ml_backend.registry.errors import PinsChanged, RegistryCorrupt, VersionCorrupt, VersionNotFound
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.heartbeats import MAX_BYTES as MAX_HEARTBEAT_BYTES
 from ml_backend.registry.heartbeats import Heartbeat, Timing
@@ -156,7 +162,7 @@ class S3Registry:
             (Path(folder) / manifests.FILE).write_bytes(read[0])
             try:
                 manifest = read_manifest(Path(folder))
-            except ModelError as error:
+            except ModelFileCorrupt as error:
                 where = self._bucket.where(key)
                 raise VersionCorrupt(f"{where} is not a valid manifest; remove it, then publish again") from error
         if (manifest.task, manifest.version) != (task, version):

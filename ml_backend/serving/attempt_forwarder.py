@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ml_backend.errors import BackendError
+from ml_backend.errors import BackendError, Undeliverable
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import ForwarderState, is_free, read_attempts, waiting_files, write_state
 
 REFUSED_FILE = "refused.jsonl"

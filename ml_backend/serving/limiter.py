@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from ml_backend.serving.errors import AnswerTimeout, Busy
+from ml_backend.errors import AnswerTimeout, Busy
 
 # The weight of the last request in the mean from which the waiting time is estimated.
 _WEIGHT = 0.05

@@ -20,8 +20,7 @@ from itertools import count
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from ml_backend.errors import BackendError
-from ml_backend.serving.errors import BodyTimeout, InvalidRequest, RequestTooLarge
+from ml_backend.errors import BackendError, BodyTimeout, InvalidRequest, RequestTooLarge
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import PREDICT, Metrics
 from ml_backend.serving.replies import HttpReply, error_reply, failure, unauthorized

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ml_backend.serving.errors import InvalidRequest, InvalidTaskData, LabellingConfigMismatch, RequestTooLarge
+from ml_backend.errors import InvalidRequest, InvalidTaskData, LabellingConfigMismatch, RequestTooLarge
 from templates.errors import PackError
 from templates.label_config import MAX_CHARS, read_elements
 from templates.spec import TaskSpec

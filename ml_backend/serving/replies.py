@@ -5,8 +5,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from ml_backend.errors import BackendError
-from ml_backend.serving.errors import Busy, RequestRefused
+from ml_backend.errors import BackendError, Busy, RequestRefused
 from ml_backend.verdict import Verdict
 from templates.label_config import read_elements
 from templates.pack import Pack

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from common.clock import Clock
+from ml_backend.errors import InvalidRequest, UnknownTask
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import InvalidRequest, UnknownTask
 from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.outbox import AttemptSink
@@ -39,6 +39,11 @@ class PinnedModels(Protocol):
     @property
     def targets(self) -> tuple[Target, ...]:
         """The targets, in the order in which they are pinned."""
+        ...
+
+    @property
+    def concurrency(self) -> int | None:
+        """How many calls may run at a time; None if this machine's processors set the limit."""
         ...
 
 
@@ -206,7 +211,8 @@ class VerdictService:
         deadline: float,
     ) -> list[Verdict]:
         """Return the verdicts of the pinned models; `models` were looked up, and so loaded, before taking a slot."""
-        with self._limiter_for(models).slot(deadline):
+        limiter = self.limiter if models.concurrency is None else self._own_limiter(models, models.concurrency)
+        with limiter.slot(deadline):
             # Looked up again: the pins may have changed while this call waited.
             targets = self.models.models_for(spec.name, round_number).targets
             outputs = [(target.version, target.predict(rows)) for target in targets]
@@ -215,16 +221,8 @@ class VerdictService:
             for place, (row, answer) in enumerate(zip(rows, expected, strict=True))
         ]
 
-    def _limiter_for(self, models: PinnedModels) -> ConcurrencyLimiter:
-        """Return the limiter of this machine's processors, or the models' own if they all run elsewhere."""
-        limit: int | None = None
-        for target in models.targets:
-            concurrency = target.capabilities.concurrency
-            if concurrency is None:
-                return self.limiter
-            limit = concurrency if limit is None else min(limit, concurrency)
-        if limit is None:
-            return self.limiter
+    def _own_limiter(self, models: PinnedModels, limit: int) -> ConcurrencyLimiter:
+        """Return the limiter of models that all run elsewhere."""
         versions = tuple(target.version for target in models.targets)
         return self._limiters.setdefault(versions, ConcurrencyLimiter(limit, self.limiter.load().room))
 

@@ -11,8 +11,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from ml_backend.errors import BackendError
-from ml_backend.serving.errors import InvalidRequest
+from ml_backend.errors import BackendError, InvalidRequest
 from ml_backend.serving.metrics import CONTENT_TYPE, Metrics
 from ml_backend.serving.middleware import MAX_BYTES, REQUEST_ID, BackendMiddleware, BasicAuth, BodyReader
 from ml_backend.serving.questions import project_id

@@ -13,14 +13,14 @@ import logging
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from common.errors import one_line
 from ml_backend.artefact import read_manifest, verify
 from ml_backend.encoding import Network, TextEncoder
-from ml_backend.errors import ModelFileCorrupt, ModelParityFailed, RuntimeNotAvailable, TargetKindUnknown
-from ml_backend.manifest import TRAINED, Manifest, read_target_kind
+from ml_backend.errors import ModelFileCorrupt, ModelParityFailed, RuntimeNotAvailable
+from ml_backend.manifest import TRAINED, Manifest, TrainedManifest, trained_only
 from ml_backend.model_files import read_json_object
 from ml_backend.targets.target import Prediction, Probe, Row, Target
 from ml_backend.targets.trained import TrainedClassifier, TrainedSpanFinder
@@ -36,7 +36,7 @@ FOOTPRINT_WORDS = 60
 log = logging.getLogger(__name__)
 RUNTIMES = ("auto", "onnx", "torch")
 
-Loader = Callable[[Path, str], Target]
+Loader = Callable[[Path, Manifest, str], Target]
 
 
 def check_ready(target: Target) -> None:
@@ -101,32 +101,28 @@ def load_target(directory: Path, runtime: str = "auto") -> Target:
     For trained models, `auto` runs ONNX Runtime where the version was exported for it and PyTorch otherwise; `onnx`
     and `torch` insist on one of them. Other kinds ignore the runtime.
     """
-    kind = read_target_kind(directory)
-    loader = LOADERS.get(kind)
-    if loader is None:
-        raise TargetKindUnknown(f"{directory} is a target of kind {kind!r}; known kinds are {', '.join(LOADERS)}")
-    return loader(directory, runtime)
+    manifest = verify(directory)
+    return LOADERS[manifest.target](directory, manifest, runtime)
 
 
-def load_trained(directory: Path, runtime: str = "auto") -> Target:
+def load_trained(directory: Path, manifest: Manifest, runtime: str) -> Target:
     """Return the target of a model that was trained here."""
     if runtime not in RUNTIMES:
         raise RuntimeNotAvailable(f"unknown runtime `{runtime}`; use {', '.join(RUNTIMES)}")
-    manifest = verify(directory)
-    opened = _open_onnx if _runs_on_onnx(manifest, runtime) else _open_torch
-    network, encoder = opened(directory, manifest)
-    version, fields, probes = manifest.version, manifest.model_input, read_probes(directory)
-    if manifest.kind == "qa":
-        stride, longest = manifest.doc_stride, manifest.longest_answer
+    trained = trained_only(manifest)
+    network, encoder = (_open_onnx if _runs_on_onnx(trained, runtime) else _open_torch)(directory, trained)
+    version, fields, probes = trained.version, trained.model_input, read_probes(directory)
+    if trained.kind == "qa":
+        stride, longest = trained.doc_stride, trained.longest_answer
         return TrainedSpanFinder(version, network, encoder, fields, stride, longest, probes)
-    return TrainedClassifier(version, network, encoder, manifest.labels, fields, probes)
+    return TrainedClassifier(version, network, encoder, trained.labels, fields, probes)
 
 
 # A further kind of target adds its loader here.
-LOADERS: Mapping[str, Loader] = {TRAINED: load_trained}
+LOADERS: dict[str, Loader] = {TRAINED: load_trained}
 
 
-def _runs_on_onnx(manifest: Manifest, runtime: str) -> bool:
+def _runs_on_onnx(manifest: TrainedManifest, runtime: str) -> bool:
     if runtime == "onnx" and not manifest.has_onnx:
         why = manifest.serving.why if manifest.serving else "it was trained before versions were exported"
         raise RuntimeNotAvailable(
@@ -135,20 +131,25 @@ def _runs_on_onnx(manifest: Manifest, runtime: str) -> bool:
     return manifest.has_onnx and runtime != "torch"
 
 
-def _open_onnx(directory: Path, manifest: Manifest) -> tuple[Network, TextEncoder]:
+def _open_onnx(directory: Path, manifest: TrainedManifest) -> tuple[Network, TextEncoder]:
     from ml_backend.targets.onnx_runtime import open_onnx
 
     return open_onnx(directory, manifest.kind, len(manifest.labels), manifest.max_length)
 
 
-def _open_torch(directory: Path, manifest: Manifest) -> tuple[Network, TextEncoder]:
+def _open_torch(directory: Path, manifest: TrainedManifest) -> tuple[Network, TextEncoder]:
     from ml_backend.targets.torch_runtime import open_torch
 
     return open_torch(directory, manifest)
 
 
 def footprint(directory: Path) -> int | None:
-    """Return the peak resident bytes of a fresh process that runs the version; None if it cannot be measured."""
+    """Return the peak resident bytes of a fresh process that runs the version; None if it cannot be measured.
+
+    A version without files runs elsewhere: it needs no memory here, and each call may cost money.
+    """
+    if not read_manifest(directory).files:
+        return None
     # -P: files in the current directory must not be imported.
     command = [sys.executable, "-P", "-m", "ml_backend.targets.loading", str(directory)]
     try:
@@ -161,8 +162,9 @@ def footprint(directory: Path) -> int | None:
 
 def _print_footprint(directory: Path) -> None:
     """Load the version, run a batch of long rows, and print the peak resident bytes."""
-    row = dict.fromkeys(read_manifest(directory).model_input, "warming up " * FOOTPRINT_WORDS)
-    load_target(directory).predict([row] * 8)
+    target = load_target(directory)
+    row = dict.fromkeys(target.capabilities.fields, "warming up " * FOOTPRINT_WORDS)
+    target.predict([row] * min(8, target.capabilities.batch_size))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

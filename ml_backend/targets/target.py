@@ -64,9 +64,7 @@ class Capabilities:
         deadline: Seconds after which a call is given up; None: as long as the caller waits.
         warm_up: One call per entry before the target serves, with a text of that many words; empty: no warm-up.
         probes: Rows with known answers, checked wherever the version is loaded; empty: nothing to check.
-        max_input_tokens: Longer inputs are cut or read in windows; None: unlimited or unknown.
         cost_per_call: An upper bound in millionths of the currency unit; None: free, because it runs here.
-        is_local: Whether the version is a folder of files on this machine.
     """
 
     fields: tuple[str, ...]
@@ -75,9 +73,7 @@ class Capabilities:
     deadline: float | None = None
     warm_up: tuple[int, ...] = ()
     probes: tuple[Probe, ...] = ()
-    max_input_tokens: int | None = None
     cost_per_call: int | None = None
-    is_local: bool = True
 
 
 class Target(Protocol):
@@ -96,6 +92,13 @@ class Target(Protocol):
     def predict(self, rows: Sequence[Row]) -> list[Prediction]:
         """Return one prediction for each row, in their order; any number of rows, including none."""
         ...
+
+
+def joint_concurrency(targets: Sequence[Target]) -> int | None:
+    """Return how many calls may run at a time; None if this machine's processors bound one of the targets."""
+    limits = [target.capabilities.concurrency for target in targets]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known and len(known) == len(limits) else None
 
 
 def texts_of_rows(rows: Sequence[Row], fields: Sequence[str]) -> list[tuple[str, ...]]:

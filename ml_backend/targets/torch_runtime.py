@@ -22,7 +22,7 @@ from transformers.utils import logging as untyped_logging
 from common.errors import one_line
 from ml_backend.encoding import OUTPUTS, Kind, Scores, TextEncoder, TokenArray, Tokens
 from ml_backend.errors import ModelFileCorrupt, ModelFileNotWritable, ModelMismatch
-from ml_backend.manifest import Manifest
+from ml_backend.manifest import TrainedManifest
 
 # What transformers raises for a config, tokenizer or weights that do not fit together.
 _LOADING_ERRORS = (
@@ -62,7 +62,7 @@ class OpenedNetwork:
     new_weights: frozenset[str]
 
 
-def open_torch(directory: Path, manifest: Manifest) -> tuple[TorchNetwork, TextEncoder]:
+def open_torch(directory: Path, manifest: TrainedManifest) -> tuple[TorchNetwork, TextEncoder]:
     """Return the network and the encoder of a model version that was trained here."""
     opened = open_network(directory, manifest.kind)
     if opened.new_weights:

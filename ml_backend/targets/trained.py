@@ -37,13 +37,6 @@ _NOT_FINITE = "the model's scores are not finite numbers; train it again with a 
 SpanScores = npt.NDArray[np.float64]
 
 
-def trained_capabilities(fields: Sequence[str], max_input_tokens: int, probes: Sequence[Probe] = ()) -> Capabilities:
-    """Return the capabilities of a model that runs on this machine's processors."""
-    return Capabilities(
-        fields=tuple(fields), warm_up=WARM_UP_WORDS, probes=tuple(probes), max_input_tokens=max_input_tokens
-    )
-
-
 class TrainedClassifier:
     """A Target that predicts a label, with a probability for every label of the task."""
 
@@ -57,7 +50,7 @@ class TrainedClassifier:
         probes: Sequence[Probe] = (),
     ) -> None:
         self.version = version
-        self.capabilities = trained_capabilities(fields, encoder.max_length, probes)
+        self.capabilities = Capabilities(tuple(fields), warm_up=WARM_UP_WORDS, probes=tuple(probes))
         self._network = network
         self._encoder = encoder
         self._labels = tuple(labels)
@@ -111,7 +104,7 @@ class TrainedSpanFinder:
         probes: Sequence[Probe] = (),
     ) -> None:
         self.version = version
-        self.capabilities = trained_capabilities(fields, encoder.max_length, probes)
+        self.capabilities = Capabilities(tuple(fields), warm_up=WARM_UP_WORDS, probes=tuple(probes))
         self._network = network
         self._encoder = encoder
         self._doc_stride = doc_stride

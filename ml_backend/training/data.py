@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ml_backend.checkpoint import open_checkpoint
 from ml_backend.errors import TrainingDataInvalid
 from ml_backend.hashing import rows_in_order, rows_sha256
-from ml_backend.manifest import DataRecord, Manifest
+from ml_backend.manifest import DataRecord, Manifest, TrainedManifest
 from templates import Pack, SeedRow
 from templates.spec import TaskSpec, TrainingSettings
 
@@ -78,6 +78,8 @@ class Recipe:
 
     def made(self, manifest: Manifest) -> bool:
         """Return whether the version was made from this recipe."""
+        if not isinstance(manifest, TrainedManifest):
+            return False
         spec = self.spec
         ours = (spec.name, spec.kind, spec.label_names, spec.model_input, spec.model.max_length, spec.model.doc_stride)
         theirs = (

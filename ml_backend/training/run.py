@@ -18,7 +18,7 @@ from ml_backend.artefact import write_version
 from ml_backend.checkpoint import EMBEDDED
 from ml_backend.encoding import Network, TextEncoder
 from ml_backend.evaluation import Metrics, evaluate
-from ml_backend.manifest import ONNX, DataSource, Manifest
+from ml_backend.manifest import ONNX, DataSource, TrainedManifest
 from ml_backend.targets.loading import write_probes
 from ml_backend.targets.target import Target
 from ml_backend.targets.torch_runtime import TorchNetwork, save_network, text_encoder
@@ -43,7 +43,7 @@ class TrainingResult:
     """A finished training: the version's folder, manifest and held-out metrics, and the time it took."""
 
     directory: Path
-    manifest: Manifest
+    manifest: TrainedManifest
     metrics: Metrics
     seconds: float
 

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ml_backend.artefact import verify
 from ml_backend.checkpoint import open_checkpoint
 from ml_backend.errors import ModelFileCorrupt, ModelMismatch
+from ml_backend.manifest import trained_only
 from ml_backend.model_files import read_json_object
 from ml_backend.targets.torch_runtime import open_network, open_tokenizer
 from templates import Pack
@@ -60,7 +61,7 @@ def _from_base(pack: Pack) -> Start:
 
 
 def _from_parent(directory: Path, spec: TaskSpec) -> Start:
-    manifest = verify(directory)
+    manifest = trained_only(verify(directory))
     if manifest.kind != spec.kind or len(manifest.model_input) != len(spec.model_input):
         raise ModelMismatch(
             f"parent {manifest.version} is of another kind than task {spec.name}; train without a parent"

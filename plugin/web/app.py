@@ -9,8 +9,7 @@ from flask import Blueprint, Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from common.errors import Hint
-from ml_backend.errors import BackendError, VerdictError
-from ml_backend.registry.errors import RegistryError
+from ml_backend.errors import BackendError, RegistryError, VerdictError
 from ml_backend.registry.pins import check_task
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.replies import failure

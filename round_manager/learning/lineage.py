@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from ml_backend.manifest import Manifest
 from round_manager.errors import ModelVersionNotFound
-from round_manager.learning.versions import data_of
 from round_manager.models import Evaluation, ModelVersion, Round, RoundModel, Task
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 
@@ -82,8 +81,7 @@ def lineage(session: Session, task: Task, name: str, read: ReadManifest) -> list
         if version is not None:
             line.append(_registered(session, version, rounds))
         elif manifest is not None:
-            settings = {"mode": manifest.mode, "parent": manifest.parent}
-            line.append(_ancestor(session, manifest.version, data_of(manifest), settings, rounds))
+            line.append(_ancestor(session, manifest.version, manifest.data, manifest.settings, rounds))
         else:
             break
         wanted = line[-1].parent

@@ -71,20 +71,11 @@ def check_fits(spec: TaskSpec, manifest: Manifest) -> None:
         raise ModelVersionMismatch(f"version {manifest.version} has other labels than {spec.name} has now", hint=hint)
 
 
-def data_of(manifest: Manifest) -> dict[str, Any]:
-    """Return the record of the rows that the version was trained on, with their sources where known."""
-    content = manifest.model_dump(mode="json")
-    names = ("train", "held_out", "base", "base_sha256", *(["sources"] if manifest.sources else []))
-    return {name: content[name] for name in names}
-
-
 def _named(session: Session, name: str) -> ModelVersion | None:
     return session.scalar(select(ModelVersion).where(ModelVersion.name == name))
 
 
 def _row(session: Session, task: Task, manifest: Manifest, uri: str, now: datetime) -> ModelVersion:
-    content = manifest.model_dump(mode="json")
-    data = data_of(manifest)
     parent = _named(session, manifest.parent) if manifest.parent else None
     return ModelVersion(
         task_id=task.id,
@@ -93,9 +84,9 @@ def _row(session: Session, task: Task, manifest: Manifest, uri: str, now: dateti
         uri=uri,
         sha256=_sha256(manifest),
         files={name: record.sha256 for name, record in manifest.files.items()},
-        data=data,
-        data_sha256=json_sha256(data),
-        settings={"mode": manifest.mode, "parent": manifest.parent, **content["training"]},
+        data=manifest.data,
+        data_sha256=json_sha256(manifest.data),
+        settings=manifest.settings,
         metrics=dict(manifest.metrics),
         code_version=manifest.code_version[:MAX_CODE_VERSION],
         created_at=now,

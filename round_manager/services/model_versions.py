@@ -7,10 +7,9 @@ from pathlib import Path
 
 from common.errors import Hint, one_line
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelError, RegistryError
 from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.manifest import Manifest
-from ml_backend.registry.errors import RegistryError
 from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.target import Target

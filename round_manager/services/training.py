@@ -11,8 +11,7 @@ from pathlib import Path
 from common.errors import one_line
 from common.progress import NoProgress, Progress
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import ModelError, TrainingCancelled
-from ml_backend.registry.errors import RegistryError
+from ml_backend.errors import ModelError, RegistryError, TrainingCancelled
 from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import rotate

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ml_backend.errors import BackendError
-from ml_backend.targets.target import Target
+from ml_backend.targets.target import Target, joint_concurrency
 from templates.pack import Pack
 from tests.fakes.target import FakeTarget
 
@@ -23,6 +23,10 @@ class FakeModels:
     round: int | None
     generation: int
     targets: tuple[Target, ...]
+
+    @property
+    def concurrency(self) -> int | None:
+        return joint_concurrency(self.targets)
 
 
 class FakeModelProvider:

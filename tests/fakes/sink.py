@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Sequence
 
+from ml_backend.errors import Undeliverable
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import SinkState
 
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
-from ml_backend.manifest import Manifest, version_of
+from ml_backend.manifest import TrainedManifest, version_of
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.verdict import ModelOutput, Verdict, inputs_hash, judge
 from round_manager.database.store import Store
@@ -117,7 +117,7 @@ class Stage:
         return AttemptRecord(verdict, asked, **{**row, **changes})
 
 
-def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> Manifest:
+def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> TrainedManifest:
     """The manifest of a version that fits the task; the note makes it another one."""
     data = {"sha256": json_sha256(note), "rows": 1}
     content: dict[str, Any] = {
@@ -141,7 +141,7 @@ def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> M
         "created_at": "2027-03-01T12:00:00+00:00",
         "files": {"model.safetensors": {"sha256": "1" * 64, "size": 1}, "README.md": {"sha256": "2" * 64, "size": 1}},
     }
-    return Manifest.model_validate({**content, "version": version_of(content)})
+    return TrainedManifest.model_validate({**content, "version": version_of(content)})
 
 
 def set_stage(store: Store, name: str, *notes: str, now: datetime = NOON) -> Stage:

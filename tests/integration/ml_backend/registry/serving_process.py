@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ml_backend.registry.errors import RegistryError
+from ml_backend.errors import RegistryError
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.targets.target import LabelPrediction
 from tests.fakes.registry import ROW, TASK, load_fixed

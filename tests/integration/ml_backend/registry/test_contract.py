@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelError, PinsChanged, RegistryError
 from ml_backend.manifest import FILE
-from ml_backend.registry.errors import PinsChanged, RegistryError
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, ProcessIdentity
 from ml_backend.registry.pins import Pins
 from tests.fakes.registry import TASK, make_version

@@ -41,7 +41,7 @@ while True:
 FULL_DISK = """
 import subprocess, sys
 from pathlib import Path
-from ml_backend.registry.errors import RegistryError
+from ml_backend.errors import RegistryError
 from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.local import LocalRegistry
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", sys.argv[1]], check=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.errors import PinsChanged, RotationNotConfirmed, RotationRefused
+from ml_backend.errors import PinsChanged, RotationNotConfirmed, RotationRefused
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rollback, rotate
 from tests.fakes.registry import TASK, eventually, load_fixed

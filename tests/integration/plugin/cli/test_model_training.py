@@ -13,6 +13,7 @@ import pytest
 
 from common.clock import SystemClock
 from ml_backend.artefact import read_manifest
+from ml_backend.manifest import trained_only
 from plugin.jobs.local import LocalJobRunner
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOwner, JobRequest
@@ -76,7 +77,7 @@ def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: 
     version = told["version"]
     assert home.pinned(outfox) == [version]
 
-    manifest = read_manifest(home.folder / "models" / TASK / version)
+    manifest = trained_only(read_manifest(home.folder / "models" / TASK / version))
     assert [(source.round, source.rows) for source in manifest.sources] == [(None, 12), (1, 8)]
     assert "of these from round 1" in (home.folder / "models" / TASK / version / "README.md").read_text()
 

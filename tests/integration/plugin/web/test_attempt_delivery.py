@@ -9,9 +9,9 @@ from threading import Event, Thread
 import pytest
 
 from common.errors import Hint
+from ml_backend.errors import Undeliverable
 from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.errors import Undeliverable
 from ml_backend.serving.outbox import Outbox
 from plugin.attempt_delivery import AttemptSender, DeliveryFailed
 from plugin.settings import Settings

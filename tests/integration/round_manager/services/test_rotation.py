@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from ml_backend.registry.errors import NoEarlierPins
+from ml_backend.errors import NoEarlierPins
 from round_manager.database.store import Store
 from round_manager.models import AuditEntry
 from round_manager.services.context import Actor, ServiceContext

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from ml_backend.errors import BackendError, ModelError, TrainingCancelled
-from ml_backend.registry.errors import RotationNotConfirmed
+from ml_backend.errors import BackendError, ModelError, RotationNotConfirmed, TrainingCancelled
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
 from round_manager.errors import RoundNotClosed, TrainingEnded
 from round_manager.learning.training_jobs import fail_dead_job, request_cancel

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.errors import RegistryCorrupt
+from ml_backend.errors import RegistryCorrupt
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, PinFailure, ProcessIdentity
 
 

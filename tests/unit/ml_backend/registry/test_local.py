@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ml_backend.errors import ModelError
-from ml_backend.registry.errors import RegistryNotWritable, RegistryUnreachable
+from ml_backend.errors import ModelError, RegistryNotWritable, RegistryUnreachable
 from ml_backend.registry.local import LocalRegistry, install_folder, replace_file
 from tests.fakes.registry import TASK, corrupt, make_version
 

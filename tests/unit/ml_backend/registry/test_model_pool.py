@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.errors import ModelError, ModelParityFailed
-from ml_backend.registry.errors import NoModelPinned, NotServed, TaskNotServed
+from ml_backend.errors import ModelError, ModelParityFailed, NoModelPinned, NotServed, TaskNotServed
 from ml_backend.registry.model_pool import ModelPool, ServedModels, prepare
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rotate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.registry.errors import NotServed, RegistryError, RegistryUnreachable
+from ml_backend.errors import NotServed, RegistryError, RegistryUnreachable
 from ml_backend.registry.heartbeats import Heartbeat
 from ml_backend.registry.model_pool import ModelPool
 from ml_backend.registry.pins import FILE, PinSet

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from ml_backend.registry.errors import InvalidPins, PinsChanged, RegistryCorrupt
+from ml_backend.errors import InvalidPins, PinsChanged, RegistryCorrupt
 from ml_backend.registry.pins import MAX_CHANGES, ChangeReason, Pins, PinSet, check_pins, check_task, check_version
 
 A, B, C = "ma00000000000", "mb00000000000", "mc00000000000"

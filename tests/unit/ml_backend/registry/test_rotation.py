@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from ml_backend.errors import ModelError
-from ml_backend.registry.errors import NoEarlierPins, PinsChanged, RegistryError, RotationNotConfirmed, RotationRefused
+from ml_backend.errors import (
+    ModelError,
+    NoEarlierPins,
+    PinsChanged,
+    RegistryError,
+    RotationNotConfirmed,
+    RotationRefused,
+)
 from ml_backend.registry.heartbeats import FollowedPins, Heartbeat, ProcessIdentity
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.rotation import rollback, rotate

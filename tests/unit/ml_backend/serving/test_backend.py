@@ -2,8 +2,8 @@
 
 import pytest
 
+from ml_backend.errors import UnknownTask
 from ml_backend.serving.backend import PackCatalogue
-from ml_backend.serving.errors import UnknownTask
 from ml_backend.serving.service import VerdictService
 from templates import Pack, find_pack
 from templates.errors import TemplateError

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ml_backend.serving.errors import AnswerTimeout, Busy
+from ml_backend.errors import AnswerTimeout, Busy
 from ml_backend.serving.limiter import ConcurrencyLimiter, LimiterLoad
 
 SOON = 20.0

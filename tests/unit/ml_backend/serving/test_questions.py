@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_backend.serving.errors import LabellingConfigMismatch, RequestRefused
+from ml_backend.errors import LabellingConfigMismatch, RequestRefused
 from ml_backend.serving.questions import MAX_TASKS, MAX_TEXT_CHARS, QuestionReader, project_id
 from templates import Pack, TaskSpec
 from templates.spec import TargetLabel

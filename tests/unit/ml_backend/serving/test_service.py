@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from ml_backend.errors import BackendError
-from ml_backend.serving.errors import AnswerTimeout, UnknownTask
+from ml_backend.errors import AnswerTimeout, BackendError, UnknownTask
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.service import ROWS_PER_SLOT, VerdictService
 from ml_backend.targets.target import Prediction, Row
@@ -294,7 +293,7 @@ def test_bulk_rows_are_split_by_the_targets_batch_size(world: World) -> None:
 
 def test_a_target_elsewhere_does_not_wait_for_this_machines_processors(world: World) -> None:
     target = FakeTarget(world.packs["sentiment"].spec)
-    target.capabilities = replace(target.capabilities, concurrency=1, is_local=False, cost_per_call=1)
+    target.capabilities = replace(target.capabilities, concurrency=1, cost_per_call=1)
     world.models.place("sentiment", target)
     world.service.limiter.acquire(float("inf"))  # the only slot of the processors is taken
     assert written(world, "sentiment", "It looks negative.", target="positive")["results"]
@@ -308,7 +307,7 @@ def test_a_target_elsewhere_gets_no_more_calls_at_a_time_than_it_allows(world: W
         assert release.wait(20)
 
     target = FakeTarget(spec, before=hold)
-    target.capabilities = replace(target.capabilities, concurrency=1, is_local=False, cost_per_call=1)
+    target.capabilities = replace(target.capabilities, concurrency=1, cost_per_call=1)
     world.models.place("sentiment", target)
     service = VerdictService(world.packs, world.models, world.sink, world.clock, timeout=0.1)
     body = calls.predict(world.packs["sentiment"], calls.writes(world.packs["sentiment"], "A text."))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from ml_backend.serving.errors import InvalidRequest, RequestRefused
+from ml_backend.errors import InvalidRequest, RequestRefused
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
 from ml_backend.serving.middleware import BasicAuth, BodyReader

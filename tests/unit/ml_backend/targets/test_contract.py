@@ -1,13 +1,20 @@
 """The contract of the Target protocol, run on every implementation."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import pytest
 
-from ml_backend.errors import ModelInputInvalid, TargetKindUnknown
-from ml_backend.manifest import FILE
-from ml_backend.targets.loading import check_ready, load_target
+from ml_backend.artefact import list_versions, verify
+from ml_backend.errors import ModelFileCorrupt, ModelInputInvalid, ModelMismatch, TargetKindUnknown
+from ml_backend.manifest import FILE, MANIFESTS, Manifest, read_manifest, trained_only, version_of
+from ml_backend.registry.local import LocalRegistry
+from ml_backend.registry.model_pool import ModelLoader, prepare
+from ml_backend.registry.rotation import rotate
+from ml_backend.targets.loading import LOADERS, check_ready, footprint, load_target
 from ml_backend.targets.target import LabelPrediction, Row, SpanPrediction, Target
 from templates import find_pack
 from tests.fakes.target import FakeTarget
@@ -84,8 +91,7 @@ def test_capabilities_describe_the_calls_that_a_caller_may_make(target: Target, 
     assert capabilities.concurrency is None or capabilities.concurrency >= 1
     assert capabilities.deadline is None or capabilities.deadline > 0
     assert all(set(probe.fields) == set(capabilities.fields) for probe in capabilities.probes)
-    assert capabilities.max_input_tokens is None or capabilities.max_input_tokens > 0
-    assert (capabilities.cost_per_call is None) == capabilities.is_local
+    assert capabilities.cost_per_call is None or capabilities.cost_per_call > 0
 
 
 def test_a_fresh_target_passes_its_own_readiness_check(target: Target) -> None:
@@ -97,11 +103,11 @@ def test_a_row_without_a_field_of_a_trained_target_is_an_error(versions: Version
         load_target(versions[task, "int8"]).predict([{"other": "text"}])
 
 
-def test_a_trained_target_knows_its_probes_and_its_longest_input(versions: Versions, task: str) -> None:
+def test_a_trained_target_knows_its_probes_and_runs_here_for_free(versions: Versions, task: str) -> None:
     capabilities = load_target(versions[task, "int8"]).capabilities
     assert capabilities.probes
-    assert capabilities.max_input_tokens == 64
-    assert capabilities.is_local
+    assert capabilities.concurrency is None
+    assert capabilities.cost_per_call is None
 
 
 def test_a_target_of_an_unknown_kind_is_refused(versions: Versions, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -109,3 +115,71 @@ def test_a_target_of_an_unknown_kind_is_refused(versions: Versions, tmp_path_fac
     (folder / FILE).write_text('{"target": "crystal ball"}')
     with pytest.raises(TargetKindUnknown):
         load_target(folder)
+
+
+class RemoteManifest(Manifest):
+    """The manifest of a kind of target that has no files: it runs elsewhere, behind an address."""
+
+    letter: ClassVar[str] = "r"
+
+    target: Literal["remote"]
+    address: str
+
+
+@pytest.fixture
+def remote_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of a version without files, of a kind that only this test knows."""
+    spec = find_pack("sentiment").spec
+    monkeypatch.setitem(MANIFESTS, "remote", RemoteManifest)
+    monkeypatch.setitem(LOADERS, "remote", lambda _, manifest, runtime: FakeTarget(spec, manifest.version))
+    content = {
+        "format": 1,
+        "target": "remote",
+        "task": spec.name,
+        "kind": spec.kind,
+        "labels": list(spec.label_names),
+        "model_input": list(spec.model_input),
+        "parent": None,
+        "address": "https://models.example.org/v1",
+        "files": {},
+        "code_version": "test",
+        "created_at": "2027-03-01T12:00:00+00:00",
+    }
+    version = version_of(content, "r")
+    folder = tmp_path / version
+    folder.mkdir()
+    (folder / FILE).write_text(json.dumps({**content, "version": version}))
+    return folder
+
+
+def test_a_version_without_files_is_verified_published_pinned_and_loaded(remote_version: Path, tmp_path: Path) -> None:
+    version = verify(remote_version).version
+    assert version.startswith("r")
+    registry = LocalRegistry(tmp_path / "models")
+    assert registry.publish(remote_version) == version
+    assert registry.versions("sentiment") == [version]
+    pins = rotate(registry, "sentiment", [version], load=load_target)
+    assert pins.versions == (version,)
+    target = prepare(registry, ModelLoader({"sentiment": find_pack("sentiment")}), "sentiment", version)
+    assert (target.version, target.capabilities.warm_up) == (version, ())
+    assert footprint(registry.fetch("sentiment", version)) is None
+
+
+def test_a_changed_version_without_files_is_refused(remote_version: Path) -> None:
+    file = remote_version / FILE
+    file.write_text(file.read_text().replace("/v1", "/v2"))
+    with pytest.raises(ModelFileCorrupt):
+        load_target(remote_version)
+
+
+def test_only_a_trained_version_counts_as_trained(remote_version: Path, tmp_path: Path) -> None:
+    LocalRegistry(tmp_path / "models").publish(remote_version)
+    assert list_versions(tmp_path / "models") == []
+    with pytest.raises(ModelMismatch):
+        trained_only(read_manifest(remote_version))
+
+
+def test_a_manifest_without_a_kind_is_of_a_trained_model(versions: Versions) -> None:
+    folder = versions["sentiment", "int8"]
+    assert "target" not in json.loads((folder / FILE).read_text())
+    assert read_manifest(folder).target == "trained"

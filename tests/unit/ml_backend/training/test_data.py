@@ -11,7 +11,7 @@ from ml_backend.artefact import read_manifest
 from ml_backend.errors import BackendError, EvaluationDataInvalid, ModelFileCorrupt, TrainingDataInvalid
 from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.hashing import rows_sha256
-from ml_backend.manifest import DataSource, Manifest, card_of, version_of
+from ml_backend.manifest import DataSource, TrainedManifest, card_of, trained_only, version_of
 from ml_backend.training import train
 from ml_backend.training.data import Recipe
 from templates.spec import TrainingSettings
@@ -24,9 +24,9 @@ ROUND = {"round": 1, "sha256": "4" * 64, "rows": 3, "left_out": 2}
 FILES: dict[str, Any] = {"model.safetensors": {"sha256": "5" * 64, "size": 1}}
 
 
-def manifest(**changed: Any) -> Manifest:
+def manifest(**changed: Any) -> TrainedManifest:
     described = {**content(**changed), "files": FILES}
-    return Manifest.model_validate({**described, "version": version_of(described)})
+    return TrainedManifest.model_validate({**described, "version": version_of(described)})
 
 
 def test_a_manifest_without_sources_is_read_and_keeps_its_version(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_manifest_without_sources_is_read_and_keeps_its_version(tmp_path: Path
     folder = tmp_path / "sentiment" / old["version"]
     folder.mkdir(parents=True)
     (folder / "model.json").write_text(json.dumps(old))
-    assert read_manifest(folder).sources == ()
+    assert trained_only(read_manifest(folder)).sources == ()
 
 
 def test_the_same_rows_are_the_same_version_wherever_they_came_from() -> None:

@@ -14,6 +14,7 @@ from transformers import AutoModel, DebertaV2Config, DistilBertConfig, RobertaCo
 from ml_backend.artefact import verify
 from ml_backend.errors import RuntimeNotAvailable, TrainingCancelled
 from ml_backend.evaluation import evaluate
+from ml_backend.manifest import trained_only
 from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from ml_backend.training import TrainingResult, parity, train
@@ -49,7 +50,7 @@ def test_the_serving_record_describes_the_stored_files(
 ) -> None:
     limits(int8=least)
     made = trained(make_pack, tmp_path, task)
-    serving = verify(made.directory).serving
+    serving = trained_only(verify(made.directory)).serving
     assert serving is not None
     assert (serving.runtime, serving.precision) == ("onnx", precision)
     spec = make_pack(task).spec
