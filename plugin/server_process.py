@@ -1,21 +1,40 @@
-"""A server as a child process: started with a log file, checked, and reliably stopped."""
+"""Servers on this machine: as child processes that are reliably stopped, a preview until Ctrl-C, and free ports."""
 
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
+import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import SystemRandom
 
+import click
 import requests
+from flask import Flask
+from werkzeug.serving import make_server
 
+from plugin.errors import PluginError
+
+HOST = "127.0.0.1"
+# Below the range of outgoing connections (from 32768 or 49152): a server that restarts on such a port may find it taken
+# by a client's connection, even by the one that asks whether the server is back.
+SERVER_PORTS = range(20_000, 32_768)
+# Not the shared generator: a common seed must not make two processes choose the same ports.
+_RANDOM = SystemRandom()
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.2
 LAST_LINES = 12
 # The process writes its own pid before it becomes the server: its parent may be killed before it knows the pid.
 WRITE_PID = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
+
+
+class PortTaken(PluginError):
+    """The port, or every port of the range, is in use."""
 
 
 @dataclass
@@ -125,3 +144,38 @@ def is_up(url: str) -> bool:
             return session.get(f"{url}/health", timeout=2).ok
         except requests.RequestException:
             return False
+
+
+def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
+    """Serve on loopback until Ctrl-C, and print the address."""
+    try:
+        # Bound here: werkzeug prints its own message and exits if the port is taken.
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        raise PortTaken(f"port {port} is in use; choose another, or 0 for a free one") from error
+    with listening:
+        server = make_server(HOST, port, app, threaded=True, fd=listening.fileno())
+    address = f"http://{HOST}:{server.port}/"
+    click.echo(f"open {address} (Ctrl-C stops)")
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("stopped")
+    finally:
+        server.server_close()
+
+
+def free_port() -> int:
+    """Return a free port outside the range of outgoing connections."""
+    first = _RANDOM.randrange(len(SERVER_PORTS))
+    for place in range(len(SERVER_PORTS)):
+        port = SERVER_PORTS[first + place - len(SERVER_PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise PortTaken(f"every port from {SERVER_PORTS[0]} to {SERVER_PORTS[-1]} is in use; stop a server")

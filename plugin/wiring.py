@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from common.clock import Clock, SystemClock
-from plugin.settings import Settings
+from common.errors import Hint
+from plugin.errors import SettingsError
+from plugin.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from round_manager.services.rounds import ModelDeployment
     from round_manager.services.training import TrainingPorts
     from templates import Pack, Problem
+
+# A command reports after this time that the marketplace does not answer.
+SECONDS_TO_WAIT = 20.0
 
 
 @dataclass(frozen=True)
@@ -99,27 +104,45 @@ class Application:
     @cached_property
     def crowd_profile(self) -> "CrowdProfile":
         """What the crowd that the settings name charges, guarantees and accepts; available without access keys."""
-        from plugin.crowd import crowd_profile
+        from plugin.crowd import PROFILES
 
-        return crowd_profile(self.settings)
+        return PROFILES[self.settings.crowd_kind]
 
     def event_queue(self) -> "EventQueue | None":
         """Return the queue to which the marketplace sends events, if there is one."""
-        from plugin.crowd import event_queue
+        if not self.settings.crowd_queue_url:
+            return None
+        from mturk.event_queue import open_queue
 
-        return event_queue(self.settings)
+        return open_queue(self.settings.crowd_queue_url, region=self.settings.crowd_region)
 
     def crowd(self, retries: "RetryPolicy | None" = None) -> "Crowd":
         """Return the marketplace that the settings name; nothing is sent to it yet."""
-        from plugin.crowd import crowd_of
+        from crowd.errors import RetryPolicy
+        from mturk.client import open_crowd
+        from mturk.connection import Endpoint
 
-        return crowd_of(self.settings, retries)
+        settings = self.settings
+        if not settings.has_crowd_keys:
+            keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
+            hint = Hint("create_marketplace_account", account="NAME")
+            raise SettingsError(f"the marketplace needs access keys: set {keys}", hint=hint)
+        endpoint = Endpoint(
+            settings.crowd_url,
+            settings.crowd_key_id,
+            settings.crowd_key_secret,
+            name=settings.crowd_name,
+            region=settings.crowd_region,
+        )
+        return open_crowd(endpoint, retries=retries or RetryPolicy(budget=SECONDS_TO_WAIT))
 
     def connected_crowd(self, context: "ServiceContext", crowd: "Crowd") -> "ConnectedCrowd":
         """Return what posts, collects, pays and reconciles on that marketplace with this database."""
-        from plugin.crowd import connected_crowd
+        from plugin.crowd import HitLinks
+        from round_manager.services.connected_crowd import connect_crowd
 
-        return connected_crowd(self.settings, context, self.actor, crowd)
+        links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
+        return connect_crowd(context, self.actor, crowd, links.url, queue_url=self.settings.crowd_queue_url)
 
     def worker_access(self) -> "WorkerAccess":
         """Return what grants qualifications on the marketplace, for a server."""
@@ -172,7 +195,7 @@ class Application:
 
     def job_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":
         """Return where jobs run; `arguments` go before the command of a job, such as `--config FILE`."""
-        from plugin.jobs.local import LocalJobRunner, training_command
+        from plugin.jobs import LocalJobRunner, training_command
 
         def log_file(request: "JobRequest") -> "Path":
             return self.settings.make_home() / f"{request.kind}-{request.task}.log"
@@ -226,8 +249,8 @@ class Application:
     def manager_context(self, options: ManagerOptions) -> "Iterator[ManagerContext]":
         """Open everything that the manager works with; its trainings are stopped at the end of the block."""
         from plugin.backend_client import check_backend
+        from plugin.crowd import check_pages
         from plugin.manager.step import ManagerContext
-        from plugin.page_check import check_pages
         from round_manager.services.training_supervisor import TrainingSupervisor
 
         settings = self.settings

@@ -8,45 +8,64 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import click
 
 from common.errors import CodedError
 from plugin import __version__
-from plugin.cli.lazy import LazyGroup
 from plugin.cli.output import discard_output, escape_controls, prepare_streams
-from plugin.hints import command_for
+from plugin.hints import command_for, hint_data
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
 from plugin.wiring import Application
-from templates.errors import PackError
 
+# Where each command is, and its line in `outfox --help`: nothing is imported before it is used.
 COMMANDS = {
-    "completion": "plugin.cli.config:completion",
-    "config": "plugin.cli.config:config",
-    "context": "plugin.cli.context:context",
-    "crowd": "plugin.cli.crowd:crowd",
-    "data": "plugin.cli.data:data",
-    "db": "plugin.cli.db:db",
-    "demo": "plugin.cli.demo:demo",
-    "doctor": "plugin.cli.doctor:doctor",
-    "labelstudio": "plugin.cli.labelstudio:labelstudio",
-    "manage": "plugin.cli.manage:manage",
-    "marketplace": "plugin.cli.marketplace:marketplace",
-    "ml-backend": "plugin.cli.ml_backend:ml_backend",
-    "model": "plugin.cli.model:model",
-    "round": "plugin.cli.round:rounds",
-    "serve": "plugin.cli.serve:serve",
-    "status": "plugin.cli.status:status",
-    "task": "plugin.cli.task:task",
-    "templates": "plugin.cli.templates:templates",
+    "completion": ("plugin.cli.installation:completion", "Print the completion script for a shell."),
+    "config": ("plugin.cli.installation:config", "List every setting with its value."),
+    "context": ("plugin.cli.task:context", "Upload contexts, and list them."),
+    "crowd": ("plugin.cli.crowd:crowd", "Post work on a marketplace, collect it and pay for it."),
+    "data": ("plugin.cli.data:data", "Let researchers read a task's frozen rounds."),
+    "db": ("plugin.cli.installation:db", "Create, upgrade or check the database."),
+    "demo": ("plugin.cli.demo:demo", "Start everything on this machine with the sentiment task."),
+    "doctor": ("plugin.cli.installation:doctor", "Show what is missing on this machine, and what to do about it."),
+    "labelstudio": ("plugin.cli.labelstudio:labelstudio", "Connect tasks to Label Studio, fill and read projects."),
+    "manage": ("plugin.cli.manage:manage", "Run the rounds: collect work, decide, pay, post HITs, freeze, train."),
+    "marketplace": ("plugin.cli.marketplace:marketplace", "Run a marketplace of your own, and manage its accounts."),
+    "ml-backend": ("plugin.cli.servers:ml_backend", "Serve live verdicts to Label Studio."),
+    "model": ("plugin.cli.model:model", "Train, query and evaluate target models, and choose those that serve."),
+    "round": ("plugin.cli.round:rounds", "Open, close and inspect the rounds of a task."),
+    "serve": ("plugin.cli.servers:serve", "Serve the web app: workers' pages, frozen rounds and webhooks."),
+    "status": ("plugin.cli.status:status", "Show every task: its round, examples, money, model and queues."),
+    "task": ("plugin.cli.task:task", "Create tasks from packs, list and show them."),
+    "templates": ("plugin.cli.templates:templates", "List, check, copy and preview task packs."),
 }
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is used, so that `outfox --help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the name of every command."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings=CONTEXT)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--home", metavar="FOLDER", help="Folder for everything that Outfox stores.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.version_option(__version__, prog_name="outfox")
@@ -77,19 +96,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _show_error(error: CodedError, *, as_json: bool) -> None:
-    lines = [str(one) for one in error.problems] if isinstance(error, PackError) else [str(error)]
-    command = command_for(error.hint) if error.hint else ""
+    # Only an invalid pack has several problems.
+    lines = [str(one) for one in getattr(error, "problems", ())] or [str(error)]
     if as_json:
-        data = error.as_data()
-        if error.hint:
-            data["hint"] = {**error.hint.as_data(), "command": command}
-        report = {"error": lines[0], "problems": lines, **data}
+        report = {"error": lines[0], "problems": lines, **error.as_data(), "hint": hint_data(error.hint)}
         click.echo(escape_controls(json.dumps(report, ensure_ascii=False)), err=True)
         return
     for line in lines:
         click.echo(escape_controls(f"outfox: {line}"), err=True)
-    if command:
-        click.echo(escape_controls(f"  try: {command}"), err=True)
+    if error.hint:
+        click.echo(escape_controls(f"  try: {command_for(error.hint)}"), err=True)
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""What the commands of `outfox crowd` share: the connected crowd, options, questions and exit codes."""
+"""What the commands of `outfox crowd` share: the connected crowd, questions, texts and exit codes."""
 
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import RenderableType
 
-from common.text import count
+from common.text import count, dollars
 from crowd.errors import Answer, CrowdRefused, CrowdUnavailable, RetryPolicy
 from plugin.cli.output import console, wants_json
 from plugin.errors import PluginError
-from plugin.wiring import Application
+from plugin.wiring import SECONDS_TO_WAIT, Application
 
 if TYPE_CHECKING:
+    from round_manager.crowd.collection import CollectionResult
     from round_manager.crowd.payments import PaymentResult
+    from round_manager.crowd.reviews import UndecidedWork
+    from round_manager.models import HitKind
     from round_manager.services.connected_crowd import ConnectedCrowd
     from round_manager.services.context import Actor, ServiceContext
 
 NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
+# If nothing listens, waiting helps only while the marketplace restarts.
+SECONDS_WHERE_NOTHING_LISTENS = 5.0
+# What to do about work that was submitted without its page being finished.
+DECIDE = "pay it with `outfox crowd approve ASSIGNMENT…`, or reject it with `outfox crowd reject`"
 
 KIND = click.option("--kind", type=click.Choice(["create", "validate", "quiz"]), help="What the HITs are for.")
 
@@ -50,8 +57,6 @@ class CrowdContext:
 @contextmanager
 def open_crowd_context(app: Application) -> Iterator[CrowdContext]:
     """Open the database and the crowd; nothing is sent to the marketplace yet."""
-    from plugin.crowd import SECONDS_TO_WAIT
-
     crowd = app.crowd(AnnouncedRetries(budget=SECONDS_TO_WAIT, silent=not _may_announce()))
     with app.services() as services:
         yield CrowdContext(services, app.connected_crowd(services, crowd), app.actor)
@@ -97,10 +102,6 @@ def leave_paid(paid: "PaymentResult", uncovered: int = 0) -> None:
     leave(problem=paid.problem, wrong="; ".join(texts))
 
 
-# If nothing listens, waiting helps only while the marketplace restarts.
-SECONDS_WHERE_NOTHING_LISTENS = 5.0
-
-
 @dataclass(frozen=True)
 class AnnouncedRetries(RetryPolicy):
     """A RetryPolicy that announces the first unanswered attempt on standard error."""
@@ -144,3 +145,47 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def asking(kind: "HitKind") -> str:
+    """Return what HITs of a kind are for, as in `2 HITs to validate`."""
+    from round_manager.crowd.hit_planning import WORDS
+
+    return WORDS[kind]
+
+
+def not_counted_text(by_status: Mapping[str, int]) -> str:
+    """Return a note about a round's examples that do not count; empty if there are none."""
+    listed = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
+    return f"; not counted: {listed}" if listed else ""
+
+
+def page_text(work: "UndecidedWork") -> str:
+    """Return the state of the page of a piece of work."""
+    return "not finished" if work.page_unfinished else ""
+
+
+def unfinished_text(number: int) -> str:
+    """Return `1 submitted without a finished page`."""
+    return f"{number:,} submitted without a finished page"
+
+
+def unknown_text(collected: "CollectionResult") -> str:
+    """Return a note about HITs that the marketplace does not know."""
+    if not collected.unknown:
+        return ""
+    return f"; the marketplace does not know {count(collected.unknown, 'HIT')}, see `outfox crowd status`"
+
+
+def paid_text(paid: "PaymentResult") -> str:
+    """Return how much was paid, and what was not."""
+    if not (paid.rewards or paid.bonuses or paid.refused or paid.held or paid.in_doubt or paid.waiting):
+        return "nothing was owed"
+    parts = [
+        f"paid {dollars(paid.cents)}: {count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"
+    ]
+    parts += [f"{paid.refused} refused"] if paid.refused else []
+    parts += [f"{paid.held} held, see `outfox crowd status`"] if paid.held else []
+    parts += [f"{paid.in_doubt} in doubt, check with `outfox crowd reconcile`"] if paid.in_doubt else []
+    parts += [f"{paid.waiting} still owed, continue with `outfox crowd pay`"] if paid.waiting else []
+    return "; ".join(parts)

@@ -8,8 +8,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import announce, confirm, leave, leave_paid, open_crowd_context
-from plugin.cli.crowd_texts import paid_text
+from plugin.cli.crowd_context import announce, confirm, leave, leave_paid, open_crowd_context, paid_text
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import DOLLARS, DRY_RUN, YES
 from plugin.cli.progress import ProgressBar

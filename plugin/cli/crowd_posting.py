@@ -7,9 +7,17 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import KIND, CrowdContext, announce, confirm, leave, open_crowd_context
-from plugin.cli.crowd_texts import asking, when
-from plugin.cli.output import data_command, show, table
+from plugin.cli.crowd_context import (
+    KIND,
+    CrowdContext,
+    announce,
+    asking,
+    confirm,
+    leave,
+    open_crowd_context,
+    unknown_text,
+)
+from plugin.cli.output import data_command, show, table, when
 from plugin.cli.parameters import DRY_RUN, YES
 from plugin.cli.progress import ProgressBar
 from plugin.errors import PluginError
@@ -20,9 +28,6 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from round_manager.crowd.reconciliation import ReconciliationResult
     from round_manager.loop.quote import Quote
-
-
-from plugin.cli.crowd_texts import unknown_text
 
 MOST_HITS = 100_000
 MOST_ASSIGNMENTS = 1_000
@@ -127,7 +132,7 @@ def post(
 def _check_page(settings: Settings, rounds: dict[str, int], *, dry_run: bool) -> list[str]:
     """Check that workers would see a page with a model; return problems as warnings in a dry run, or raise them."""
     from plugin.backend_client import check_backend
-    from plugin.page_check import check_pages
+    from plugin.crowd import check_pages
 
     try:
         if check_pages(settings).are_ours:

@@ -1,5 +1,7 @@
 """`outfox crowd follow`, `approve`, `reject` and `reports`: submitted work, and what workers report."""
 
+import signal
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -8,39 +10,26 @@ import click
 from rich.console import Group
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import CrowdContext, leave_paid, open_crowd_context
-from plugin.cli.crowd_texts import (
+from plugin.cli.crowd_context import (
     DECIDE,
-    MOST_SHOWN,
-    more_than,
+    CrowdContext,
+    leave_paid,
+    open_crowd_context,
     page_text,
     paid_text,
     unfinished_text,
     unknown_text,
-    when,
 )
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, every_text, limited_table, show, when
 from plugin.cli.parameters import DRY_RUN, WHY
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
+    from round_manager.crowd.collection import CollectionResult
     from round_manager.crowd.reviews import UndecidedWork
     from round_manager.services.reviews import WorkSelection
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from round_manager.work.reports import WorkerReport
-
-import signal
-import threading
-from typing import TYPE_CHECKING
-
-from plugin.cli.crowd_texts import every_text
-
-if TYPE_CHECKING:
-    from round_manager.crowd.collection import CollectionResult
 
 MOST_NAMED = 10
 
@@ -147,18 +136,16 @@ def _preview_approval(context: CrowdContext, found: "WorkSelection") -> None:
     columns = ("assignment", "worker", "kind", "reward", "submitted", "page")
     rows = [
         (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at), page_text(one))
-        for one in chosen[:MOST_SHOWN]
+        for one in chosen
     ]
     unfinished = sum(one.page_unfinished for one in chosen)
-    shown = len(columns) if unfinished else -1
     text = f"would approve {count(len(chosen), 'assignment')} for {dollars(price.cents)} in rewards"
     text += f" and {dollars(price.fee_cents)} in fees"
     text += f", {unfinished_text(unfinished)}" if unfinished else ""
     text += f"{_left_out_text(found.left_out)}; nothing was changed or collected (`outfox crowd status` collects)"
     data = {"dry_run": True, "works": [asdict(one) for one in chosen], "reward_cents": price.cents,
             "fee_cents": price.fee_cents, "left_out": [one.assignment_id for one in found.left_out]}  # fmt: skip
-    listed = [table(columns[:shown], [row[:shown] for row in rows])] if rows else []
-    show(data, Group(*listed, *filter(None, [more_than(chosen)]), text))
+    show(data, Group(limited_table(columns, rows, optional_end=True), text) if rows else text)
 
 
 def _preview_rejection(context: CrowdContext, assignment: str, reason: str, *, override: bool) -> None:
@@ -192,12 +179,9 @@ def _listed(found: list["WorkerReport"]) -> Group:
     rows = [
         (when(one.at), one.worker, "yes" if one.confirmed else "no", one.hit_id, one.kind,
          "page" if one.item is None else str(one.item), " ".join(one.text.split()))
-        for one in found[:MOST_SHOWN]
+        for one in found
     ]  # fmt: skip
-    return Group(table(columns, rows), *filter(None, [more_than(found)]))
-
-
-STOPS = (signal.SIGINT, signal.SIGTERM)
+    return limited_table(columns, rows)
 
 
 @click.command()
@@ -219,7 +203,7 @@ def follow(app: Application, every: float) -> None:
     from round_manager.crowd.collection import CollectionLoop
 
     stop = threading.Event()
-    for one in STOPS:
+    for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: stop.set())
     events = app.event_queue()
     sources = "events and " if events else ""

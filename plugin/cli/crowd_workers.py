@@ -9,8 +9,7 @@ from rich.console import Group
 
 from common.text import count, dollars
 from plugin.cli.crowd_context import confirm, open_crowd_context
-from plugin.cli.crowd_texts import MOST_SHOWN, more_than, when
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import MOST_SHOWN, data_command, limited_table, show, table, when
 from plugin.cli.parameters import DRY_RUN, WHY, YES
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
@@ -158,10 +157,9 @@ def _listed(found: Sequence["WorkerFigures"]) -> Group:
         (one.worker_id, one.approved, one.rejected, one.undecided, dollars(one.earned_cents), dollars(one.owed_cents),
          "" if one.median_hourly_cents is None else dollars(one.median_hourly_cents), when(one.last_work_at),
          ", ".join(one.qualified_for), one.blocked)
-        for one in found[:MOST_SHOWN]
+        for one in found
     ]  # fmt: skip
-    shown = len(columns) if any(one.blocked for one in found) else -1
-    return Group(table(columns[:shown], [row[:shown] for row in rows]), *filter(None, [more_than(found)]))
+    return limited_table(columns, rows, optional_end=True)
 
 
 def _preview(action: str, worker_ids: tuple[str, ...], rest: str = "") -> None:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from common.errors import Hint
-from plugin.cli.crowd_texts import when
-from plugin.cli.output import data_command, show, table, wants_json
+from plugin.cli.output import data_command, show, table, wants_json, when
 from plugin.cli.parameters import WHY
 from plugin.hints import command_for
 from plugin.wiring import Application

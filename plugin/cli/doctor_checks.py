@@ -16,10 +16,10 @@ from crowd.errors import CrowdError
 from ml_backend.checkpoint import embedded_encoder
 from ml_backend.errors import BackendError
 from plugin.backend_client import BackendUnreachable, check_backend
+from plugin.crowd import check_pages, frame_problem
 from plugin.errors import PluginError, SettingsError
 from plugin.hints import advice_for
 from plugin.labelstudio.editor import editor_files
-from plugin.page_check import check_pages, frame_problem
 from plugin.web.work.access import MarketSite
 from plugin.wiring import Application
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from plugin.cli.crowd_texts import every_text
-from plugin.cli.output import json_option, show, table
+from plugin.cli.output import every_text, json_option, show, table
 from plugin.cli.parameters import DRY_RUN, MODE, WHOLE_NUMBER
-from plugin.settings import Settings
 from plugin.wiring import Application, ManagerOptions
 
 if TYPE_CHECKING:
@@ -71,7 +69,6 @@ def manage(
     from plugin.manager.loop import STEP_NAMES, STEPS, Manager, steps_without
 
     app: Application = context.obj
-    settings = app.settings
     unknown = [name for name in skip if name not in STEP_NAMES]
     if unknown:
         raise click.UsageError(f"unknown step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
@@ -87,7 +84,7 @@ def manage(
             if once:
                 _once(manager, manager_context, stop)
             else:
-                _run(manager, settings, every, stop)
+                _run(manager, app, every, stop)
 
 
 @contextmanager
@@ -126,10 +123,10 @@ def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) 
         raise click.exceptions.Exit(STEP_FAILED)
 
 
-def _run(manager: "Manager", settings: Settings, every: float, stop: threading.Event) -> None:
-    from plugin.crowd import event_queue
+def _run(manager: "Manager", app: Application, every: float, stop: threading.Event) -> None:
     from plugin.manager.loop import PassTimer
 
+    settings = app.settings
     click.echo(f"managing {every_text(every)} (Ctrl-C stops it)")
     market = (
         settings.crowd_url if settings.has_crowd_keys else "none, because crowd_key_id or crowd_key_secret is empty"
@@ -137,7 +134,7 @@ def _run(manager: "Manager", settings: Settings, every: float, stop: threading.E
     click.echo(f"marketplace: {market}")
     studio = settings.label_studio_url if settings.label_studio_token else "none, because label_studio_token is empty"
     click.echo(f"Label Studio: {studio}")
-    manager.run(PassTimer(stop, every, event_queue(settings)).wait)
+    manager.run(PassTimer(stop, every, app.event_queue()).wait)
     click.echo("stopped")
 
 

@@ -10,13 +10,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,8 @@ from rich.text import Text
 WIDTH_WITHOUT_TERMINAL = 160
 WIDE_GAP, NARROW_GAP = 2, 1
 INDENT = 2
+# A table leaves out what is beyond this number of rows.
+MOST_SHOWN = 50
 UTF_8 = ("utf-8", "utf8")
 _JSON = "outfox.json"
 # Characters that move the cursor, change the terminal's state or reverse text; line ends and tabs are allowed.
@@ -80,6 +83,25 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> "Responsi
 def escape_controls(text: str) -> str:
     """Return the text with control characters written as JSON escapes."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def when(moment: datetime | None) -> str:
+    """Return a time as people read it."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def every_text(seconds: float) -> str:
+    """Return `every second` or `every 30 seconds`."""
+    return "every second" if seconds == 1 else f"every {seconds:g} seconds"
+
+
+def limited_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], most: int = MOST_SHOWN, *, optional_end: bool = False
+) -> Group:
+    """Return a table of the first rows with a line about the others; an empty last column can be optional."""
+    end = -1 if optional_end and not any(row[-1] for row in rows) else len(columns)
+    more = [f"… and {len(rows) - most:,} more; use --json to see all"] if len(rows) > most else []
+    return Group(table(columns[:end], [row[:end] for row in rows[:most]]), *more)
 
 
 def prepare_streams() -> None:

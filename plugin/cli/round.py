@@ -9,12 +9,11 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.crowd_texts import not_counted_text, when
-from plugin.cli.output import data_command, show, table
+from plugin.cli.crowd_context import not_counted_text
+from plugin.cli.output import data_command, show, table, when
 from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
-from plugin.cli.round_archive import freeze, verify
-from plugin.cli.round_metrics import metrics
+from plugin.cli.round_results import freeze, metrics, verify
 from plugin.cli.round_validation import aggregate, decide, flags
 from plugin.hints import advice_for, hint_data, with_command
 from plugin.wiring import Application

@@ -10,8 +10,7 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count
-from plugin.cli.crowd_texts import MOST_SHOWN, more_than
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, limited_table, show
 from plugin.cli.parameters import WHY, round_option
 from plugin.hints import command_for, with_command
 from plugin.wiring import Application
@@ -163,24 +162,24 @@ def _decide_one(app: Application, task: str, example: UUID, wish: str, why: str)
 
 def _flagged_table(task: str, found: "Sequence[Flagged]") -> list[RenderableType]:
     columns = ("example", "is", "text", "author's label", "votes", "flags")
-    rows = [[one.example, f"{one.status.value}, round {one.round}", *_flagged_row(one)] for one in found[:MOST_SHOWN]]
+    rows = [[one.example, f"{one.status.value}, round {one.round}", *_flagged_row(one)] for one in found]
     how = f"decide one with `outfox round decide {task} EXAMPLE --keep` or `--withdraw`, and --why"
     if not all(one.waits for one in found):
         how += (
             "; verified and disputed examples keep their status unless you withdraw them, and --keep removes the flag"
         )
-    return [table(columns, rows), *filter(None, [more_than(found)]), how]
+    return [limited_table(columns, rows), how]
 
 
 def _gold_table(task: str, gold: "Sequence[FlaggedGold]") -> list[RenderableType]:
     columns = ("row of the seed", "text", "is", "flags")
     rows = [
         [one.row, " / ".join(map(str, one.fields.values())), one.target, "; ".join(map(_reason, one.flags))]
-        for one in gold[:MOST_SHOWN]
+        for one in gold
     ]
     how = "these are gold items with a known answer; correct or remove the row in the pack, then update the task with"
     update = command_for(Hint("create_task", pack=task))
-    return [table(columns, rows), *filter(None, [more_than(gold)]), f"{how} `{update}`"]
+    return [limited_table(columns, rows), f"{how} `{update}`"]
 
 
 def _flagged_data(one: "Flagged") -> dict[str, Any]:

@@ -10,8 +10,7 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.crowd_texts import when
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, show, table, when
 from plugin.hints import command_for, hint_data, with_command
 from plugin.wiring import Application
 

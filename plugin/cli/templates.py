@@ -136,6 +136,6 @@ def render(pack: Pack, template: Template) -> None:
 def preview(pack: Pack, port: int, browser: bool) -> None:
     """Show both templates in the real Label Studio editor, in a browser, until Ctrl-C."""
     from plugin.labelstudio.editor import preview_app
-    from plugin.local_server import serve_locally
+    from plugin.server_process import serve_locally
 
     serve_locally(preview_app(pack), port, open_browser=browser)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plugin.errors import PluginError
 from plugin.labelstudio.server import HOST
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from plugin.settings import PREFIX, Settings, load_settings, stored_secret
 
 LOCK = "demo.lock"

@@ -1,8 +1,11 @@
 """The simulation on a running demo: the simulated crowd works, the manager does everything else."""
 
+import logging
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.progress import Progress
@@ -11,11 +14,11 @@ from ml_backend.targets.loading import load_target
 from plugin.demo.demo import TASK, Demo
 from plugin.demo.servers import Watch
 from plugin.errors import PluginError
-from plugin.simulation.crowd import SimulatedCrowd
-from plugin.simulation.record import SimulationRecord
+from plugin.simulation.browser import Browser, SimulationPageError, SimulationStopped
 from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
-from plugin.simulation.worker import make_profiles
+from plugin.simulation.sentences import SimulationRecord
+from plugin.simulation.worker import SimulatedProfile, SimulatedWorker, VisitResult, make_profiles
 from round_manager.database.store import Store
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import running_job
@@ -25,11 +28,103 @@ from round_manager.models import RoundStatus
 from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
+from templates import TaskSpec
 
 RECORD = "simulation.jsonl"
 POLL_SECONDS = 0.5
 # Without any change for this long, something is broken: a training takes a minute.
 STALL_SECONDS = 300.0
+PARALLEL_WORKERS = 3
+SECONDS_BETWEEN_VISITS = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the crowd has done since the start."""
+
+    written: int = 0
+    fooled: int = 0
+    checked: int = 0
+    quizzes: int = 0
+    attempts: int = 0
+
+    def __str__(self) -> str:
+        quizzes, pages = count(self.quizzes, "quiz", "quizzes"), count(self.checked, "page")
+        return f"{quizzes}, {self.written:,} written ({self.fooled:,} fooled), {pages} checked"
+
+
+class SimulatedCrowd:
+    """Works until `stop` is set."""
+
+    def __init__(
+        self,
+        profiles: Sequence[SimulatedProfile],
+        spec: TaskSpec,
+        market_url: str,
+        record: SimulationRecord,
+        stop: threading.Event,
+    ) -> None:
+        self._browsers = [Browser(stop) for _ in profiles]
+        self._workers = [
+            SimulatedWorker(profile, spec, browser, market_url, record)
+            for profile, browser in zip(profiles, self._browsers, strict=True)
+        ]
+        self._stop = stop
+        self._pool = ThreadPoolExecutor(PARALLEL_WORKERS, "simulated-crowd")
+        self._tally = Tally()
+        self._lock = threading.Lock()
+
+    @property
+    def tally(self) -> Tally:
+        """What was done so far."""
+        return self._tally
+
+    def sign_in(self, invite: Callable[[str], str]) -> None:
+        """Sign in every worker; `invite` returns the link for a name."""
+        for worker in self._workers:
+            worker.sign_in(invite(worker.profile.name))
+
+    def work(self) -> None:
+        """Let every worker look for work and do it, until `stop` is set."""
+        while not self._stop.is_set():
+            if not self.once():
+                self._stop.wait(SECONDS_BETWEEN_VISITS)
+
+    def once(self) -> bool:
+        """Let every worker do one HIT, if there is one for them; return whether any did."""
+        return any(list(self._pool.map(self._visit, self._workers)))
+
+    def close(self) -> None:
+        """Stop the threads and close the connections."""
+        self._pool.shutdown()
+        for browser in self._browsers:
+            browser.close()
+
+    def _visit(self, worker: SimulatedWorker) -> bool:
+        """Return whether the worker did something; a failure is left to the next visit."""
+        try:
+            done = worker.work()
+        except SimulationStopped:
+            return False
+        except SimulationPageError as error:
+            data = {"worker": worker.profile.name, "error": str(error)}
+            _log.warning("a simulated worker retries later", extra={"data": data})
+            return False
+        self._count(done)
+        return bool(done.kind)
+
+    def _count(self, done: VisitResult) -> None:
+        with self._lock:
+            now = self._tally
+            self._tally = replace(
+                now,
+                written=now.written + (done.kind == "create"),
+                fooled=now.fooled + done.fooled,
+                checked=now.checked + (done.kind == "validate"),
+                quizzes=now.quizzes + (done.kind == "quiz"),
+                attempts=now.attempts + done.attempts,
+            )
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from typing import Any
 
 from crowd.errors import CrowdError
 from crowd.port import EventQueue
+from plugin.manager.crowd_steps import Expire, Plan, Post, Reconcile, SendPayments, TopUp
 from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
-from plugin.manager.money_steps import Reconcile, SendPayments, TopUp
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
-from plugin.manager.supply_steps import Expire, Plan, Post
 from round_manager.database.store import process_lock
 from round_manager.errors import RoundManagerError
 from round_manager.loop.manager_record import record_failure, record_pass, record_success, recorded_steps

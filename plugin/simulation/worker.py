@@ -6,8 +6,7 @@ from random import Random
 
 from plugin.simulation.browser import Browser, SimulationPageError
 from plugin.simulation.pages import AcceptedHit, HitPage, Json, MarketplaceSite, Offer, choice_result, text_result
-from plugin.simulation.record import SimulationRecord
-from plugin.simulation.sentences import write
+from plugin.simulation.sentences import SimulationRecord, write
 from templates import TaskSpec
 
 # One in six is dishonest, but not the first ones, so that a tiny crowd can work too.

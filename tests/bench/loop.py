@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from tests.e2e.end_state import Figures, broken_promises, figures_of
 from tests.e2e.killer import Killer, at_large
 from tests.e2e.running_demo import RunningDemo, running_demo

@@ -25,7 +25,7 @@ from ml_backend.artefact import list_versions
 from ml_backend.training import train
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from templates import Pack, find_pack
 from tests.bench.serving.bare import Bare
 from tests.bench.serving.load import Measured, load, requests

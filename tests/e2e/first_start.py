@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugin.labelstudio.server import LabelStudioServer
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from tests.e2e.run_folder import folder_of_run
 
 DATABASE = "label_studio.sqlite3"

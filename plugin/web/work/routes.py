@@ -9,8 +9,8 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 
 from ml_backend.serving.replies import failure
+from plugin.crowd import OURS
 from plugin.labelstudio.editor import PAGES, add_files, own_address
-from plugin.page_check import OURS
 from plugin.web.error_responses import SECONDS_UNTIL_RETRY
 from plugin.web.middleware import REQUEST_ID, read_body
 from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens

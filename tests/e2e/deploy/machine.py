@@ -16,7 +16,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Self
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from tests.e2e.deploy.compose import ROOT, Service
 from tests.e2e.deploy.postgres import Postgres
 

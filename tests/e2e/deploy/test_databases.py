@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from tests.e2e.deploy.postgres import Postgres
 
 PASSWORDS = {"outfox": "of", "label_studio": "it's \\ ls", "marketplace": "mp"}

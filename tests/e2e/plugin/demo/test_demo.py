@@ -13,8 +13,8 @@ from playwright.sync_api import Page
 
 import outfox as researcher
 from plugin.demo.demo import demo_pack
-from plugin.local_server import free_port
-from plugin.simulation.record import SimulationRecord
+from plugin.server_process import free_port
+from plugin.simulation.sentences import SimulationRecord
 from plugin.simulation.worker import make_profiles
 from templates import BUILT_IN
 from tests.conftest import Outfox, replace_in

@@ -11,7 +11,7 @@ import requests
 from playwright.sync_api import BrowserContext, Error, Page
 
 from plugin.labelstudio.server import LabelStudioServer
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from templates import Pack
 from tests.e2e.browser import Complaints
 from tests.e2e.first_start import FirstStart

@@ -21,7 +21,7 @@ from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from plugin.cli import run
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from round_manager.database.store import open_store
 from templates import Pack
 from tests.e2e.plugin.labelstudio.conftest import Studio

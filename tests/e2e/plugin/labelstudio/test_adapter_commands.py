@@ -8,7 +8,7 @@ import pytest
 import requests
 from sqlalchemy import select
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from round_manager.database.store import open_store
 from round_manager.models import Round
 from tests.conftest import Outfox

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plugin.labelstudio.server import LabelStudioServer, LabelStudioStartFailed
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from round_manager.labelstudio.errors import LabelStudioRefused, TokenRejected
 from templates import find_pack
 from tests.e2e.first_start import FirstStart

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugin.cli.status import QUEUES
-from plugin.jobs.local import PROGRAM
+from plugin.jobs import PROGRAM
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 from round_manager.labelstudio.links import save_link

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from tests.conftest import Outfox, replace_in
 
 

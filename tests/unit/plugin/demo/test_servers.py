@@ -9,8 +9,7 @@ import pytest
 from common.progress import NoProgress
 from plugin.demo.home import DemoHome
 from plugin.demo.servers import DemoServerFailed, Server, demo_server
-from plugin.local_server import free_port
-from plugin.server_process import ServerProcess
+from plugin.server_process import ServerProcess, free_port
 from plugin.settings import load_settings
 
 SECONDS = 20.0

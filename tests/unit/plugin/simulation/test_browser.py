@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from plugin.simulation.browser import MAX_ATTEMPTS, Browser, SimulationPageError, SimulationStopped
 
 NO_DELAY = (0.0,)

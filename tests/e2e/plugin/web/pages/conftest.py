@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext
 from werkzeug.wrappers import Response
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from round_manager.database.store import open_store
 from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, OpenTab
 from tests.integration.databases import SqliteDatabases

@@ -31,15 +31,16 @@ from mturk.marketplace import people
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Worker
-from plugin.crowd import HitLinks, connected_crowd, crowd_of
-from plugin.local_server import free_port
+from plugin.crowd import HitLinks
+from plugin.server_process import free_port
 from plugin.settings import Settings
+from plugin.wiring import Application
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.database.store import Store, open_store
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
 from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import ServiceContext
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from tests.e2e.taught import give
@@ -220,6 +221,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
             crowd_key_id=market.key.id,
             crowd_key_secret=market.key.secret,
         )
+        app = Application(settings)
         store = stack.enter_context(open_store(settings.database, upgrade=True))
         chosen = {f"OUTFOX_{name.upper()}": value for name, value in settings.model_dump().items()}
         environment = {**os.environ, **chosen, "PYTHONPATH": str(ROOT)}
@@ -234,7 +236,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
             market,
             web,
             backend,
-            connected_crowd(settings, ServiceContext(store, SystemClock()), Actor("ada"), crowd_of(settings)),
+            app.connected_crowd(ServiceContext(store, app.clock), app.crowd()),
         )
 
 

@@ -13,8 +13,8 @@ from mturk.marketplace import money, worker_actions
 from mturk.marketplace.services import earnings
 from mturk.marketplace.tables.people import Worker
 from mturk.marketplace.tables.work import Hit as MarketHit
-from plugin.crowd import crowd_of
 from plugin.settings import load_settings
+from plugin.wiring import Application
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.crowd.reviews import approve, give_bonus
 from round_manager.database.store import Store, open_store
@@ -190,4 +190,4 @@ class Shop:
             session.execute(text(statement))
 
     def _crowd(self) -> Crowd:
-        return crowd_of(load_settings(os.environ))
+        return Application(load_settings(os.environ)).crowd()

@@ -11,14 +11,13 @@ from pathlib import Path
 import boto3
 import pytest
 
-from common.clock import SystemClock
 from crowd.errors import CrowdUnavailable
 from mturk.event_queue import open_queue
 from mturk.marketplace.event_delivery import EventForwarder
-from plugin.crowd import connected_crowd, crowd_of
 from plugin.settings import load_settings
+from plugin.wiring import Application
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import ServiceContext
 from tests.fakes.s3 import S3Server
 from tests.integration.plugin.cli.crowd.shop import Shop
 
@@ -43,20 +42,20 @@ def follow(
     shop: Shop, queue: str | None, *, every: float, until: Callable[[CollectionResult], bool]
 ) -> list[CollectionResult]:
     """Follow the crowd until a result meets the condition; return all results."""
-    settings = load_settings(os.environ)
+    app = Application(load_settings(os.environ))
     stop, found = threading.Event(), []
 
-    def told(one: CollectionResult) -> None:
+    def report(one: CollectionResult) -> None:
         found.append(one)
         if until(one):
             stop.set()
 
     with shop.store() as store:
-        services = connected_crowd(settings, ServiceContext(store, SystemClock()), Actor("ada"), crowd_of(settings))
+        services = app.connected_crowd(ServiceContext(store, app.clock), app.crowd())
         events = open_queue(queue, region="us-east-1") if queue else None
         watchdog = threading.Timer(20, stop.set)
         watchdog.start()
-        CollectionLoop(services.collector, events, every=every, pause=stop.wait).run(told)
+        CollectionLoop(services.collector, events, every=every, pause=stop.wait).run(report)
         watchdog.cancel()
     return found
 

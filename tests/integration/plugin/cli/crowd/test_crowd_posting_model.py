@@ -11,7 +11,7 @@ from common.text import dollars
 from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
-from plugin.page_check import OURS
+from plugin.crowd import OURS
 from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.own_page import OwnPage
 from tests.fakes.sink import ListSink

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from plugin.page_check import OURS
+from plugin.crowd import OURS
 from tests.fakes.own_page import OwnPage
 from tests.integration.plugin.cli.crowd.shop import EACH, SENTIMENT, Shop
 

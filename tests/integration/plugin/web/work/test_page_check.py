@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugin.page_check import PageCheck, PagesMisconfigured, PagesUnreachable, check_pages
+from plugin.crowd import PageCheck, PagesMisconfigured, PagesUnreachable, check_pages
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.office import SITE, Office
 

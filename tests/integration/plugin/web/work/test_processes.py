@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import requests
 
-from plugin.local_server import free_port
+from plugin.server_process import free_port
 from round_manager.models import Attempt, Example
 from tests.integration.plugin.web.serving import Serving, serving
 from tests.integration.plugin.web.work.office import SUBMIT_TO, Office, Page, setup_in

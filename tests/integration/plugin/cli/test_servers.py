@@ -11,7 +11,7 @@ import pytest
 
 from ml_backend.errors import BackendError
 from ml_backend.registry.local import LocalRegistry
-from plugin.cli.ml_backend import ml_backend
+from plugin.cli.servers import ml_backend
 from plugin.errors import PluginError
 from plugin.settings import Settings
 from plugin.wiring import Application
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("serving-command")
 PROGRAM = """
 import sys
 import ml_backend.targets.loading
-from plugin.cli.ml_backend import ml_backend as command
+from plugin.cli.servers import ml_backend as command
 from plugin.settings import Settings
 from plugin.wiring import Application
 from tests.fakes.registry import load_fixed

@@ -1,4 +1,4 @@
-"""`outfox ml-backend`: the ML backend that Label Studio and the web app ask for verdicts."""
+"""`outfox ml-backend` and `outfox serve`: the ML backend, which gives verdicts, and the web app."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ CanServe = Callable[[str], bool]
 NO_MODEL = """
 no task has a pinned model yet; each is served as soon as it has one: `outfox model train sentiment` trains one, \
 `outfox round open sentiment` pins it"""
+WEB_THREADS = 16
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -139,3 +140,49 @@ def _served_packs(
     if broken and not catalogue:
         raise broken
     return catalogue, catalogue.can_serve
+
+
+@click.command()
+@HOST
+@port_option(8000)
+@click.option("--workers", type=click.IntRange(1, 64), default=1, help="Processes.")
+@click.option(
+    "--sync-every",
+    type=click.FloatRange(0, 86_400),
+    default=30.0,
+    metavar="SECONDS",
+    help="How often Label Studio is read without a webhook; 0: only after webhooks.",
+)
+@click.option("--grace", type=click.IntRange(8, 600), default=30, help="Seconds to finish requests on shutdown.")
+@click.pass_obj
+def serve(app: Application, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
+    """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, webhooks, health and metrics.
+
+    HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
+    crowd_site_url can show them in a frame. See docs/worker-pages.md.
+    """
+    settings = app.settings
+    from ml_backend.serving.processes import Address, Workers, serve_processes
+    from ml_backend.verdict import VerdictSigner
+    from plugin.crowd import frame_problem
+    from plugin.web.process import ServeProcess, work_pages
+
+    # Report a missing or outdated database, a weak secret or an invalid setting here, not in every response.
+    with app.open_store():
+        pass
+    VerdictSigner(settings.signing_secrets())
+    work_pages(app)
+
+    def begin(shared: Path) -> ServeProcess:
+        return ServeProcess(app, shared, sync_every=sync_every)
+
+    listening = Address(host, port).listen()
+    click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C stops it)")
+    if not settings.label_studio_token:
+        click.echo("Label Studio will not be read: the setting label_studio_token is empty", err=True)
+    if not settings.has_crowd_keys:
+        click.echo("qualifications will not be granted: crowd_key_id or crowd_key_secret is empty", err=True)
+    problem = frame_problem(settings)
+    if problem:
+        click.echo(f"warning: {problem}", err=True)
+    serve_processes(begin, listening, Workers("outfox-web", workers, WEB_THREADS, grace))

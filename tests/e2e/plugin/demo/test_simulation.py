@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from plugin.demo.simulation import SimulatedCrowd
 from plugin.simulation.browser import Browser
-from plugin.simulation.crowd import SimulatedCrowd
-from plugin.simulation.record import SimulationRecord
+from plugin.simulation.sentences import SimulationRecord
 from plugin.simulation.worker import SimulatedWorker, make_profiles
 from round_manager.models import HitKind
 from templates import Pack

@@ -1,4 +1,4 @@
-"""`outfox config` and `outfox completion`: the settings in force, and shell completion."""
+"""`outfox config`, `completion`, `db` and `doctor`: the settings, the shell, the database, and what is missing."""
 
 import re
 
@@ -38,3 +38,43 @@ def completion(shell: str) -> None:
         raise click.UsageError(f"no completion for {shell}")
     root = click.get_current_context().find_root().command
     click.echo(found(root, {}, "outfox", "_OUTFOX_COMPLETE").source())
+
+
+@click.group()
+@click.pass_obj
+def db(app: Application) -> None:
+    """Create, upgrade or check the database."""
+    app.settings.make_home()
+
+
+@db.command()
+@data_command
+def upgrade(app: Application) -> None:
+    """Create the database or migrate its tables; safe to repeat."""
+    _show_revision(app, upgrade=True)
+
+
+@db.command()
+@data_command
+def check(app: Application) -> None:
+    """Check that the database exists and is up to date."""
+    _show_revision(app, upgrade=False)
+
+
+def _show_revision(app: Application, *, upgrade: bool) -> None:
+    with app.open_store(upgrade=upgrade) as store:
+        found = store.check().found
+    show({"revision": found}, f"the database is up to date, at revision {found}")
+
+
+@click.command()
+@data_command
+def doctor(app: Application) -> None:
+    """Show what is missing on this machine, and what to do about it; exit code 1 if something needed is missing."""
+    from plugin.cli.doctor_checks import examine
+
+    findings = examine(app)
+    rows = [(one.what, one.state.replace("missing", "MISSING"), one.detail, one.advice) for one in findings]
+    show([vars(one) for one in findings], table(("what", "", "found", "what to do"), rows))
+    if any(one.state == "missing" for one in findings):
+        raise click.exceptions.Exit(1)

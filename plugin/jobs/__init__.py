@@ -1,1 +1,0 @@
-"""Where jobs run: adapters of the JobRunner port."""
