@@ -29,6 +29,10 @@ class Rate:
         """The upper end of the interval; 1 if nothing is known."""
         return 1.0 if self.count == self.of else min(1.0, self._middle + self._half)
 
+    def as_data(self) -> dict[str, float | None]:
+        """Return the rate as JSON-compatible data."""
+        return {name: getattr(self, name) for name in ("count", "of", "share", "low", "high")}
+
     @property
     def _middle(self) -> float:
         return (self.count + Z * Z / 2) / (self.of + Z * Z)

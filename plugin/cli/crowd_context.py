@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
@@ -152,12 +152,6 @@ def asking(kind: "HitKind") -> str:
     from round_manager.crowd.hit_planning import WORDS
 
     return WORDS[kind]
-
-
-def not_counted_text(by_status: Mapping[str, int]) -> str:
-    """Return a note about a round's examples that do not count; empty if there are none."""
-    listed = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
-    return f"; not counted: {listed}" if listed else ""
 
 
 def page_text(work: "UndecidedWork") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,28 +24,17 @@ MOST_DAYS = 3_660
 EARLIEST = date(2000, 1, 1)
 
 
-class DayType(click.ParamType[date]):
-    """A date such as 2026-03-31."""
-
-    name = "day"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the date."""
-        try:
-            return date.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"'{value}' is not a date (use YYYY-MM-DD)", param, ctx)
-
-
-DAY = DayType()
-
-
 @click.command()
 @click.argument("task", required=False)
-@click.option("--day", type=DAY, help="The last day (UTC). Default: today, until now.")
+@click.option(
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="The last day (UTC). Default: today, until now.",
+)
 @click.option("--days", type=click.IntRange(1, MOST_DAYS), default=1, help="How many days up to it.")
 @data_command
-def statement(app: Application, task: str | None, day: date | None, days: int) -> None:
+def statement(app: Application, task: str | None, day: datetime | None, days: int) -> None:
     """Show where every cent of the budgets was at the end of each day, and what the day moved; the newest first.
 
     Reserved, owed, sent and released add up to the budget, to the cent; `released` includes what was never reserved.
@@ -54,7 +43,7 @@ def statement(app: Application, task: str | None, day: date | None, days: int) -
     from round_manager.services.payments import statement_report
 
     today = app.clock.now().date()
-    last = day or today
+    last = day.date() if day else today
     if last > today:
         raise click.UsageError(f"{last} is in the future; today is {today} (UTC)")
     if last < EARLIEST:

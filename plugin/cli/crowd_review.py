@@ -1,7 +1,5 @@
 """`outfox crowd follow`, `approve`, `reject` and `reports`: submitted work, and what workers report."""
 
-import signal
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -22,7 +20,7 @@ from plugin.cli.crowd_context import (
 )
 from plugin.cli.output import data_command, every_text, limited_table, show, when
 from plugin.cli.parameters import DRY_RUN, WHY
-from plugin.cli.progress import ProgressBar
+from plugin.cli.progress import ProgressBar, stopped_by_signals
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -202,12 +200,9 @@ def follow(app: Application, every: float) -> None:
     settings = app.settings
     from round_manager.crowd.collection import CollectionLoop
 
-    stop = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: stop.set())
     events = app.event_queue()
     sources = "events and " if events else ""
-    with open_crowd_context(app) as context:
+    with stopped_by_signals() as stop, open_crowd_context(app) as context:
         context.account_cents()  # Report wrong keys now, and not in a log every minute.
         click.echo(f"following {settings.crowd_url}: {sources}{every_text(every)} (press Ctrl-C to stop)")
         CollectionLoop(context.crowd.collector, events, every=every, pause=stop.wait).run(_report)

@@ -5,19 +5,19 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Group
 
 from plugin.cli.output import console, data_command, show, table, wants_json
-from plugin.cli.progress import ProgressBar
+from plugin.cli.progress import ProgressBar, stopped_by_signals
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from plugin.demo.demo import Demo
     from plugin.demo.servers import Watch
+    from plugin.demo.simulation import SimulationOptions
     from plugin.demo.welcome import Ready
     from plugin.simulation.results import Results
 
@@ -82,18 +82,20 @@ def demo(
         except BaseException:
             running.stop()
             raise
-    stop = _stop_event()
-    try:
-        watch = running.watch(lambda text: click.echo(text, err=True))
-        if not simulate or not wants_json():
-            _welcome(ready)
-        if simulate:
-            _simulate(running, ready, watch, stop, rounds=rounds, workers=workers, seed=seed)
-        while not until_ready and not stop.wait(POLL_SECONDS):
-            watch.check()
-    finally:
-        click.echo("stopping the servers …", err=True)
-        running.stop()
+    with stopped_by_signals() as stop:
+        try:
+            watch = running.watch(lambda text: click.echo(text, err=True))
+            if not simulate or not wants_json():
+                _welcome(ready)
+            if simulate:
+                from plugin.demo.simulation import SimulationOptions
+
+                _simulate(running, ready, watch, stop, SimulationOptions(rounds, workers, seed))
+            while not until_ready and not stop.wait(POLL_SECONDS):
+                watch.check()
+        finally:
+            click.echo("stopping the servers …", err=True)
+            running.stop()
 
 
 def _welcome(ready: "Ready") -> None:
@@ -104,13 +106,13 @@ def _welcome(ready: "Ready") -> None:
 
 
 def _simulate(
-    running: "Demo", ready: "Ready", watch: "Watch", stop: threading.Event, *, rounds: int, workers: int, seed: str
+    running: "Demo", ready: "Ready", watch: "Watch", stop: threading.Event, options: "SimulationOptions"
 ) -> None:
-    from plugin.demo.simulation import Simulation, SimulationOptions
+    from plugin.demo.simulation import Simulation
     from plugin.simulation.report import report_json
 
     with ProgressBar() as progress:
-        report = Simulation(running, SimulationOptions(rounds, workers, seed), stop).run(watch, progress)
+        report = Simulation(running, options, stop).run(watch, progress)
     if report is None:
         return
     data = {"report": report_json(report.results), "files": list(map(str, report.files))}
@@ -118,39 +120,19 @@ def _simulate(
     console().file.flush()
 
 
-def _stop_event() -> threading.Event:
-    """Return an event that Ctrl-C and SIGTERM set."""
-    stop = threading.Event()
-
-    def set_stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, set_stop)
-    return stop
-
-
 def report_text(results: "Results", files: Sequence[Path]) -> Group:
     """Return both tables of the report with their notes, as wide as the terminal."""
     from plugin.simulation import report
 
     rounds, accuracy = report.rounds_table(results), report.accuracy_table(results)
-    return Group(
-        "",
+    blocks = (
         report.title_of(results),
-        "",
         table(rounds.columns, rounds.rows),
-        "",
         report.ROUNDS_NOTE,
-        "",
         report.ACCURACY,
-        "",
         table(accuracy.columns, accuracy.rows),
-        "",
         report.ACCURACY_NOTE,
-        "",
         report.WARNING,
-        "",
-        "The report, with a plot, is in:",
-        *(f"  {file}" for file in files),
     )
+    found = "\n".join(["The report, with a plot, is in:", *(f"  {file}" for file in files)])
+    return Group(*(part for block in blocks for part in ("", block)), "", found)

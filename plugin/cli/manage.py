@@ -1,9 +1,6 @@
 """`outfox manage`: runs the steps that rounds need, again and again."""
 
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +8,13 @@ from rich.console import RenderableType
 
 from plugin.cli.output import every_text, json_option, show, table
 from plugin.cli.parameters import DRY_RUN, MODE, WHOLE_NUMBER
+from plugin.cli.progress import stopped_by_signals
 from plugin.wiring import Application, ManagerOptions
 
 if TYPE_CHECKING:
     from plugin.manager.loop import Manager, StepOutcome
     from plugin.manager.step import ManagerContext
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STEP_FAILED = 1
 POLL_SECONDS = 0.5
 
@@ -72,30 +69,19 @@ def manage(
     unknown = [name for name in skip if name not in STEP_NAMES]
     if unknown:
         raise click.UsageError(f"unknown step {unknown[0]}; the steps are {', '.join(STEP_NAMES)}")
-    stop = threading.Event()
     options = ManagerOptions(_global_arguments(context), mode, rounds, timeout)
     with app.manager_context(options) as manager_context:
         _check_task(manager_context, task)
-        manager = Manager(manager_context, steps_without(STEPS, skip), task=task, stop=stop)
+        steps = steps_without(STEPS, skip)
         if dry_run:
-            _show([*manager.preview()], dry_run=True)
+            _show([*Manager(manager_context, steps, task=task).preview()], dry_run=True)
             return
-        with _stopped_by(stop):
+        with stopped_by_signals() as stop:
+            manager = Manager(manager_context, steps, task=task, stop=stop)
             if once:
                 _once(manager, manager_context, stop)
             else:
                 _run(manager, app, every, stop)
-
-
-@contextmanager
-def _stopped_by(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C set the event."""
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def _global_arguments(context: click.Context) -> list[str]:

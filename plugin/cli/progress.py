@@ -1,7 +1,14 @@
-"""Progress on standard error: a bar with the time left in a terminal, or else a line every few seconds."""
+"""Commands that run for long: their progress on standard error, and how a signal stops them.
 
+Progress is a bar with the time left in a terminal, or else a line every few seconds.
+"""
+
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +17,18 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from plugin.cli.output import console
 
 SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C and SIGTERM set."""
+    stop = threading.Event()
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 class ProgressBar:

@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.crowd_context import not_counted_text
 from plugin.cli.output import data_command, show, table, when
 from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from round_manager.loop.waiting import WaitReason
     from round_manager.services.context import ServiceContext
     from round_manager.services.rounds import HistoryEntry, RoundDetails, RoundPaused, RoundSummary
+    from round_manager.tasks.rounds import Collected
 
 # A backend looks for new tasks every two seconds, and then loads a model.
 SECONDS_TO_LOAD = 15.0
@@ -29,6 +29,7 @@ NOT_SERVED = (
     "no process serves {task}, so workers get no verdicts: start `outfox ml-backend` without --tasks, or with {task} "
     "among them; if one is running, its log says what is wrong"
 )
+LISTED = ("round", "status", "versions", "opened", "examples", "fooled", "attempts")
 ROUND = round_option("the live round, else the newest")
 
 
@@ -169,9 +170,8 @@ def list_all(app: Application, task: str) -> None:
 
     with app.services() as services:
         data = [_listed_data(one) for one in list_rounds(services, task)]
-    columns = ["round", "status", "versions", "opened", "examples", "fooled", "attempts"]
     # Most rounds have no unconfirmed or withdrawn examples.
-    columns += ["not_counted"] if any(one["not_counted"] for one in data) else []
+    columns = (*LISTED, "not_counted") if any(one["not_counted"] for one in data) else LISTED
     rows = [[_plain(one[column]) for column in columns] for one in data]
     show(data, table([column.replace("_", " ") for column in columns], rows))
 
@@ -205,36 +205,44 @@ def _pause_data(done: "RoundPaused") -> dict[str, Any]:
     return {"task": done.task, "round": done.number, "status": done.status.value, "paused": done.paused}
 
 
-def _listed_data(one: "RoundSummary") -> dict[str, Any]:
+def summary_data(one: "RoundSummary") -> dict[str, Any]:
+    """Return a round as JSON-compatible data."""
     return {
         "round": one.number,
         "status": one.status.value,
-        "versions": list(one.versions),
-        "opened": one.opened_at,
-        "examples": one.collected.examples,
-        "fooled": one.collected.fooled,
-        "attempts": one.collected.attempts,
-        "not_counted": sum(one.collected.not_counted.values()),
-    }
-
-
-def _details_data(found: "RoundDetails") -> dict[str, Any]:
-    one = found.summary
-    return {
-        "task": found.task,
-        "round": one.number,
-        "status": one.status.value,
-        "paused": found.paused_at,
         "opened": one.opened_at,
         "closes": one.closes_at,
-        "validating": found.validating_at,
-        "closed": found.closed_at,
         "versions": list(one.versions),
         "examples": one.collected.examples,
         "by_status": one.collected.by_status,
         "not_counted": one.collected.not_counted,
         "fooled": one.collected.fooled,
         "target_fooling": one.target_fooling,
+        "attempts": one.collected.attempts,
+    }
+
+
+def statuses_text(collected: "Collected") -> str:
+    """Return how many examples have each status, and how many do not count; empty if there are none."""
+    counted, others = (
+        ", ".join(f"{number:,} {status}" for status, number in sorted(numbers.items()))
+        for numbers in (collected.by_status, collected.not_counted)
+    )
+    return (f" ({counted})" if counted else "") + (f"; not counted: {others}" if others else "")
+
+
+def _listed_data(one: "RoundSummary") -> dict[str, Any]:
+    data = {name: value for name, value in summary_data(one).items() if name in LISTED}
+    return {**data, "not_counted": sum(one.collected.not_counted.values())}
+
+
+def _details_data(found: "RoundDetails") -> dict[str, Any]:
+    return {
+        "task": found.task,
+        **summary_data(found.summary),
+        "paused": found.paused_at,
+        "validating": found.validating_at,
+        "closed": found.closed_at,
         "budget_cents": found.money.budget_cents,
         "released_cents": found.money.released_cents,
         "budget": str(found.money),
@@ -257,8 +265,6 @@ def _history_data(entry: "HistoryEntry") -> dict[str, Any]:
 
 def _details_text(found: "RoundDetails") -> list[RenderableType]:
     one = found.summary
-    statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(one.collected.by_status.items()))
-    examples = f"{one.collected.examples:,}" + (f" ({statuses})" if statuses else "")
     facts = [
         ("status", f"{one.status.value}, paused" if found.paused_at else one.status.value),
         ("against", ", ".join(one.versions)),
@@ -266,7 +272,7 @@ def _details_text(found: "RoundDetails") -> list[RenderableType]:
         ("closes", when(one.closes_at) if one.status.value == "open" else ""),
         ("validating", when(found.validating_at)),
         ("closed", when(found.closed_at)),
-        ("examples", f"{examples}{not_counted_text(one.collected.not_counted)}"),
+        ("examples", f"{one.collected.examples:,}{statuses_text(one.collected)}"),
         ("fooled", f"{one.collected.fooled:,}; the target is {count(one.target_fooling, 'validated one')}"),
         ("money", str(found.money)),
         ("due", f"{found.due.to.value}: {found.due.reason}" if found.due else ""),

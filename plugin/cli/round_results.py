@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CLOSED_ROUND = round_option("the newest closed round")
 NOT_VALID = 1
+PLAIN_COUNTS = ("collected", "fooled", "verified_fooling", "disputed_fooling", "undecided_fooling", "withdrawn",
+                "tries", "tries_per_fool", "seconds_per_verified", "cents_per_verified")  # fmt: skip
 COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/verified", "$/verified")
 
 
@@ -73,8 +75,8 @@ def _validators(found: "Sequence[Validator]") -> tuple[Any, RenderableType]:
     columns = ("validator", "votes", "flags", "agrees with others", "right on gold")
     rows = [[one.name, one.votes, one.flags, str(one.agreed), str(one.gold)] for one in found]
     data = [
-        {"validator": one.name, "votes": one.votes, "flags": one.flags, "agreed": _rate(one.agreed),
-         "gold": _rate(one.gold)}
+        {"validator": one.name, "votes": one.votes, "flags": one.flags, "agreed": one.agreed.as_data(),
+         "gold": one.gold.as_data()}
         for one in found
     ]  # fmt: skip
     return data, limited_table(columns, rows)
@@ -129,26 +131,11 @@ def _round_data(one: "RoundMetrics") -> dict[str, Any]:
 
 def _counts_data(counts: "Counts") -> dict[str, Any]:
     return {
-        "collected": counts.collected,
-        "fooled": counts.fooled,
-        "verified_fooling": counts.verified_fooling,
-        "disputed_fooling": counts.disputed_fooling,
-        "undecided_fooling": counts.undecided_fooling,
-        "withdrawn": counts.withdrawn,
-        "mer": _rate(counts.mer),
-        "vmer": _rate(counts.vmer),
-        "author_errors": _rate(counts.author_errors),
-        "tries": counts.tries,
-        "tries_per_fool": counts.tries_per_fool,
+        **{name: getattr(counts, name) for name in PLAIN_COUNTS},
+        **{name: getattr(counts, name).as_data() for name in ("mer", "vmer", "author_errors")},
         "seconds": counts.cost.ms / 1_000,
-        "seconds_per_verified": counts.seconds_per_verified,
         "cents": counts.cost.cents,
-        "cents_per_verified": counts.cents_per_verified,
     }
-
-
-def _rate(rate: "Rate") -> dict[str, Any]:
-    return {"count": rate.count, "of": rate.of, "share": rate.share, "low": rate.low, "high": rate.high}
 
 
 @click.command()

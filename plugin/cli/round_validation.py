@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 ROUND = round_option("the newest opened round")
 
 
-class ExampleType(click.ParamType[UUID]):
-    """An example by its id."""
-
-    name = "example"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
-        """Return the id; fail with the command that lists ids."""
-        try:
-            return UUID(str(value))
-        except ValueError:
-            task = ctx.params.get("task", "TASK") if ctx else "TASK"
-            text = f"'{value}' is not the id of an example"
-            self.fail(with_command(text, Hint("list_flags", task=task)), param, ctx)
-
-
-EXAMPLE = ExampleType()
-
-
 @click.command()
 @click.argument("task")
 @ROUND
@@ -68,14 +50,14 @@ def flags(app: Application, task: str, number: int | None) -> None:
 
 @click.command()
 @click.argument("task")
-@click.argument("example", type=EXAMPLE, required=False)
+@click.argument("example", type=click.UUID, required=False)
 @click.option("--keep", "wish", flag_value="keep", help="Dismiss the flags on EXAMPLE: its votes decide.")
 @click.option("--withdraw", "wish", flag_value="withdraw", help="Do not use EXAMPLE, whatever its votes.")
 @ROUND
 @WHY
 @data_command
 def decide(app: Application, task: str, example: UUID | None, wish: str | None, number: int | None, why: str) -> None:
-    """Decide a flagged EXAMPLE; without one, count the new votes of all examples.
+    """Decide a flagged EXAMPLE, by its id in `outfox round flags`; without one, count the new votes of all examples.
 
     Authors of verified fooling examples are owed a bonus, which `outfox crowd pay` sends. Safe to repeat.
     """

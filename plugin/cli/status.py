@@ -16,7 +16,6 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.loop.overview import TaskOverview
-    from round_manager.rates import Rate
     from round_manager.services.tasks import ManagerStatus
 
 QUEUES = {
@@ -65,11 +64,7 @@ def _task(one: "TaskOverview") -> dict[str, Any]:
         name: {**asdict(part), "free_cents": part.released_cents}
         for name, part in (("task_money", one.task_money), ("round_money", one.round_money))
     }
-    return {**plain, **reasons, **hints, **money, "vmer": _rate(one.vmer)}
-
-
-def _rate(rate: "Rate") -> dict[str, Any]:
-    return {"share": rate.share, "low": rate.low, "high": rate.high, "count": rate.count, "of": rate.of}
+    return {**plain, **reasons, **hints, **money, "vmer": one.vmer.as_data()}
 
 
 def _manager(manager: "ManagerStatus") -> dict[str, Any]:

@@ -13,9 +13,9 @@ from rich.console import Group
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.crowd_context import not_counted_text
 from plugin.cli.output import MOST_SHOWN, data_command, show, table
 from plugin.cli.parameters import DRY_RUN, PACK, WHOLE_NUMBER, WHY
+from plugin.cli.round import statuses_text, summary_data
 from plugin.hints import command_for, with_command
 from plugin.settings import DATABASE, Settings
 from plugin.wiring import Application
@@ -96,22 +96,7 @@ def _details_data(found: "TaskDetails") -> dict[str, Any]:
         "folder": found.folder,
         "contexts": found.contexts,
         "budget_cents": found.budget_cents,
-        "rounds": [
-            {
-                "round": one.number,
-                "status": one.status.value,
-                "opened": one.opened_at,
-                "closes": one.closes_at,
-                "versions": list(one.versions),
-                "examples": one.collected.examples,
-                "by_status": one.collected.by_status,
-                "not_counted": one.collected.not_counted,
-                "fooled": one.collected.fooled,
-                "target_fooling": one.target_fooling,
-                "attempts": one.collected.attempts,
-            }
-            for one in found.rounds
-        ],
+        "rounds": [summary_data(one) for one in found.rounds],
     }
 
 
@@ -119,9 +104,7 @@ def _round_text(one: "RoundSummary") -> str:
     if one.status.value == "draft":
         return "draft"
     had = one.collected
-    statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(had.by_status.items()))
-    examples = f"{count(had.examples, 'example')}, {had.fooled:,} fooled"
-    examples += (f" ({statuses})" if statuses else "") + not_counted_text(had.not_counted)
+    examples = f"{count(had.examples, 'example')}, {had.fooled:,} fooled{statuses_text(had)}"
     return f"{one.status.value} against {', '.join(one.versions)}; {count(had.attempts, 'attempt')}, {examples}"
 
 

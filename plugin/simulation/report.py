@@ -1,7 +1,7 @@
 """The report of a simulation: report.json for programs, report.md for people, and a plot in report.png."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,10 @@ class ReportTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def markdown(self) -> Iterator[str]:
-        """Yield the lines of the table in Markdown."""
-        yield f"| {' | '.join(self.columns)} |"
-        yield f"|{'---|' * len(self.columns)}"
-        yield from (f"| {' | '.join(row)} |" for row in self.rows)
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        head, *rows = (f"| {' | '.join(row)} |" for row in (self.columns, *self.rows))
+        return "\n".join([head, f"|{'---|' * len(self.columns)}", *rows])
 
 
 def title_of(results: Results) -> str:
@@ -81,14 +80,27 @@ def report_json(results: Results) -> dict[str, Any]:
         "task": results.task,
         "rounds": [_round(one) for one in results.rounds],
         "accuracy": [
-            {"version": one.version, "dataset": one.dataset, **_rate(one.right)} for one in results.accuracies
+            {"version": one.version, "dataset": one.dataset, **one.right.as_data()} for one in results.accuracies
         ],
     }
 
 
 def report_text(results: Results) -> str:
     """Return the report in Markdown."""
-    return "\n".join(_lines(results)) + "\n"
+    blocks = [
+        f"# {title_of(results)}",
+        WARNING,
+        "## Rounds",
+        rounds_table(results).markdown(),
+        ROUNDS_NOTE,
+        f"## {ACCURACY}",
+        accuracy_table(results).markdown(),
+        ACCURACY_NOTE,
+        "## Training after each round",
+        "\n".join(f"- after round {one.number}: {one.training}" for one in results.rounds),
+        f"![The same figures as a plot]({PLOT_FILE})\n",
+    ]
+    return "\n\n".join(blocks)
 
 
 def rounds_table(results: Results) -> ReportTable:
@@ -118,30 +130,6 @@ def accuracy_table(results: Results) -> ReportTable:
     return ReportTable(("model", *heads), rows)
 
 
-def _lines(results: Results) -> Iterator[str]:
-    yield f"# {title_of(results)}"
-    yield ""
-    yield WARNING
-    yield ""
-    yield "## Rounds"
-    yield ""
-    yield from rounds_table(results).markdown()
-    yield ""
-    yield ROUNDS_NOTE
-    yield ""
-    yield f"## {ACCURACY}"
-    yield ""
-    yield from accuracy_table(results).markdown()
-    yield ""
-    yield ACCURACY_NOTE
-    yield ""
-    yield "## Training after each round"
-    yield ""
-    yield from (f"- after round {one.number}: {one.training}" for one in results.rounds)
-    yield ""
-    yield f"![The same figures as a plot]({PLOT_FILE})"
-
-
 def _round_row(one: RoundResult) -> list[str]:
     counts = one.metrics.counts
     tries, each = counts.tries_per_fool, counts.cents_per_verified
@@ -166,8 +154,8 @@ def _round(one: RoundResult) -> dict[str, Any]:
         "collected": counts.collected,
         "fooled": counts.fooled,
         "verified_fooling": counts.verified_fooling,
-        "mer": _rate(counts.mer),
-        "vmer": _rate(counts.vmer),
+        "mer": counts.mer.as_data(),
+        "vmer": counts.vmer.as_data(),
         "tries_per_fool": counts.tries_per_fool,
         "votes": metrics.votes,
         "alpha": metrics.alpha,
@@ -177,10 +165,6 @@ def _round(one: RoundResult) -> dict[str, Any]:
         "assumed_hourly_cents": one.hourly_cents,
         "training": one.training,
     }
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {"share": rate.share, "low": rate.low, "high": rate.high, "count": rate.count, "of": rate.of}
 
 
 def _figure(rate: Rate) -> str:
@@ -210,7 +194,7 @@ def _draw(results: Results, file: Path) -> None:
     figure.savefig(file, dpi=DOTS_PER_INCH)
 
 
-def _bars(axes: Axes, groups: dict[str, list[Rate]], colours: Sequence[str | tuple[float, float, float]]) -> None:
+def _bars(axes: Axes, groups: dict[str, list[Rate]], colours: Sequence[str | tuple[float, ...]]) -> None:
     """Draw one bar per name in each group, with its interval and its value."""
     wide = BARS / max(1, len(groups))
     for at, (name, rates) in enumerate(groups.items()):
@@ -224,15 +208,10 @@ def _bars(axes: Axes, groups: dict[str, list[Rate]], colours: Sequence[str | tup
             axes.annotate(f"{share:.0f}", (place, share + up), (0, 3), textcoords="offset points", ha="center", size=8)
 
 
-def _shades(number: int) -> list[tuple[float, float, float]]:
+def _shades(number: int) -> list[tuple[float, ...]]:
     """Return this many colours, from light to strong."""
     steps = [at / max(1, number - 1) for at in range(number)]
-    return [_mixed(step) for step in steps]
-
-
-def _mixed(share: float) -> tuple[float, float, float]:
-    red, green, blue = (old + (new - old) * share for old, new in zip(OLDEST, NEWEST, strict=True))
-    return red, green, blue
+    return [tuple(old + (new - old) * step for old, new in zip(OLDEST, NEWEST, strict=True)) for step in steps]
 
 
 def _label(axes: Axes, title: str, unit: str, names: Sequence[str]) -> None:
