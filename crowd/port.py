@@ -184,15 +184,6 @@ class CrowdQualification:
 
 
 @dataclass(frozen=True)
-class QualificationHolder:
-    """A worker who holds a qualification."""
-
-    worker_id: str
-    score: int
-    granted_at: datetime
-
-
-@dataclass(frozen=True)
 class BlockedWorker:
     """A worker who cannot accept our HITs."""
 
@@ -287,10 +278,6 @@ class Crowd(Protocol):
 
     def revoke(self, qualification_id: str, worker_id: str, reason: str = "") -> None:
         """Revoke a worker's qualification; nothing happens if the worker does not have it."""
-        ...
-
-    def holders(self, qualification_id: str) -> Iterator[QualificationHolder]:
-        """List the workers who have a qualification."""
         ...
 
     def block(self, worker_id: str, reason: str) -> None:

@@ -17,7 +17,6 @@ from crowd.port import (
     HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationHolder,
     SubmittedAssignment,
     UndeliveredMessage,
 )
@@ -171,15 +170,6 @@ class MTurkCrowd:
         self._remove(
             "DisassociateQualificationFromWorker", reason, QualificationTypeId=qualification_id, WorkerId=worker_id
         )
-
-    def holders(self, qualification_id: str) -> Iterator[QualificationHolder]:
-        found = self._wire.pages(
-            "ListWorkersWithQualificationType",
-            "Qualifications",
-            QualificationTypeId=qualification_id,
-            Status="Granted",
-        )
-        return map(shapes.holder_of, found)
 
     def block(self, worker_id: str, reason: str) -> None:
         if not reason.strip():

@@ -23,7 +23,6 @@ from crowd.port import (
     HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationHolder,
     Requirement,
     Restriction,
     SubmittedAssignment,
@@ -247,12 +246,6 @@ def bonus_of(shape: Shape) -> PaidBonus:
 def qualification_of(shape: Shape) -> CrowdQualification:
     """Return a qualification."""
     return CrowdQualification(shape["QualificationTypeId"], shape["Name"], shape.get("Description", ""))
-
-
-@_readable
-def holder_of(shape: Shape) -> QualificationHolder:
-    """Return a worker who has a qualification."""
-    return QualificationHolder(shape["WorkerId"], shape.get("IntegerValue", 1), _utc(shape["GrantTime"]))
 
 
 @_readable

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import events, money
+from mturk.marketplace import money
 from mturk.marketplace.errors import InvalidParameter, InvalidState
-from mturk.marketplace.hits import LARGEST_REWARD_CENTS, check_range, update_state
+from mturk.marketplace.hits import LARGEST_REWARD_CENTS, check_range, record_event, update_state
 from mturk.marketplace.tables.base import entity_id
 from mturk.marketplace.tables.people import Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitStatus, ReturnedHit, SubmitPass
@@ -35,7 +35,7 @@ def assign(session: Session, hit: Hit, worker: Worker, seconds: int, now: dateti
         assignment.status = AssignmentStatus.ACCEPTED
         assignment.worker_id, assignment.accepted_at, assignment.deadline = worker.id, now, deadline
     hit.pending += 1
-    events.record(session, hit, "AssignmentAccepted", now, assignment.id)
+    record_event(session, hit, "AssignmentAccepted", now, assignment.id)
     update_state(session, hit, now)
     session.flush()
     return assignment
@@ -58,7 +58,7 @@ def release(session: Session, assignment: Assignment, now: datetime, *, abandone
     assignment.status = AssignmentStatus.FREE
     assignment.worker_id = assignment.accepted_at = assignment.deadline = None
     hit.pending -= 1
-    events.record(session, hit, "AssignmentAbandoned" if abandoned else "AssignmentReturned", at, assignment.id)
+    record_event(session, hit, "AssignmentAbandoned" if abandoned else "AssignmentReturned", at, assignment.id)
     update_state(session, hit, now)
     session.flush()
 
@@ -80,7 +80,7 @@ def reject(session: Session, assignment: Assignment, hit: Hit, now: datetime, fe
     hit.undecided -= 1
     hit.completed += 1
     session.get_one(Worker, assignment.worker_id).rejected += 1
-    events.record(session, hit, "AssignmentRejected", now, assignment.id)
+    record_event(session, hit, "AssignmentRejected", now, assignment.id)
     update_state(session, hit, now)
     session.flush()
 
@@ -141,7 +141,7 @@ def _pay_reward(session: Session, hit: Hit, assignment: Assignment, source: str,
 def _set_approved(session: Session, hit: Hit, assignment: Assignment, now: datetime, feedback: str) -> None:
     assignment.status, assignment.approved_at, assignment.feedback = AssignmentStatus.APPROVED, now, feedback
     session.get_one(Worker, assignment.worker_id).approved += 1
-    events.record(session, hit, "AssignmentApproved", now, assignment.id)
+    record_event(session, hit, "AssignmentApproved", now, assignment.id)
     update_state(session, hit, now)
     session.flush()
 

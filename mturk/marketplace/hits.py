@@ -1,22 +1,26 @@
-"""HITs and HIT types: create, extend, expire and delete them, and hold the money that they can cost."""
+"""HITs and HIT types: create, extend, expire and delete them, hold the money that they can cost, record their events.
+
+An event is stored in the same transaction as the change, and delivered later.
+"""
 
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.text import count
-from mturk.marketplace import events, money
+from mturk.marketplace import money
 from mturk.marketplace.errors import InvalidParameter, InvalidState
 from mturk.marketplace.questions import QuestionPage
 from mturk.marketplace.tables.base import entity_id
 from mturk.marketplace.tables.people import Requester
-from mturk.marketplace.tables.work import Hit, HitStatus, HitType
+from mturk.marketplace.tables.work import Hit, HitStatus, HitType, OutgoingEvent, Subscription
 from mturk.profile import MTURK
 
 MOST_ASSIGNMENTS = 1_000_000
@@ -120,7 +124,7 @@ def create(
     )
     update_state(session, hit, now)
     session.add(hit)
-    events.record(session, hit, "HITCreated", now)
+    record_event(session, hit, "HITCreated", now)
     return hit
 
 
@@ -136,7 +140,7 @@ def extend(session: Session, hit: Hit, more: int, now: datetime) -> None:
         )
     hit.max_assignments += more
     update_state(session, hit, now)
-    events.record(session, hit, "HITExtended", now)
+    record_event(session, hit, "HITExtended", now)
     session.flush()
 
 
@@ -154,7 +158,7 @@ def change_expiration(session: Session, hit: Hit, expires_at: datetime, now: dat
         hit.expires_at, hit.expired = expires_at, False
         update_state(session, hit, now)
         if extended:
-            events.record(session, hit, "HITExtended", now)
+            record_event(session, hit, "HITExtended", now)
     session.flush()
 
 
@@ -182,7 +186,7 @@ def delete(session: Session, hit: Hit, now: datetime) -> None:
         )
     hit.status, hit.listed, hit.expired = HitStatus.DISPOSED, False, True
     update_state(session, hit, now)
-    events.record(session, hit, "HITDisposed", now)
+    record_event(session, hit, "HITDisposed", now)
     session.flush()
 
 
@@ -196,13 +200,13 @@ def update_state(session: Session, hit: Hit, now: datetime) -> None:
     _hold(session, hit, now)
     before, hit.status = hit.status, _status(hit)
     if hit.status is HitStatus.REVIEWABLE and before is not HitStatus.REVIEWABLE:
-        events.record(session, hit, "HITReviewable", now)
+        record_event(session, hit, "HITReviewable", now)
 
 
 def expire(session: Session, hit: Hit, now: datetime) -> None:
     """Expire a HIT: it can no longer be accepted, but workers who hold it may finish."""
     hit.expired = True
-    events.record(session, hit, "HITExpired", min(now, hit.expires_at))
+    record_event(session, hit, "HITExpired", min(now, hit.expires_at))
     update_state(session, hit, now)
 
 
@@ -226,3 +230,62 @@ def _hold(session: Session, hit: Hit, now: datetime) -> None:
     elif needed < hit.held_cents:
         money.move(session, held, free, hit.held_cents - needed, "release", now, hit_id=hit.id)
     hit.held_cents = needed
+
+
+def record_event(
+    session: Session, hit: Hit, kind: str, happened_at: datetime, assignment_id: str | None = None
+) -> None:
+    """Store an event, if the HIT type has a subscription for it."""
+    subscription = _subscription(session, hit.type_id)
+    if subscription is None or not subscription.active or kind not in subscription.event_types:
+        return
+    event = {
+        "EventType": kind,
+        "EventTimestamp": happened_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "HITId": hit.id,
+        "HITTypeId": hit.type_id,
+        **({"AssignmentId": assignment_id} if assignment_id else {}),
+    }
+    enqueue(session, hit.requester_id, subscription.destination, subscription.version, [event], happened_at)
+
+
+def _subscription(session: Session, type_id: str) -> Subscription | None:
+    """Return the subscription, read once per transaction; the transaction that subscribes changes nothing else."""
+    known: dict[str, Subscription | None] = session.info.setdefault("subscriptions", {})
+    if type_id not in known:
+        with session.no_autoflush:
+            known[type_id] = session.get(Subscription, type_id)
+    return known[type_id]
+
+
+def enqueue(
+    session: Session,
+    requester_id: str,
+    destination: str,
+    version: str,
+    events: Sequence[dict[str, str]],
+    now: datetime,
+) -> None:
+    """Store a message in MTurk's format, to be delivered at least once."""
+    body = {
+        "EventDocId": entity_id(),
+        "EventDocVersion": version,
+        "CustomerId": requester_id,
+        "Events": list(events),
+    }
+    session.add(OutgoingEvent(destination=destination, body=json.dumps(body), made_at=now, due_at=now))
+
+
+def enqueue_test_event(
+    session: Session, requester: Requester, destination: str, version: str, kind: str, now: datetime
+) -> None:
+    """Store a test event with random ids."""
+    event = {
+        "EventType": kind,
+        "EventTimestamp": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "HITId": entity_id(),
+        "HITTypeId": entity_id(),
+    }
+    if kind.startswith("Assignment"):
+        event["AssignmentId"] = entity_id()
+    enqueue(session, requester.id, destination, version, [event], now)

@@ -7,14 +7,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Engine, bindparam, exists, not_, or_, select
+from sqlalchemy import Engine, bindparam, delete, exists, not_, or_, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
-from mturk.marketplace import assignments, hits, request_tokens
+from mturk.marketplace import assignments, hits
 from mturk.marketplace.database import open_database, read_only
 from mturk.marketplace.tables.base import UtcDateTime
-from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit
+from mturk.marketplace.tables.work import TOKEN_LIFE, Assignment, AssignmentStatus, Hit, RequestToken
 
 # Built once, because every transaction runs it.
 _NOW = bindparam("now", type_=UtcDateTime())
@@ -109,5 +109,5 @@ def _apply_due(session: Session, now: datetime) -> None:
     )
     for assignment, hit in session.execute(undecided).all():
         assignments.approve(session, assignment, hit, assignment.auto_approve_at or now)
-    request_tokens.delete_expired(session, now)
+    session.execute(delete(RequestToken).where(RequestToken.used_at <= now - TOKEN_LIFE))
     session.flush()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, exists, func, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import assignments, events, hits
+from mturk.marketplace import assignments, hits
 from mturk.marketplace.errors import (
     AssignmentAlreadySubmitted,
     AssignmentExpired,
@@ -133,7 +133,7 @@ def submit(
     assignment.auto_approve_at = now + timedelta(seconds=hit_type.auto_approve_seconds)
     hit.pending -= 1
     hit.undecided += 1
-    events.record(session, hit, "AssignmentSubmitted", now, assignment.id)
+    hits.record_event(session, hit, "AssignmentSubmitted", now, assignment.id)
     hits.update_state(session, hit, now)
     session.flush()
     return assignment

@@ -15,7 +15,6 @@ from crowd.port import (
     HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationHolder,
     SubmittedAssignment,
     UndeliveredMessage,
 )
@@ -185,19 +184,12 @@ class FakeCrowd(Rules):
     def grant(self, qualification_id: str, worker_id: str, score: int = 1) -> None:
         with self._call("grant"):
             self._kind(qualification_id)
-            self._holders[qualification_id, worker_id] = QualificationHolder(worker_id, score, self._now())
+            self.scores[qualification_id, worker_id] = score
 
     def revoke(self, qualification_id: str, worker_id: str, reason: str = "") -> None:
         with self._call("revoke"):
             self._kind(qualification_id)
-            self._holders.pop((qualification_id, worker_id), None)
-
-    def holders(self, qualification_id: str) -> Iterator[QualificationHolder]:
-        def find() -> list[QualificationHolder]:
-            self._kind(qualification_id)
-            return [one for (kind, _), one in self._holders.items() if kind == qualification_id]
-
-        return self._pages("holders", find)
+            self.scores.pop((qualification_id, worker_id), None)
 
     def block(self, worker_id: str, reason: str) -> None:
         with self._call("block"):

@@ -27,7 +27,6 @@ from crowd.port import (
     HitTerms,
     PaidBonus,
     PostedHit,
-    QualificationHolder,
     Requirement,
     SubmittedAssignment,
     Token,
@@ -125,7 +124,8 @@ class Rules:
         self._bonuses: list[PaidBonus] = []
         self._tokens: dict[tuple[str, str], tuple[datetime, str]] = {}
         self._kinds: dict[str, CrowdQualification] = {}
-        self._holders: dict[tuple[str, str], QualificationHolder] = {}
+        # By qualification and worker.
+        self.scores: dict[tuple[str, str], int] = {}
         self._blocks: dict[str, BlockedWorker] = {}
         self._faults: dict[int, tuple[CrowdError, bool]] = {}
         self._lock = threading.RLock()
@@ -235,7 +235,7 @@ class Rules:
         if requirement.qualification_id == BuiltInQualification.LOCALE:
             same = self.countries.get(worker_id) in requirement.countries
             return same is (requirement.comparator in (Comparator.IN, Comparator.EQUAL))
-        holder = self._holders.get((requirement.qualification_id, worker_id))
-        if holder is None or requirement.comparator is Comparator.DOES_NOT_EXIST:
-            return (holder is None) is (requirement.comparator is Comparator.DOES_NOT_EXIST)
-        return COMPARE[requirement.comparator](holder.score, requirement.values)
+        score = self.scores.get((requirement.qualification_id, worker_id))
+        if score is None or requirement.comparator is Comparator.DOES_NOT_EXIST:
+            return (score is None) is (requirement.comparator is Comparator.DOES_NOT_EXIST)
+        return COMPARE[requirement.comparator](score, requirement.values)

@@ -8,6 +8,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from botocore import xform_name
+
 from mturk.marketplace.api import assignments, hits, protocol, qualifications, workers
 from mturk.marketplace.api.authentication import AccessKeyCache, SignedRequest, verify_signature
 from mturk.marketplace.api.call import Call, Operation
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 1_000_000
 FAMILIES = (assignments, hits, qualifications, workers)
-READS: dict[str, Operation] = {name: call for family in FAMILIES for name, call in family.READS.items()}
-WRITES: dict[str, Operation] = {name: call for family in FAMILIES for name, call in family.WRITES.items()}
+READS = ("Get", "List")
 
 log = logging.getLogger(__name__)
 
@@ -85,13 +86,20 @@ class RequesterApi:
 
     def _run(self, requester: Requester, name: str, body: bytes, request_id: str) -> protocol.WireResponse:
         members = protocol.read_request(name, body)
-        operation = WRITES.get(name) or READS.get(name)
-        if operation is None:
-            raise UnsupportedOperation(name)
-        with self._market.write() if name in WRITES else self._market.read() as session:
+        operation = find_operation(name)
+        with self._market.read() if name.startswith(READS) else self._market.write() as session:
             call = Call(session, requester, name, request_id, self._market.now(), self._public_url)
             # Serialized before the commit: a response that does not match the model must have no effect.
             return protocol.write_response(name, operation(call, members))
+
+
+def find_operation(name: str) -> Operation:
+    """Return the function that implements an operation: it has the operation's name in snake case, as in boto3."""
+    for family in FAMILIES:
+        operation: Operation | None = getattr(family, xform_name(name), None)
+        if operation is not None:
+            return operation
+    raise UnsupportedOperation(name)
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:

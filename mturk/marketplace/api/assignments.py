@@ -2,8 +2,8 @@
 
 from sqlalchemy import select
 
-from mturk.marketplace import assignments, money, request_tokens
-from mturk.marketplace.api.call import Call, Members, Operation, format_amount, parse_cents
+from mturk.marketplace import assignments, money
+from mturk.marketplace.api.call import Call, Members, format_amount, parse_cents
 from mturk.marketplace.api.hits import hit_members
 from mturk.marketplace.errors import InvalidParameter
 from mturk.marketplace.hits import check_range
@@ -76,14 +76,13 @@ def _feedback(members: Members) -> str:
 
 def send_bonus(call: Call, members: Members) -> Members:
     """Pay a bonus, once for each token."""
-    token = members.get("UniqueRequestToken")
-    request_tokens.refuse_reuse(call.session, call.requester.id, call.operation, token, call.now)
+    call.refuse_used_token(members)
     assignment, hit, _ = call.assignment(members["AssignmentId"])
     amount_cents = parse_cents(members["BonusAmount"], "BonusAmount")
     assignments.send_bonus(
         call.session, hit, assignment, members["WorkerId"], amount_cents, members["Reason"], call.now
     )
-    request_tokens.record_use(call.session, call.requester.id, call.operation, token, call.request_id, call.now)
+    call.record_token(members, call.request_id)
     return {}
 
 
@@ -115,16 +114,3 @@ def get_account_balance(call: Call, _members: Members) -> Members:
         "AvailableBalance": format_amount(money.balance(call.session, money.available(call.requester.id))),
         "OnHoldBalance": format_amount(money.balance(call.session, money.held(call.requester.id))),
     }
-
-
-READS: dict[str, Operation] = {
-    "GetAccountBalance": get_account_balance,
-    "GetAssignment": get_assignment,
-    "ListAssignmentsForHIT": list_assignments_for_hit,
-    "ListBonusPayments": list_bonus_payments,
-}
-WRITES: dict[str, Operation] = {
-    "ApproveAssignment": approve_assignment,
-    "RejectAssignment": reject_assignment,
-    "SendBonus": send_bonus,
-}

@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from mturk.marketplace.errors import EntityNotFound, InvalidParameter, WorkerNotFound
+from mturk.marketplace.errors import DuplicateToken, EntityNotFound, InvalidParameter, WorkerNotFound
 from mturk.marketplace.tables.people import QualificationType, Requester, Worker
-from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType
+from mturk.marketplace.tables.work import TOKEN_LIFE, Assignment, AssignmentStatus, Hit, HitType, RequestToken
 
 DEFAULT_PAGE_SIZE = 10
 Members = dict[str, Any]
@@ -84,6 +84,31 @@ class Call:
                 "QualificationTypeDoesNotExist", f"QualificationType {qualification_id} does not exist."
             )
         return kind
+
+    def token_result(self, members: Members) -> str | None:
+        """Return the id of what the request's token created within the last day, or None if it was not used."""
+        token = members.get("UniqueRequestToken")
+        used = self.session.get(RequestToken, (self.requester.id, self.operation, token)) if token else None
+        if used is not None and used.used_at <= self.now - TOKEN_LIFE:
+            self.session.delete(used)
+            self.session.flush()
+            return None
+        return used.made if used else None
+
+    def refuse_used_token(self, members: Members) -> None:
+        """Refuse a token that was used for this operation, with MTurk's message and the id of the earlier request."""
+        request_id = self.token_result(members)
+        if request_id is not None:
+            token = members["UniqueRequestToken"]
+            text = f'The idempotency token "{token}" has already been processed. (request {request_id})'
+            raise DuplicateToken("DuplicateRequest", text)
+
+    def record_token(self, members: Members, result_id: str) -> None:
+        """Record that the request's token was used, in the same transaction as what it created."""
+        token = members.get("UniqueRequestToken")
+        if token:
+            owner = {"requester_id": self.requester.id, "operation": self.operation, "token": token}
+            self.session.add(RequestToken(**owner, made=result_id, used_at=self.now))
 
     def page(
         self,

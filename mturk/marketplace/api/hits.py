@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import select
 
-from mturk.marketplace import events, hits, qualifications, request_tokens
-from mturk.marketplace.api.call import Call, Members, Operation, format_amount, parse_cents
+from mturk.marketplace import hits, qualifications
+from mturk.marketplace.api.call import Call, Members, format_amount, parse_cents
 from mturk.marketplace.errors import DuplicateToken, InvalidEndpoint, InvalidParameter
 from mturk.marketplace.qualifications import BUILT_IN
 from mturk.marketplace.questions import external_page
@@ -77,11 +77,10 @@ def update_expiration_for_hit(call: Call, members: Members) -> Members:
 
 def create_additional_assignments_for_hit(call: Call, members: Members) -> Members:
     """Add assignments to a HIT."""
-    token = members.get("UniqueRequestToken")
-    request_tokens.refuse_reuse(call.session, call.requester.id, call.operation, token, call.now)
+    call.refuse_used_token(members)
     hit, _ = call.hit(members["HITId"])
     hits.extend(call.session, hit, members["NumberOfAdditionalAssignments"], call.now)
-    request_tokens.record_use(call.session, call.requester.id, call.operation, token, call.request_id, call.now)
+    call.record_token(members, call.request_id)
     return {}
 
 
@@ -163,14 +162,12 @@ def _create(call: Call, hit_type: HitType, members: Members) -> Members:
         annotation=members.get("RequesterAnnotation"),
         now=call.now,
     )
-    token = members.get("UniqueRequestToken")
-    request_tokens.record_use(call.session, call.requester.id, call.operation, token, hit.id, call.now)
+    call.record_token(members, hit.id)
     return {"HIT": hit_members(hit, hit_type)}
 
 
 def _refuse_reused_token(call: Call, members: Members) -> None:
-    token = members.get("UniqueRequestToken")
-    hit_id = request_tokens.find_result(call.session, call.requester.id, call.operation, token, call.now)
+    hit_id = call.token_result(members)
     if hit_id is not None:
         raise DuplicateToken(
             "HitAlreadyExists", f'The HIT with ID "{hit_id}" already exists: its token was used before.'
@@ -204,7 +201,7 @@ def send_test_event_notification(call: Call, members: Members) -> Members:
     """Send a test event to a queue."""
     notification = members["Notification"]
     _check_notification(notification)
-    events.enqueue_test_event(
+    hits.enqueue_test_event(
         call.session,
         call.requester,
         notification["Destination"],
@@ -231,22 +228,3 @@ def _check_notification(notification: Members) -> None:
         raise InvalidEndpoint(
             "Notification.Destination has to be the https:// URL of an SQS queue; http:// is for this machine only",
         )
-
-
-READS: dict[str, Operation] = {
-    "GetHIT": get_hit,
-    "ListHITs": list_hits,
-    "ListReviewableHITs": list_reviewable_hits,
-    "ListHITsForQualificationType": list_hits_for_qualification_type,
-}
-WRITES: dict[str, Operation] = {
-    "CreateHITType": create_hit_type,
-    "CreateHIT": create_hit,
-    "CreateHITWithHITType": create_hit_with_hit_type,
-    "CreateAdditionalAssignmentsForHIT": create_additional_assignments_for_hit,
-    "UpdateExpirationForHIT": update_expiration_for_hit,
-    "UpdateHITReviewStatus": update_hit_review_status,
-    "DeleteHIT": delete_hit,
-    "UpdateNotificationSettings": update_notification_settings,
-    "SendTestEventNotification": send_test_event_notification,
-}

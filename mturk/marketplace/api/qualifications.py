@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import or_, select
 
-from mturk.marketplace.api.call import Call, Members, Operation
+from mturk.marketplace.api.call import Call, Members
 from mturk.marketplace.errors import EntityExists, EntityNotFound, InvalidParameter
 from mturk.marketplace.hits import check_range
 from mturk.marketplace.qualifications import BUILT_IN, LOCALE, WorkerScores
@@ -223,18 +223,3 @@ def _grant_members(grant: Grant) -> Members:
         "IntegerValue": grant.score,
         "Status": str(grant.status),
     }
-
-
-READS: dict[str, Operation] = {
-    "GetQualificationType": get_qualification_type,
-    "ListQualificationTypes": list_qualification_types,
-    "GetQualificationScore": get_qualification_score,
-    "ListWorkersWithQualificationType": list_workers_with_qualification_type,
-}
-WRITES: dict[str, Operation] = {
-    "CreateQualificationType": create_qualification_type,
-    "UpdateQualificationType": update_qualification_type,
-    "DeleteQualificationType": delete_qualification_type,
-    "AssociateQualificationWithWorker": associate_qualification_with_worker,
-    "DisassociateQualificationFromWorker": disassociate_qualification_from_worker,
-}

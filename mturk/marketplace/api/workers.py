@@ -2,7 +2,7 @@
 
 from sqlalchemy import delete, exists, select
 
-from mturk.marketplace.api.call import Call, Members, Operation
+from mturk.marketplace.api.call import Call, Members
 from mturk.marketplace.errors import InvalidParameter
 from mturk.marketplace.hits import check_range
 from mturk.marketplace.tables.people import Block, Message, Worker
@@ -87,11 +87,3 @@ def _delivery_failure(call: Call, worker_id: str) -> str:
     )
     # Like MTurk: requesters can only write to workers who have worked for them.
     return "" if call.session.execute(select(worked)).scalar() else f"Worker {worker_id} has not worked for you."
-
-
-READS: dict[str, Operation] = {"ListWorkerBlocks": list_worker_blocks}
-WRITES: dict[str, Operation] = {
-    "CreateWorkerBlock": create_worker_block,
-    "DeleteWorkerBlock": delete_worker_block,
-    "NotifyWorkers": notify_workers,
-}

@@ -1,13 +1,16 @@
 """Tables of HITs and assignments, request tokens, subscriptions and outgoing events."""
 
 import enum
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mturk.marketplace.tables.base import Base, NumberedRow
+
+# How long a used request token is refused.
+TOKEN_LIFE = timedelta(hours=24)
 
 
 class HitStatus(enum.StrEnum):

@@ -13,7 +13,7 @@ from mturk.client import open_crowd
 from mturk.connection import Endpoint
 from mturk.marketplace import worker_actions
 from mturk.marketplace.errors import MarketError
-from mturk.marketplace.tables.people import Message, Worker
+from mturk.marketplace.tables.people import Grant, GrantStatus, Message, Worker
 from mturk.marketplace.tables.work import Assignment
 from tests.fakes.clock import SettableClock
 from tests.fakes.crowd import FakeCrowd
@@ -55,6 +55,10 @@ class Stage(Protocol):
 
     def read(self, worker_id: str) -> list[str]:
         """Return the subjects of the messages that the worker got."""
+        ...
+
+    def scores(self, qualification_id: str) -> dict[str, int]:
+        """Return the scores of the workers who have the qualification."""
         ...
 
 
@@ -127,6 +131,9 @@ class FakeStage:
     def read(self, worker_id: str) -> list[str]:
         return [subject for to, subject, _ in self.fake.messages if to == worker_id]
 
+    def scores(self, qualification_id: str) -> dict[str, int]:
+        return {worker: score for (kind, worker), score in self.fake.scores.items() if kind == qualification_id}
+
 
 class MarketStage:
     """The real marketplace over HTTP, through boto3, with its own requester account."""
@@ -163,6 +170,11 @@ class MarketStage:
     def read(self, worker_id: str) -> list[str]:
         with self.server.market.read() as session:
             return list(session.scalars(select(Message.subject).where(Message.worker_id == worker_id)))
+
+    def scores(self, qualification_id: str) -> dict[str, int]:
+        granted = select(Grant).where(Grant.qualification_id == qualification_id, Grant.status == GrantStatus.GRANTED)
+        with self.server.market.read() as session:
+            return {one.worker_id: one.score for one in session.scalars(granted)}
 
     def _worker(self, worker_id: str) -> Worker:
         with self.server.market.read() as session:

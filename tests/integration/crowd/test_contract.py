@@ -126,7 +126,6 @@ def test_missing_objects_are_unknown(orders: Orders) -> None:
         lambda: list(crowd.bonuses(hit_id=UNKNOWN)),
         lambda: crowd.grant(UNKNOWN, orders.stage.worker()),
         lambda: crowd.revoke(UNKNOWN, orders.stage.worker()),
-        lambda: list(crowd.holders(UNKNOWN)),
         lambda: crowd.send_events(UNKNOWN, "https://sqs.us-east-1.amazonaws.com/1/events"),
     ]
     for call in calls:

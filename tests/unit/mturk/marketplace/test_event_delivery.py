@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from mturk.marketplace import events
+from mturk.marketplace import hits
 from mturk.marketplace.event_delivery import LEASE, EventDeliveryFailed, EventForwarder, SqsSender
 from mturk.marketplace.tables.work import OutgoingEvent
 from tests.fakes.market import StillWorld
@@ -26,7 +26,7 @@ class FakeQueue:
 def enqueue(world: StillWorld, count: int = 1) -> None:
     with world.market.write() as session:
         for number in range(count):
-            events.enqueue(session, "A1", f"https://queue/{number}", "2014-08-15", [], world.now)
+            hits.enqueue(session, "A1", f"https://queue/{number}", "2014-08-15", [], world.now)
 
 
 def count_events(world: StillWorld) -> int:

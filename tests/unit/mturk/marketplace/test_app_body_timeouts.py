@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mturk.marketplace.body_timeouts import BodyLimits, BodyTimeouts
+from mturk.marketplace.app import BodyLimits, BodyTimeouts
 
 SIZE = 1_000
 

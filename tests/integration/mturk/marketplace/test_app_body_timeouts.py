@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mturk.marketplace import body_timeouts
+from mturk.marketplace import app
 from tests.bench.crashing.place import Place, marketplace
 
 BODY = b"{}"
@@ -84,7 +84,7 @@ def test_many_slow_clients_do_not_block_the_others(place: Place) -> None:
 
 
 def test_a_client_that_stops_sending_gets_a_timeout(place: Place) -> None:
-    assert body_timeouts.IDLE_SECONDS <= 15
+    assert app.IDLE_SECONDS <= 15
     with connect(place) as connection:
         connection.sendall(headers("/", 500, f"X-Amz-Target: {TARGET}"))
         assert status(connection) == 408
