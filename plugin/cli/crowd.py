@@ -19,9 +19,8 @@ from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from round_manager.crowd.overview import CrowdOverview, GroupRow
     from round_manager.crowd.reviews import DecidedWork
-    from round_manager.crowd.status import LooseEnd
+    from round_manager.crowd.status import CrowdOverview, GroupRow, LooseEnd
 
 
 FEW = 10
@@ -45,7 +44,7 @@ def crowd() -> None:
 def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, submitted, decided and earned, and what needs a person."""
     settings = app.settings
-    from round_manager.crowd.overview import find_overview
+    from round_manager.crowd.status import find_overview
 
     collected, ours = None, settings.serves_hit_pages
     if collect:

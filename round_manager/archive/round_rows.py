@@ -67,14 +67,7 @@ class RoundRows:
     """The rows of one round, as of the session's transaction."""
 
     def __init__(
-        self,
-        session: Session,
-        task: Task,
-        round: Round,
-        *,
-        last_attempt: int,
-        beside: Beside = map,
-        batch: int = BATCH,
+        self, session: Session, task: Task, round: Round, *, last_attempt: int, beside: Beside = map, batch: int = BATCH
     ) -> None:
         self._session = session
         self._round = round

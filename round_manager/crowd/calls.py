@@ -1,23 +1,25 @@
-"""Calls to a marketplace: several at a time, from one process at a time, and to the right account."""
+"""Calls to a marketplace: several at a time, from one process at a time, as few as possible, to the right account."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from types import TracebackType
+from functools import partial
+from itertools import islice
 from typing import Self, TypeVar
 
 from sqlalchemy import select
 
 from common.progress import Progress
 from crowd.errors import CrowdBusy, CrowdError, CrowdUnavailable, NotOnCrowd
-from crowd.port import Crowd
+from crowd.port import Crowd, PostedHit
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import WrongCrowdAccount
 from round_manager.models import Hit, HitStatus
 
 THREADS = 8
+PAGE = 100
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -62,10 +64,38 @@ class Calls:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
+
+
+def find_hits(
+    crowd: Crowd, hit_ids: Iterable[str], threads: int = THREADS, *, listed: bool = True
+) -> Iterator[tuple[str, PostedHit | None]]:
+    """Yield HITs with their state on the marketplace, None for one that it does not know, by few calls.
+
+    A listing returns a hundred HITs per call, and most of them are finished. So the listing is read only while it is
+    cheaper: after as many calls as there are HITs left to find, those HITs are requested one by one.
+    """
+    unseen = dict.fromkeys(hit_ids)
+    listing, pages = crowd.hits() if listed else iter(()), 0
+    while pages < len(unseen):
+        pages += 1
+        page = list(islice(listing, PAGE))
+        for posted in page:
+            if posted.hit_id in unseen:
+                del unseen[posted.hit_id]
+                yield posted.hit_id, posted
+        if len(page) < PAGE:
+            break
+    with ThreadPoolExecutor(threads) as pool:
+        yield from zip(unseen, pool.map(partial(_find_hit, crowd), unseen), strict=True)
+
+
+def _find_hit(crowd: Crowd, hit_id: str) -> PostedHit | None:
+    try:
+        return crowd.hit(hit_id)
+    except NotOnCrowd:
+        return None
 
 
 # Marketplaces delete HITs some months after they expired.
@@ -87,16 +117,8 @@ def check_account(store: Store, crowd: Crowd, *, now: datetime) -> None:
     )
     with store.read() as session:
         newest = session.scalars(posted.order_by(Hit.id.desc()).limit(HITS_TO_CHECK)).all()
-    if not newest or any(_is_known(crowd, str(hit_id)) for hit_id in newest):
+    if not newest or any(_find_hit(crowd, str(hit_id)) for hit_id in newest):
         return
     problem = f"{crowd.name} does not know HIT {newest[0]}, which was posted from this database"
     advice = "use the access key of the account that posted it, or another crowd_name for another marketplace"
     raise WrongCrowdAccount(f"{problem}; {advice}")
-
-
-def _is_known(crowd: Crowd, hit_id: str) -> bool:
-    try:
-        crowd.hit(hit_id)
-    except NotOnCrowd:
-        return False
-    return True

@@ -1,31 +1,33 @@
 """Collection: reads what workers submitted from the marketplace. It can be repeated at any time.
 
-A listing returns a hundred HITs per call, and most of them are finished. So the listing is read only while it is
-cheaper: after as many calls as there are HITs left to find, those HITs are requested one by one. A collection without
-news costs as much as the unfinished HITs, however many are finished.
+A collection without news costs as much as the unfinished HITs, however many are finished.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
 from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.progress import NoProgress, Progress
-from crowd.errors import CrowdError, NotOnCrowd
-from crowd.port import Crowd, EventQueue, PostedHit, SubmittedAssignment
-from round_manager.crowd.calls import THREADS, check_account
-from round_manager.crowd.mirror import DECIDED, HANDED_IN, finish, is_over, mirror_hit, mirror_works
+from crowd.errors import CrowdError
+from crowd.port import Crowd, EventQueue, HitState, PostedHit, SubmittedAssignment
+from round_manager.crowd.calls import THREADS, check_account, find_hits
+from round_manager.crowd.confirmation import store_works
 from round_manager.database.store import Store
-from round_manager.models import Assignment, Hit, HitStatus
+from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, HitStatus
+from round_manager.money.bonuses import SUBMITTED, settle_bonuses
+from round_manager.money.ledger import release
 
-PAGE = 100
 BATCH = 64
+DECIDED = (AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
+# States of HITs that can no longer be accepted.
+OVER = (HitState.REVIEWABLE, HitState.REVIEWING, HitState.DISPOSED)
 UNKNOWN = "the marketplace does not know this HIT any more"
 
 
@@ -39,7 +41,7 @@ class KnownHit:
     decided: int
     status: HitStatus
     expires_at: datetime | None
-    was_unknown: bool = False
+    last_error: str | None
 
     def differs(self, posted: PostedHit) -> bool:
         """Return whether the marketplace has assignments or decisions that we do not have."""
@@ -75,18 +77,18 @@ class Collector:
 
     def run(self, progress: Progress | None = None) -> CollectionResult:
         """Read everything that is unfinished."""
-        return self._collect(self._look(self._unfinished()), progress or NoProgress())
+        return self._collect(self._unfinished(), progress or NoProgress())
 
     def hinted(self, hit_ids: Iterable[str]) -> CollectionResult:
         """Read only these HITs, by the marketplace's ids; HITs that are finished or not ours are skipped."""
         wanted = set(hit_ids)
-        found = {one.external_id: one for one in self._unfinished() if one.external_id in wanted}
-        return self._collect(self._one_by_one(found), NoProgress())
+        found = [one for one in self._unfinished() if one.external_id in wanted]
+        return self._collect(found, NoProgress(), listed=False)
 
     def _unfinished(self) -> list[KnownHit]:
         work = select(
             Assignment.hit_id,
-            func.count().filter(Assignment.status.in_(HANDED_IN)).label("handed_in"),
+            func.count().filter(Assignment.status.in_(SUBMITTED)).label("handed_in"),
             func.count().filter(Assignment.status.in_(DECIDED)).label("decided"),
         )
         # Only unfinished HITs: this query runs often, and most assignments belong to finished HITs.
@@ -95,65 +97,23 @@ class Collector:
         counts = mine.group_by(Assignment.hit_id).subquery()
         hits = (
             select(
-                Hit.id,
-                Hit.external_id,
-                counts.c.handed_in,
-                counts.c.decided,
-                Hit.status,
-                Hit.expires_at,
-                Hit.last_error,
+                Hit.id, Hit.external_id, func.coalesce(counts.c.handed_in, 0), func.coalesce(counts.c.decided, 0),
+                Hit.status, Hit.expires_at, Hit.last_error,
             )
             .outerjoin(counts, counts.c.hit_id == Hit.id)
             .where(*unfinished, Hit.external_id.is_not(None))
-        )
+        )  # fmt: skip
         with self._store.read() as session:
-            rows = session.execute(hits.order_by(Hit.id)).all()
-        return [
-            KnownHit(
-                row.id,
-                row.external_id,
-                row.handed_in or 0,
-                row.decided or 0,
-                row.status,
-                row.expires_at,
-                row.last_error == UNKNOWN,
-            )
-            for row in rows
-        ]
+            return [KnownHit(*row) for row in session.execute(hits.order_by(Hit.id))]
 
-    def _look(self, unfinished: Sequence[KnownHit]) -> Iterator[Seen]:
-        unseen = {one.external_id: one for one in unfinished}
-        listing = self._crowd.hits()
-        pages = 0
-        while unseen and pages < len(unseen):
-            pages += 1
-            page = list(islice(listing, PAGE))
-            for posted in page:
-                known = unseen.pop(posted.hit_id, None)
-                if known is not None:
-                    yield known, posted
-            if len(page) < PAGE:
-                break
-        yield from self._one_by_one(unseen)
-
-    def _one_by_one(self, hits: dict[str, KnownHit]) -> Iterator[Seen]:
-        with ThreadPoolExecutor(self._threads) as pool:
-            yield from zip(hits.values(), pool.map(self._ask, hits), strict=True)
-
-    def _ask(self, hit_id: str) -> PostedHit | None:
-        try:
-            return self._crowd.hit(hit_id)
-        except NotOnCrowd:
-            return None
-
-    def _collect(self, seen: Iterable[Seen], progress: Progress) -> CollectionResult:
-        outcome = CollectionResult()
+    def _collect(self, hits: Sequence[KnownHit], progress: Progress, *, listed: bool = True) -> CollectionResult:
+        outcome, known = CollectionResult(), {one.external_id: one for one in hits}
         progress.start(0, "collecting work")
         batch: list[Seen] = []
         with ThreadPoolExecutor(self._threads) as pool:
-            for one in seen:
+            for hit_id, posted in find_hits(self._crowd, known, self._threads, listed=listed):
                 outcome.looked += 1
-                batch.append(one)
+                batch.append((known[hit_id], posted))
                 if len(batch) == BATCH:
                     self._read(batch, pool, outcome)
                     progress.advance(len(batch), f"{outcome.works} new")
@@ -167,11 +127,16 @@ class Collector:
         changed = [(known, posted) for known, posted in batch if posted and known.differs(posted)]
         works = dict(zip((known.id for known, _ in changed), pool.map(self._works, changed), strict=True))
         # A HIT that is over and has undecided assignments is finished by their decisions.
-        over = {known.id for known, posted in batch if posted and is_over(posted) and not posted.undecided}
+        over = {
+            known.id
+            for known, posted in batch
+            if posted and posted.state in OVER and not posted.pending + posted.undecided
+        }
         touched = {
             known.id: posted
             for known, posted in batch
-            if posted and (known.id in works or known.id in over or known.was_unknown or known.has_moved(posted))
+            if posted
+            and (known.id in works or known.id in over or known.last_error == UNKNOWN or known.has_moved(posted))
         }
         now = self._clock.now()
         self._note_unknown([known for known, posted in batch if posted is None], outcome)
@@ -181,8 +146,10 @@ class Collector:
             rows = select(Hit).where(Hit.id.in_(touched)).order_by(Hit.id).with_for_update(key_share=True)
             hits = list(session.scalars(rows))
             for hit in hits:
-                mirror_hit(hit, touched[hit.id])
-            outcome.works += mirror_works(session, {hit: works.get(hit.id, ()) for hit in hits}, now=now)
+                posted = touched[hit.id]
+                hit.status, hit.expires_at = HitStatus(posted.state.value), posted.expires_at
+                hit.max_assignments, hit.last_error = posted.max_assignments, None
+            outcome.works += store_works(session, {hit: works.get(hit.id, ()) for hit in hits}, now=now)
             session.flush()
             outcome.finished += finish(session, hits, [hit for hit in hits if hit.id in over], now=now)
 
@@ -197,6 +164,30 @@ class Collector:
 
     def _works(self, seen: tuple[KnownHit, PostedHit]) -> list[SubmittedAssignment]:
         return list(self._crowd.assignments(seen[1].hit_id))
+
+
+def finish(session: Session, hits: Collection[Hit], over: Collection[Hit], *, now: datetime) -> int:
+    """Finish HITs that cannot get further work, release what was not submitted, and return how many there were.
+
+    `over` are HITs without a worker that cannot be accepted; the others are finished once all their work is decided.
+    """
+    open_hits = [hit for hit in hits if hit.finished_at is None]
+    counted = (
+        select(Assignment.hit_id, Assignment.status, func.count().label("works"))
+        .where(Assignment.hit_id.in_([hit.id for hit in open_hits]))
+        .group_by(Assignment.hit_id, Assignment.status)
+    )
+    works = {(row.hit_id, row.status): int(row.works) for row in session.execute(counted)}
+    done = []
+    for hit in open_hits:
+        decided = sum(works.get((hit.id, status), 0) for status in DECIDED)
+        waiting = works.get((hit.id, AssignmentStatus.SUBMITTED), 0)
+        if not waiting and (hit in over or decided >= hit.max_assignments):
+            hit.finished_at = now
+            done.append(hit)
+    settle_bonuses(session, done, now=now)
+    release(session, [hit.id for hit in done], EntryKind.REWARD, now=now)
+    return len(done)
 
 
 SECONDS_AFTER_ERROR = 5.0

@@ -1,26 +1,33 @@
-"""Confirmation: work on our pages counts once the marketplace shows who submitted the assignment.
+"""Confirmation: assignments as the marketplace lists them; work on our pages counts once it shows who submitted it.
+
+Approvals and rejections that were made on the marketplace, automatically or by hand, move the money in the ledger too.
 
 Pages only claim an assignment and a worker. When the marketplace lists the assignment, the session with the same HIT,
 assignment and worker is confirmed, whether or not its page was finished. Sessions of other claimants stay unconfirmed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
+from crowd.port import AssignmentState, SubmittedAssignment
 from round_manager import audit
 from round_manager.database.columns import equals_unindexed
-from round_manager.errors import VoteRefused
+from round_manager.errors import BudgetError, VoteRefused
 from round_manager.examples.votes import cast_vote, lock_examples
 from round_manager.models import (
     Assignment,
+    AssignmentStatus,
+    EntryKind,
+    EntryState,
     Example,
     ExampleStatus,
     Hit,
     HitKind,
     LeaseEnd,
+    LedgerEntry,
     QuizResult,
     Round,
     SessionStatus,
@@ -28,13 +35,17 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
+    ensure_worker,
     spec_of,
 )
 from round_manager.money.bonuses import settle_bonuses
+from round_manager.money.ledger import confirm, owe_rewards, release, send
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR
 
+BY_MARKETPLACE = "marketplace"
+NO_FEEDBACK = "rejected on the marketplace, with no reason"
 CLOSED = "the round was closed before the assignment was collected"
 # An answer to a gold item is not a vote.
 IS_VOTE = (
@@ -47,12 +58,93 @@ SAME = "its author has already submitted the same text in this round"
 SAME_CONTEXT = "its author has already submitted another example for the same context"
 
 
-def confirm(session: Session, assignment: Assignment, *, now: datetime) -> WorkSession | None:
-    """Confirm the session of an assignment: its examples wait for votes and its votes are cast.
+def store_works(session: Session, submitted: Mapping[Hit, Sequence[SubmittedAssignment]], *, now: datetime) -> int:
+    """Store the submitted assignments of a marketplace's HITs, and return how many were new."""
+    found = [(hit, work) for hit, works in submitted.items() for work in works]
+    wanted = select(Assignment).where(
+        Assignment.marketplace.in_({hit.marketplace for hit, _ in found}),
+        Assignment.external_id.in_([work.assignment_id for _, work in found]),
+    )
+    known = {row.external_id: row for row in session.scalars(wanted)}
+    new = [(hit, work) for hit, work in found if work.assignment_id not in known]
+    known |= _added(session, new, now)
+    approved: list[tuple[Assignment, SubmittedAssignment]] = []
+    for _, work in found:
+        ours = known[work.assignment_id]
+        if ours.status is AssignmentStatus.SUBMITTED and work.state is AssignmentState.REJECTED:
+            mark_rejected(session, ours, work.feedback or NO_FEEDBACK, BY_MARKETPLACE, work.decided_at or now, now=now)
+        elif ours.status is not AssignmentStatus.APPROVED and work.state is AssignmentState.APPROVED:
+            approved.append((ours, work))
+    _record_approved(session, approved, now)
+    return len(new)
 
-    Return the session, or None if there is none. Repeating the call changes nothing.
-    """
-    return next(iter(confirm_sessions(session, [assignment], now=now)), None)
+
+def mark_approved(assignment: Assignment, by: str, *, now: datetime) -> None:
+    """Mark an assignment as approved on the marketplace."""
+    if assignment.status is not AssignmentStatus.APPROVED:
+        assignment.status, assignment.decided_at, assignment.decided_by = AssignmentStatus.APPROVED, now, by
+
+
+def mark_rejected(
+    session: Session, assignment: Assignment, reason: str, by: str, decided_at: datetime, *, now: datetime
+) -> None:
+    """Mark an assignment as rejected on the marketplace, and release its reward and its possible bonuses."""
+    assignment.status, assignment.reason = AssignmentStatus.REJECTED, reason
+    assignment.decided_at, assignment.decided_by = decided_at, by
+    hit = session.get_one(Hit, assignment.hit_id)
+    # If a payment was already under way, its entry belongs to the assignment and is settled on its own.
+    own = select(LedgerEntry.id).where(LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == EntryKind.REWARD)
+    if session.scalar(own.limit(1)) is None:
+        release(session, [hit.id], EntryKind.REWARD, 1, now=now)
+    settle_bonuses(session, [hit], now=now)
+
+
+def _added(session: Session, new: Sequence[tuple[Hit, SubmittedAssignment]], now: datetime) -> dict[str, Assignment]:
+    # In one order, so that no two processes wait for each other's new workers.
+    places = sorted({(hit.marketplace, work.worker_id) for hit, work in new})
+    workers = {place: ensure_worker(session, *place, now=now).id for place in places}
+    rows = {
+        work.assignment_id: Assignment(
+            hit_id=hit.id,
+            worker_id=workers[hit.marketplace, work.worker_id],
+            marketplace=hit.marketplace,
+            external_id=work.assignment_id,
+            status=AssignmentStatus.SUBMITTED,
+            accepted_at=work.accepted_at,
+            submitted_at=work.submitted_at,
+            auto_approve_at=work.auto_approve_at,
+        )
+        for hit, work in new
+    }
+    session.add_all(rows.values())
+    session.flush()
+    confirm_sessions(session, list(rows.values()), now=now)
+    return rows
+
+
+def _record_approved(
+    session: Session, approved: Sequence[tuple[Assignment, SubmittedAssignment]], now: datetime
+) -> None:
+    """Record rewards of assignments that were approved on the marketplace: they are paid already."""
+    if not approved:
+        return
+    try:
+        with session.begin_nested():
+            entries = owe_rewards(session, [ours for ours, _ in approved], now=now)
+    except BudgetError as error:
+        if len(approved) > 1:
+            # A HIT was extended on the marketplace, and its extra work was not reserved: only that work waits.
+            for one in approved:
+                _record_approved(session, [one], now)
+            return
+        # It is paid there but not covered here: the error stays until the budget is raised.
+        ours, _ = approved[0]
+        session.get_one(Hit, ours.hit_id).last_error = f"{ours.external_id} was approved on the marketplace; {error}"
+        return
+    send(session, [entry for entry in entries.values() if entry.state is EntryState.OWED], now=now)
+    confirm(session, [entry.id for entry in entries.values()], now=now)
+    for ours, work in approved:
+        mark_approved(ours, BY_MARKETPLACE, now=work.decided_at or now)
 
 
 def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now: datetime) -> list[WorkSession]:
@@ -109,9 +201,7 @@ def _lock_judged(session: Session, claims: Sequence[WorkSession]) -> None:
 
 def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None:
     written = select(Example).where(
-        Example.session_id == work.id,
-        Example.session_id.is_not(None),
-        Example.status == ExampleStatus.UNCONFIRMED,
+        Example.session_id == work.id, Example.session_id.is_not(None), Example.status == ExampleStatus.UNCONFIRMED
     )
     for example in session.scalars(written.order_by(Example.item)).all():
         if session.get_one(Round, example.round_id).status not in LIVE:

@@ -17,7 +17,8 @@ from common.text import dollars
 from crowd.errors import CrowdAccessDenied, CrowdError, CrowdRefused, InsufficientFunds, NotOnCrowd
 from crowd.port import BonusOrder, Crowd, Token
 from round_manager.crowd.calls import THREADS, Calls, check_account, sending
-from round_manager.crowd.mirror import finish, mark_approved
+from round_manager.crowd.collection import finish
+from round_manager.crowd.confirmation import mark_approved
 from round_manager.database.store import Store
 from round_manager.models import Assignment, AssignmentStatus, EntryKind, EntryState, Hit, LedgerEntry, Worker
 from round_manager.money.bonuses import FOOLED

@@ -17,8 +17,7 @@ from common.errors import Hint
 from common.text import dollars
 from crowd.port import Crowd
 from round_manager import audit
-from round_manager.crowd.confirmation import is_page_finished
-from round_manager.crowd.mirror import mark_rejected
+from round_manager.crowd.confirmation import is_page_finished, mark_rejected
 from round_manager.database.store import Store
 from round_manager.errors import (
     AssignmentNotFound,

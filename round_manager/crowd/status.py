@@ -1,23 +1,22 @@
-"""The state of the work on a marketplace, from our database: HIT groups, planned HITs, and loose ends."""
+"""The work on a marketplace, from our database: HIT groups, planned HITs and loose ends; and its open places."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Subquery, and_, case, cast, exists, func, or_, select
+from sqlalchemy import ColumnElement, Integer, Subquery, and_, case, cast, exists, func, literal, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from round_manager.models import (
-    Assignment,
-    AssignmentStatus,
-    EntryState,
-    Hit,
-    HitKind,
-    HitStatus,
-    LedgerEntry,
-    Task,
-    Worker,
-)
+from crowd.port import Crowd
+from round_manager.crowd.calls import find_hits
+from round_manager.crowd.fair_pay import GroupWage, group_wages
+from round_manager.crowd.reviews import DecidedWork, UndecidedWork, decided, undecided
+from round_manager.database.store import Store
+from round_manager.models import Assignment, EntryState, Hit, HitKind, HitStatus, LedgerEntry, Task, Worker
+from round_manager.money.bonuses import SUBMITTED
+from round_manager.tasks.rounds import live_round
+from round_manager.tasks.tasks import find_task, list_tasks
 
 CAN_BE_TAKEN = (HitStatus.ASSIGNABLE, HitStatus.UNASSIGNABLE)
 
@@ -93,23 +92,93 @@ class LiveHit:
     reserved_cents: int
 
 
+@dataclass(frozen=True)
+class OpenPlaces:
+    """Places of a HIT group that can be accepted, and that workers have accepted."""
+
+    available: int = 0
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One HIT group; places are None if the marketplace was not asked, wages are None without approved work."""
+
+    figures: GroupFigures
+    places: OpenPlaces | None
+    median_minutes: float | None = None
+    median_hourly_cents: int | None = None
+    minimum_hourly_cents: int | None = None
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the median pay is below the task's minimum."""
+        return (self.median_hourly_cents or 0) < (self.minimum_hourly_cents or 0)
+
+
+@dataclass(frozen=True)
+class CrowdOverview(LooseEnds):
+    """The crowd's work on one task or on all tasks."""
+
+    groups: list[GroupRow]
+    undecided: list[UndecidedWork]
+    decided: list[DecidedWork]
+    planned: list[PlannedHits]
+    tasks: list[str]
+    without_round: list[str]
+
+
+def find_overview(
+    store: Store, marketplace: str, task: str | None, crowd: Crowd | None = None, *, our_pages: bool = False
+) -> CrowdOverview:
+    """Return the overview; with a crowd, also the open places of its HITs."""
+    with store.read() as session:
+        tasks = [find_task(session, task)] if task else list_tasks(session)
+        here = (session, marketplace, tasks[0].id if task else None)
+        wages = [wage for each in tasks for wage in group_wages(session, each)]
+        figures, live = group_figures(*here), live_hits(*here)
+        found = CrowdOverview(
+            **vars(loose_ends(*here)),
+            groups=[],
+            undecided=undecided(*here, our_pages=our_pages),
+            decided=decided(*here),
+            planned=planned(*here),
+            tasks=[each.name for each in tasks],
+            without_round=[each.name for each in tasks if live_round(session, each.id) is None],
+        )
+    return replace(found, groups=_rows(figures, wages, None if crowd is None else find_places(crowd, live)))
+
+
+def find_places(crowd: Crowd, live: Sequence[LiveHit]) -> dict[str, OpenPlaces]:
+    """Return the open places by HIT group, with as few calls as possible."""
+    places: dict[str, OpenPlaces] = {}
+    for _, posted in find_hits(crowd, [one.hit_id for one in live if one.can_be_taken]):
+        if posted is not None:
+            had = places.get(posted.group_id, OpenPlaces())
+            places[posted.group_id] = OpenPlaces(had.available + posted.available, had.pending + posted.pending)
+    return places
+
+
+def _rows(
+    figures: Sequence[GroupFigures], wages: Sequence[GroupWage], places: Mapping[str, OpenPlaces] | None
+) -> list[GroupRow]:
+    by_group = {(wage.group_id, wage.kind): wage for wage in wages}
+    rows = []
+    for one in figures:
+        wage = by_group.get((one.group_id, one.kind))
+        pay = (round(wage.median_seconds / 60, 1), wage.median_hourly_cents, wage.minimum_hourly_cents) if wage else ()
+        rows.append(GroupRow(one, None if places is None else places.get(one.group_id, OpenPlaces()), *pay))
+    return rows
+
+
 def group_figures(session: Session, marketplace: str, task_id: int | None = None) -> list[GroupFigures]:
     """Return every posted HIT group, the newest first."""
-    work = (
-        select(
-            Assignment.hit_id,
-            func.count().filter(Assignment.status == AssignmentStatus.SUBMITTED).label("undecided"),
-            func.count().filter(Assignment.status == AssignmentStatus.APPROVED).label("approved"),
-            func.count().filter(Assignment.status == AssignmentStatus.REJECTED).label("rejected"),
-        )
-        .where(Assignment.marketplace == marketplace)
-        .group_by(Assignment.hit_id)
-        .subquery()
-    )
-    undecided, approved, rejected = (
-        func.coalesce(column, 0) for column in (work.c.undecided, work.c.approved, work.c.rejected)
-    )
-    unfilled = case((Hit.finished_at.is_(None), Hit.max_assignments - undecided - approved - rejected), else_=0)
+    # Undecided, approved and rejected work.
+    counts = [func.count().filter(Assignment.status == status).label(status.value) for status in SUBMITTED]
+    mine = select(Assignment.hit_id, *counts).where(Assignment.marketplace == marketplace)
+    work = mine.group_by(Assignment.hit_id).subquery()
+    done = [func.coalesce(work.c[status.value], 0) for status in SUBMITTED]
+    unfilled = case((Hit.finished_at.is_(None), Hit.max_assignments - done[0] - done[1] - done[2]), else_=0)
     wanted = (
         select(
             Hit.group_id,
@@ -118,7 +187,7 @@ def group_figures(session: Session, marketplace: str, task_id: int | None = None
             Hit.reward_cents,
             func.count(),
             func.count().filter(Hit.finished_at.is_(None)),
-            *(cast(func.sum(count), Integer) for count in (unfilled, undecided, approved, rejected)),
+            *(cast(func.sum(count), Integer) for count in (unfilled, *done)),
             func.max(Hit.posted_at),
             func.max(Hit.expires_at),
         )
@@ -128,9 +197,8 @@ def group_figures(session: Session, marketplace: str, task_id: int | None = None
         .group_by(Hit.group_id, Task.name, Hit.kind, Hit.reward_cents)
         .order_by(func.max(Hit.posted_at).desc(), Hit.group_id)
     )
-    names = ("group_id", "task", "kind", "reward_cents", "hits", "unfinished", "unfilled", "undecided", "approved",
-             "rejected", "posted_at", "expires_at")  # fmt: skip
-    return [GroupFigures(**dict(zip(names, row, strict=True))) for row in session.execute(wanted)]
+    rows: Iterable[Any] = session.execute(wanted)
+    return [GroupFigures(*row) for row in rows]
 
 
 def planned(session: Session, marketplace: str, task_id: int | None = None) -> list[PlannedHits]:
@@ -138,17 +206,14 @@ def planned(session: Session, marketplace: str, task_id: int | None = None) -> l
     reserved = _reserved()
     unsent, in_doubt = func.count().filter(Hit.sent_at.is_(None)), func.count().filter(Hit.sent_at.is_not(None))
     wanted = (
-        select(Task.name, Hit.kind, unsent, in_doubt, func.coalesce(func.sum(reserved.c.cents), 0))
+        select(Task.name, Hit.kind, unsent, in_doubt, cast(func.coalesce(func.sum(reserved.c.cents), 0), Integer))
         .join(Task, Task.id == Hit.task_id)
         .outerjoin(reserved, reserved.c.hit_id == Hit.id)
         .where(*_of(marketplace, task_id), Hit.status == HitStatus.PLANNED)
         .group_by(Task.name, Hit.kind)
         .order_by(Task.name, Hit.kind)
     )
-    return [
-        PlannedHits(task, kind, never, doubtful, int(cents))
-        for task, kind, never, doubtful, cents in session.execute(wanted)
-    ]
+    return [PlannedHits(*row) for row in session.execute(wanted)]
 
 
 def loose_ends(session: Session, marketplace: str, task_id: int | None = None) -> LooseEnds:
@@ -175,17 +240,14 @@ def live_hits(session: Session, marketplace: str, task_id: int | None = None) ->
     """Return posted HITs that can still get work or release money, the newest first."""
     reserved = _reserved()
     can_be_taken = and_(Hit.status.in_(CAN_BE_TAKEN), Hit.finished_at.is_(None))
-    cents = func.coalesce(reserved.c.cents, 0)
+    cents = cast(func.coalesce(reserved.c.cents, 0), Integer)
     wanted = (
-        select(Hit.external_id, Hit.group_id, Hit.kind, can_be_taken, cents)
+        select(func.coalesce(Hit.external_id, ""), func.coalesce(Hit.group_id, ""), Hit.kind, can_be_taken, cents)
         .outerjoin(reserved, reserved.c.hit_id == Hit.id)
         .where(*_of(marketplace, task_id), Hit.external_id.is_not(None), or_(can_be_taken, cents > 0))
         .order_by(Hit.id.desc())
     )
-    return [
-        LiveHit(hit_id or "", group_id or "", kind, bool(taken), int(cents))
-        for hit_id, group_id, kind, taken, cents in session.execute(wanted)
-    ]
+    return [LiveHit(*row) for row in session.execute(wanted)]
 
 
 def _of(marketplace: str, task_id: int | None) -> tuple[ColumnElement[bool], ...]:
@@ -201,52 +263,32 @@ def _reserved() -> Subquery:
 
 def _hits(session: Session, which: Sequence[ColumnElement[bool]]) -> list[LooseEnd]:
     reserved = _reserved()
+    cents = cast(func.coalesce(reserved.c.cents, 0), Integer)
+    since, why = func.coalesce(Hit.sent_at, Hit.created_at), func.coalesce(Hit.last_error, "")
     wanted = (
-        select(Hit, Task.name, func.coalesce(reserved.c.cents, 0))
+        select(Hit.key, literal("HIT"), Task.name, cents, literal(""), literal(""), since, why, Hit.external_id)
         .join(Task, Task.id == Hit.task_id)
         .outerjoin(reserved, reserved.c.hit_id == Hit.id)
         .where(*which)
         .order_by(Hit.id.desc())
     )
-    return [
-        LooseEnd(
-            hit.key,
-            "HIT",
-            task,
-            int(cents),
-            "",
-            "",
-            hit.sent_at or hit.created_at,
-            hit.last_error or "",
-            hit.external_id or "",
-        )
-        for hit, task, cents in session.execute(wanted)
-    ]
+    return [LooseEnd(*row[:-1], hit_id=row[-1] or "") for row in session.execute(wanted)]
 
 
 def _payments(session: Session, which: Sequence[ColumnElement[bool]]) -> list[LooseEnd]:
+    entry = LedgerEntry
+    since, why = func.coalesce(entry.sent_at, entry.reserved_at), func.coalesce(entry.held_reason, entry.last_error, "")
+    cents, people = entry.cents + entry.fee_cents, (Assignment.external_id, Worker.external_id)
     wanted = (
-        select(LedgerEntry, Task.name, Assignment.external_id, Worker.external_id)
-        .join(Hit, Hit.id == LedgerEntry.hit_id)
-        .join(Task, Task.id == LedgerEntry.task_id)
-        .join(Assignment, Assignment.id == LedgerEntry.assignment_id)
-        .join(Worker, Worker.id == LedgerEntry.worker_id)
+        select(entry.key, entry.kind, Task.name, cents, *people, since, why)
+        .join(Hit, Hit.id == entry.hit_id)
+        .join(Task, Task.id == entry.task_id)
+        .join(Assignment, Assignment.id == entry.assignment_id)
+        .join(Worker, Worker.id == entry.worker_id)
         .where(*which)
-        .order_by(LedgerEntry.id.desc())
+        .order_by(entry.id.desc())
     )
-    return [
-        LooseEnd(
-            entry.key,
-            entry.kind.value,
-            task,
-            entry.cents + entry.fee_cents,
-            assignment,
-            worker,
-            entry.sent_at or entry.reserved_at,
-            entry.held_reason or entry.last_error or "",
-        )
-        for entry, task, assignment, worker in session.execute(wanted)
-    ]
+    return [LooseEnd(*row) for row in session.execute(wanted)]
 
 
 def _not_replaced() -> ColumnElement[bool]:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from round_manager.crowd.mirror import HANDED_IN
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -24,6 +23,7 @@ from round_manager.models import (
     UncountedVote,
     Vote,
 )
+from round_manager.money.bonuses import SUBMITTED
 from round_manager.money.budget import free_cents
 from round_manager.tasks.rounds import NOT_COUNTED
 from templates import TaskSpec
@@ -99,7 +99,7 @@ def lacking_votes(session: Session, round: Round, most: int = MOST_WAITING) -> l
 
 def places_out(session: Session, round: Round, marketplace: str) -> dict[HitKind, int]:
     """Return the places of the round's unfinished HITs, sent or not, without a submission."""
-    handed_in = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status.in_(HANDED_IN))
+    handed_in = select(func.count()).where(Assignment.hit_id == Hit.id, Assignment.status.in_(SUBMITTED))
     wanted = (
         select(Hit.kind, func.sum(Hit.max_assignments - handed_in.scalar_subquery()))
         # The sum keeps databases from using the index on rounds: the one on unfinished HITs is shorter.

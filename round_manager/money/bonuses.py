@@ -122,9 +122,7 @@ def settle_bonuses(session: Session, hits: Iterable[Hit], *, now: datetime) -> B
 def settle_closed(session: Session, round: Round, *, now: datetime) -> BonusSettlement:
     """Settle a batch of a closed round's HITs that still have a reserved bonus."""
     held = select(LedgerEntry.hit_id).where(
-        LedgerEntry.round_id == round.id,
-        LedgerEntry.state == EntryState.RESERVED,
-        LedgerEntry.kind == EntryKind.BONUS,
+        LedgerEntry.round_id == round.id, LedgerEntry.state == EntryState.RESERVED, LedgerEntry.kind == EntryKind.BONUS
     )
     hits = session.scalars(select(Hit).where(Hit.id.in_(held)).order_by(Hit.id).limit(HITS_AT_ONCE))
     return settle_bonuses(session, hits, now=now)

@@ -14,22 +14,11 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from round_manager.models import (
-    Assignment,
-    AssignmentStatus,
-    EntryState,
-    Example,
-    Hit,
-    HitKind,
-    LedgerEntry,
-    Round,
-    Vote,
-    WorkSession,
-)
+from round_manager.models import Assignment, EntryState, Example, Hit, HitKind, LedgerEntry, Round, Vote, WorkSession
+from round_manager.money.bonuses import SUBMITTED
 from round_manager.validation.voted_examples import VotedExample
 
 SPENT = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
-SUBMITTED = (AssignmentStatus.SUBMITTED, AssignmentStatus.APPROVED, AssignmentStatus.REJECTED)
 WORK = (HitKind.CREATE, HitKind.VALIDATE)
 AT_ONCE = 5_000
 

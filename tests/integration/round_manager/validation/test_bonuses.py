@@ -1,6 +1,6 @@
 """A verified fooling example earns its author the bonus once; a bonus that can no longer be earned is released."""
 
-from round_manager.crowd.mirror import mark_rejected
+from round_manager.crowd.confirmation import mark_rejected
 from round_manager.crowd.reviews import Rejections
 from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Task
 from round_manager.money.ledger import release

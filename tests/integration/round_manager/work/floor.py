@@ -14,8 +14,7 @@ from sqlalchemy.orm import Session
 from crowd.port import AssignmentState, SubmittedAssignment
 from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import Verdict, judge
-from round_manager.crowd.confirmation import confirm
-from round_manager.crowd.mirror import mirror_works
+from round_manager.crowd.confirmation import confirm_sessions, store_works
 from round_manager.database.columns import public_id
 from round_manager.database.store import Store
 from round_manager.learning.versions import register_version
@@ -215,9 +214,9 @@ class Floor:
                     work.claimed_assignment, str(hit.external_id), who, AssignmentState.SUBMITTED, self.now, self.now,
                     None, None, "", {},
                 )  # fmt: skip
-                mirror_works(session, {hit: [shown]}, now=self.now)
+                store_works(session, {hit: [shown]}, now=self.now)
                 return session.scalars(known).one()
-            confirm(session, row, now=self.now)
+            confirm_sessions(session, [row], now=self.now)
             return row
 
     @staticmethod

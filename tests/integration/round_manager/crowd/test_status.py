@@ -5,9 +5,8 @@ import threading
 import pytest
 
 from round_manager.crowd.fair_pay import group_wages, new_top_ups, owe_top_ups
-from round_manager.crowd.overview import FEW_HITS, OpenPlaces, find_overview, find_places
 from round_manager.crowd.reviews import find_assignment, give_bonus, give_bonus_once
-from round_manager.crowd.status import live_hits
+from round_manager.crowd.status import OpenPlaces, find_overview, find_places, live_hits
 from round_manager.crowd.workers import worker_figures
 from round_manager.errors import BonusAlreadyGiven, BudgetError
 from round_manager.models import EntryKind, HitKind, LedgerEntry, Task
@@ -39,13 +38,13 @@ def test_the_overview_counts_every_place_and_every_piece_of_work(counter: Counte
 
 
 def test_seats_of_many_hits_are_read_from_the_listing(counter: Counter) -> None:
-    counter.post(FEW_HITS + 1)
+    counter.post(51)
     counter.crowd.accept(counter.posted()[0], "W1")
     before = counter.calls()
     with counter.store.read() as session:
         standing = live_hits(session, counter.crowd.name)
     (places,) = find_places(counter.crowd, standing).values()
-    assert places == OpenPlaces(FEW_HITS, 1)
+    assert places == OpenPlaces(50, 1)
     assert (counter.calls() - before)["hit"] == 0
 
 
